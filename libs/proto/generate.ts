@@ -48,7 +48,7 @@ function generateCodec(): string {
   return (
     code
       .replace(/"protobufjs\/minimal(\.js)?"/, '"../src/protobuf-runtime.ts"')
-      // What a message does not have is undefined, as everywhere else in TypeScript.
+      // An absent field is undefined, as everywhere else in TypeScript.
       .replaceAll(/(\.prototype\S+ = )null;/g, "$1undefined;")
   );
 }

@@ -188,7 +188,7 @@ function readFields(body: string, group: string, structs: Structs): Field[] {
       const number = /protobuf:"\w+,(\d+)/.exec(tags)?.[1];
       const json = /json:"([^"]*)"/.exec(tags)?.[1] ?? "-";
       if (number === undefined) return [];
-      // What writes its JSON itself has names in protobuf only.
+      // Types that write their JSON themselves have names in protobuf only.
       const [name = "", ...options] = (json === "-" ? (/name=(\w+)/.exec(tags)?.[1] ?? "") : json).split(",");
       const type = go.replace("*", "");
       const kept = go.startsWith("*") || !options.some((option) => ["omitempty", "omitzero"].includes(option));

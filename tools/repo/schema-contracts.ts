@@ -32,7 +32,7 @@ export function readSchemas(root: string): Schemas {
   return JSON.parse(JSON.stringify({ ...Object.fromEntries(served), [VALUES]: values }, withoutText)) as Schemas;
 }
 
-/** What documents of the last release the present schemas refuse, a line for each place. */
+/** Finds documents of the last release that the present schemas refuse, a line for each field. */
 export function findBreaks(before: Schemas, after: Schemas): string[] {
   return Object.entries(before).flatMap(([name, schema]) => {
     const now = after[name];

@@ -7,7 +7,7 @@ import { isBundled, writeSources } from "./bundled.mjs";
 const root = join(import.meta.dirname, "../..");
 const app = "apps/console";
 const dist = join(root, app, "dist");
-/** What no module imports. */
+/** The files that no module imports. */
 const others = [
   ...["index.html", "public/icon.svg", "vite.config.ts"].map((name) => `${app}/${name}`),
   relative(root, import.meta.filename),

@@ -68,7 +68,7 @@ export type Interrupts = {
 export type Connected = AsyncDisposable & {
   /** The server, for people. */
   readonly address: string;
-  /** What to try where it does not answer, in the state of this moment. */
+  /** The remedy to try if it does not answer, from the state at this moment. */
   readonly hint: () => string;
   readonly services: MusterServices;
   /** For the calls of one resource. */

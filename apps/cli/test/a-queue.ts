@@ -5,7 +5,7 @@ export function anAmount(resource: string, rest: Partial<QueueAmount> = {}): Que
   return { pool: "h100", resource, stated: undefined, quota: undefined, used: 0, borrowed: 0, ...rest };
 }
 
-/** What a leaf states and uses of a resource. */
+/** The quota and use of a resource in a leaf. */
 export function owned(
   resource: string,
   nominal: number,

@@ -124,7 +124,7 @@ describe("where it connects", () => {
       /^error: .*\.json does not say where the local stack is: .*\nhint: `docker compose up setup`/,
     );
     expect(code).toBe(2);
-    // What is named needs no file.
+    // Resources named on the command line need no file.
     expect(await world.muster(["pools"], { env: { MUSTER_LOCAL_FILE: file } }).ended).toMatchObject({ code: 0 });
   });
 

@@ -36,7 +36,7 @@ function understood(): never {
   throw new Understood();
 }
 
-/** What a command line says that the program does not know; undefined where it would be carried out. */
+/** Returns the part of a command line that the program does not know; undefined where it would execute. */
 async function problemOfMuster(args: readonly string[], isMentioned: boolean): Promise<string | undefined> {
   if (isMentioned && args.length === 0) return undefined;
   const printed: string[] = [];

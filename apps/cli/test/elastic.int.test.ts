@@ -13,7 +13,7 @@ const about = { version: "1.0.0", description: "for a test" };
 let server: TestNats;
 let bus: NatsBus;
 const served = new AsyncDisposableStack();
-/** What the ledger answers. */
+/** The answer of the ledger. */
 let explained: wire.reservation.v1.ExplainReservationReply.$Properties;
 let pools: readonly wire.reservation.v1.Pool.$Properties[];
 /** Whom the scaler was asked about. */

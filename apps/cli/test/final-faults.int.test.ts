@@ -7,7 +7,7 @@ import { inProcess } from "./in-process.ts";
 
 let server: TestNats;
 let bus: NatsBus;
-/** What every method answers that has no answer of its own. */
+/** The answer of every method that has no answer of its own. */
 let fault: Fault;
 let answers: Record<string, () => unknown>;
 const asked: string[] = [];

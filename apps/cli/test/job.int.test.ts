@@ -16,7 +16,7 @@ const ways = new Map<string, Job[]>();
 /** Names of jobs with a long poll. */
 const watched = new Set<string>();
 const warnings: string[] = [];
-/** What the members of \`again\` have written in each of their runs. */
+/** The output of the members of \`again\` in each of their runs. */
 const runs: string[] = [];
 const manifests: unknown[] = [];
 let server: TestNats;

@@ -92,7 +92,7 @@ function start(args: readonly string[]) {
   return world.muster(args, { env: { ...none, MUSTER_CONFIG: config } });
 }
 
-/** What a user does in a browser: submits every form until none is left. */
+/** Acts as a user in a browser: submits every form until none is left. */
 async function confirm(address: string): Promise<string> {
   const cookies = new Map<string, string>();
   const load = async (

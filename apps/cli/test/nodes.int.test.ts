@@ -54,7 +54,7 @@ let server: TestNats;
 let bus: NatsBus;
 const ended: string[] = [];
 const callers: string[] = [];
-/** What the dump says of a leader that has not decided yet. */
+/** The dump of a leader that has not decided yet. */
 let undecided = "";
 const served = new AsyncDisposableStack();
 

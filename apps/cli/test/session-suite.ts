@@ -15,7 +15,7 @@ spec:
 `;
 }
 
-/** What users do with sessions: the same in each way to the services. */
+/** The operations of users on sessions, the same on each way to the services. */
 export function sessionSuite(way: Way): void {
   let world: SessionWorld;
   beforeAll(async () => {

@@ -32,7 +32,7 @@ const MAX_RETRIES = 3;
 const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the gateway refuses, it refuses again; what it cannot answer now, it may answer later.
+      // A refused request is refused again; a request that has no answer now may have one later.
       retry: (failures, error) =>
         failures < MAX_RETRIES &&
         !(error instanceof RequestError && error.problem.status >= 400 && error.problem.status < 500),

@@ -14,7 +14,7 @@ const getParentRoute = () => rootRoute;
 
 export const overviewRoute = createRoute({ getParentRoute, path: "/" });
 
-/** What lists show is in their addresses, so that it survives a reload and can be sent to others. */
+/** The state of lists is in their addresses, so that it survives a reload and users can send it to others. */
 export const workRoute = createRoute({
   getParentRoute,
   path: "/workloads",

@@ -19,7 +19,7 @@ export type ConsoleWorld = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
   readonly nats: TestNats;
-  /** What the services answer, by the names of their methods. A test may change them while it runs. */
+  /** The answers of the services, by the names of their methods. A test may change them while it runs. */
   readonly answers: Record<string, Handler>;
   /** Requests that the services have received. */
   readonly received: { readonly method: string; readonly request: Record<string, unknown> }[];

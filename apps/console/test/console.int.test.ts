@@ -59,7 +59,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
   }
 
   const go = (path: string) => page.goto(`${world.url}${path}`);
-  /** What axe finds wrong with the page. */
+  /** The violations that axe finds on the page. */
   const violations = async (): Promise<readonly string[]> => {
     const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
     const { violations: found } = await new AxeBuilder({ page }).withTags(tags).analyze();

@@ -3,7 +3,7 @@ import { enums, type muster } from "@muster/proto";
 type Reservation = muster.reservation.v1.Reservation.$Properties;
 type Session = muster.session.v1.Session.$Properties;
 
-/** What the services answer: data of one size, with names of one length. */
+/** The answers of the services: data of one size, with names of one length. */
 export type SampleSize = {
   readonly machines: number;
   readonly work: number;

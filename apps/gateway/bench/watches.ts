@@ -6,7 +6,7 @@ import { percentile, residentBytes } from "./figures.ts";
 const WATCHES = sized(1000, 50);
 const SESSIONS = 20;
 
-/** What the gateway holds for each open watch. */
+/** The memory that the gateway holds for each open watch. */
 export async function measureMemory(): Promise<void> {
   await using world = await startBenchWorld({ sessions: SESSIONS });
   const { port } = new URL(world.gateway.url);
@@ -28,7 +28,7 @@ export async function measureMemory(): Promise<void> {
     await until("every list is there", () => synced === count);
     return sockets;
   };
-  // What the first requests compile and keep is not of a watch.
+  // The code and caches of the first requests do not belong to a watch.
   const sockets = await open(sized(500, 5));
   const before = await residentBytes(world.gateway.pid);
   sockets.push(...(await open(WATCHES)));

@@ -51,7 +51,7 @@ export type OidcConfig = {
   readonly prefix: string;
   /** Undefined: a public client. */
   readonly clientSecretFile: string | undefined;
-  /** What a browser asks the issuer for. */
+  /** The scope that a browser requests from the issuer. */
   readonly scope: string;
 };
 

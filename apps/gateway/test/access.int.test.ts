@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
 
-/** What each method of each path needs. `default` is the namespace of the installation and of the paths below. */
+/** The right that each method of each path needs. `default` is the namespace of the installation and of the paths below. */
 const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions": "list sessions in default",
   "GET /v1/sessions/:name": "get sessions in default",

@@ -48,7 +48,7 @@ export type Gateway = AsyncDisposable & {
   readonly port: number;
   /** Everything that it has logged. */
   readonly logged: readonly string[];
-  /** What its readiness lacks. */
+  /** The names of the dependencies that it waits for to be ready. */
   readonly missing: () => readonly string[];
   ask(path: string, asking?: Asking): Promise<Answered>;
   /** Reads server-sent events, or a log. */

@@ -70,7 +70,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** What the document has beside schemas. */
+/** The parts of the document beside schemas. */
 const OPENAPI = ["openapi", "info", "security", "paths", "components"];
 
 /** The document with answers that may have no other fields, so that what it lacks is found. */

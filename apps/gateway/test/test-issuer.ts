@@ -22,7 +22,7 @@ export type TestIssuer = AsyncDisposable & {
   keys: readonly Key[];
   readonly keyRequests: () => number;
   tokenOf(key: Key, stated?: Stated): Promise<string>;
-  /** What the next sign-ins result in: claims of the token, or an error instead of a code. */
+  /** The result of the next sign-ins: claims of the token, or an error instead of a code. */
   signsIn: Stated | { readonly error: string };
   /** Secret of the client; undefined: it is a public one. */
   secret: string | undefined;

@@ -15,7 +15,7 @@ export async function readCosts(config: KubeConfig): Promise<Costs> {
   return { cpuSeconds, requests: await countRequests(config) };
 }
 
-/** What came on top of the earlier costs, without what did not. */
+/** The costs beyond the earlier ones; costs that did not grow are left out. */
 export function costsSince(before: Costs, after: Costs): Costs {
   return {
     cpuSeconds: difference(before.cpuSeconds, after.cpuSeconds),

@@ -255,7 +255,7 @@ async function makeNodes(calls: KubeCalls): Promise<void> {
     await calls.create(NODES, node);
     const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }];
     await calls.patch(NODES, name, { kind: "merge", body: { status: { conditions } } }, { subresource: "status" });
-    // What an API server puts on a node until a controller has seen that it is ready.
+    // The taint that an API server adds to a node until a controller has seen that it is ready.
     await calls.patch(NODES, name, { kind: "merge", body: { spec: { taints: null } } });
   });
 }

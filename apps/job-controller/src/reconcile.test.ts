@@ -68,7 +68,7 @@ function world(
     fail: (...steps: JobStep["kind"][]) => {
       failing = steps;
     },
-    /** What was done since the last call. */
+    /** Returns the steps since the last call. */
     pass: async () => {
       did.length = 0;
       const next = await reconcile("default/train", never);

@@ -93,7 +93,7 @@ async function carryOut<Seen extends ObservedJob>(
   const { status, steps, write, isPostponed } = plan;
   deps.planned(seen, plan);
   if (write === "first" && (await deps.writeStatus(seen, status, round.signal)) === "gone") return {};
-  // What is written later never contains counts and completed indexes.
+  // A later write never contains counts and completed indexes.
   deps.recorded(seen, status);
   const failures = await actAll(deps, { seen, plan, round });
   const staleForMs = deps.staleForMs(seen);

@@ -149,7 +149,7 @@ for (const server of API_SERVERS) {
       await writeFile(join(own, "last"), "");
 
       const ended = await world.untilCondition(name, end.is, plural);
-      // What a process met after it was seen to run.
+      // The errors that a process found after it ran.
       expect(await readFile(join(own, "wrong"), "utf8").catch(() => "")).toBe("");
       expectEnd(ended, example, end);
       const keeps = (example.spec["runPolicy"] as { cleanPodPolicy?: string } | undefined)?.cleanPodPolicy === "None";
@@ -198,7 +198,7 @@ function partsOf(example: Example, { ends = {} }: End, tools: Tools): Play["part
 /** `hasExec`: a kube-apiserver speaks SPDY to kubelets, which ours do not, so that no command can be run in a pod. */
 type Tools = { readonly kubeconfig: string; readonly hasExec: boolean };
 
-/** What mpirun and horovodrun start: a look for hosts, and commands in workers in place of ssh. */
+/** Acts as mpirun and horovodrun: waits for hosts, and executes commands in workers in place of ssh. */
 function launcherOutput(example: Example, { kubeconfig, hasExec }: Tools): Part["output"] {
   if (KUBECTL === undefined) return [];
   const { name } = example.metadata;
@@ -267,7 +267,7 @@ type Progress = {
   readonly replicas?: Readonly<Record<string, { readonly restarts: number; readonly completedIndexes: string }>>;
 };
 
-/** What a garbage collector does, for an API server that has none. */
+/** Acts as the garbage collector, for an API server without one. */
 async function collect({ calls, pods }: JobWorld, job: string): Promise<void> {
   const resource = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
   for (const { metadata } of await pods(job))

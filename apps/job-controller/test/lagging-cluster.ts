@@ -3,7 +3,7 @@ import { KubeError, type KubeCalls, type KubeObject } from "@muster/kube";
 import { controllerOf } from "../src/domain/ownership.ts";
 import { NAMESPACE } from "./member-world.ts";
 
-/** What becomes of a write: it is done and answered, done and not answered, or refused. */
+/** The outcome of a write: done and answered, done without an answer, or refused. */
 export type Luck = "answered" | "unheard" | "refused";
 
 /** The pods of one namespace as the API server has them, and a cache that hears of each change later, in order. */

@@ -39,7 +39,7 @@ for (const server of API_SERVERS) {
       await world.calls.delete({ apiVersion: "kubeflow.org/v1", plural: "jaxjobs", namespace: "default" }, "twin", {
         propagationPolicy: "Background",
       });
-      // What a garbage collector does, for an API server that has none.
+      // Acts as the garbage collector, for an API server without one.
       if (server.isReal) {
         const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
         for (const { metadata } of await world.pods("twin"))

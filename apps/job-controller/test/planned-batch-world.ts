@@ -55,7 +55,7 @@ export class PlannedBatchWorld {
     return steps.length;
   }
 
-  /** What Kubernetes, users and machines do. */
+  /** Applies one event of Kubernetes, users or machines. */
   happen(event: string, pick: number): void {
     this.#nowMs += 5;
     const alive = this.#pods.filter(({ finished }) => !finished);

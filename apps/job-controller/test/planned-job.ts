@@ -51,7 +51,7 @@ export function line(step: JobStep): string {
   }
 }
 
-/** What is planned, for the job of `samples.ts` with these changes: one line a step. */
+/** Plans the job of `samples.ts` with these changes: one line a step. */
 export function plan(more: Partial<Snapshot>): string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
 }
@@ -72,7 +72,7 @@ export const succeeded = {
   lastUpdateMs: NOW_MS,
   lastTransitionMs: NOW_MS,
 } as const;
-/** What is there of its two workers. */
+/** The observed pods of its two workers. */
 export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
 /** A status with these fields. */
 export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });

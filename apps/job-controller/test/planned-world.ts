@@ -21,7 +21,7 @@ export type World = {
   pods: PodFact[];
   units: Map<string, UnitSeen>;
   budget: number | undefined;
-  /** What the scheduler knows of the gang. */
+  /** The gang as the scheduler has it. */
   group: GroupSpec | undefined;
   lost: Set<string>;
   /** No pod is put on these; those that are there run on. */

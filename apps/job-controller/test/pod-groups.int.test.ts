@@ -39,7 +39,7 @@ for (const server of API_SERVERS) {
         throw error;
       }
     };
-    /** What a scheduler of gangs does: none of a group's pods are placed before as many are there as it names. */
+    /** Acts as a gang scheduler: places no pod of a group before the group's minimum exists. */
     const place = async (kind: PodGroupKind, scheduler: string, name: string): Promise<number> => {
       const group = await groupOf(kind, name);
       const { items } = await world.calls.list<V1Pod>(PODS);

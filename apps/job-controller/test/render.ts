@@ -51,7 +51,7 @@ export function kindOf({ kind }: Manifest): Kind | undefined {
   return KINDS.find((each) => each.kind === kind);
 }
 
-/** What the controller makes of a manifest: the spec that it works with, the last pod of each type, and everything beside the pods. */
+/** Renders a manifest as the controller does: the spec that it works with, the last pod of each type, and everything beside the pods. */
 export function render(manifest: Manifest) {
   const kind = kindOf(manifest);
   const result = kind?.read(manifest, DEFAULTS);

@@ -57,7 +57,7 @@ export function roomOf(
       promised.set(pool, (promised.get(pool) ?? 0) + nodes);
     }
   }
-  // What ends makes room for what is promised, and for nothing else.
+  // A node that ends makes room only for promised capacity.
   const counted = [...snapshot.pools.keys()].map((pool) => {
     const leaving = leavingOf(world, pool, [...surplus, ...ended]).length;
     return [pool, (made.get(pool) ?? 0) + Math.max(0, (promised.get(pool) ?? 0) - leaving)] as const;

@@ -17,7 +17,7 @@ import {
 } from "./loops-match.ts";
 import { roomOf } from "./loops-room.ts";
 
-/** What both ways of computing have to agree on: everything but the texts. */
+/** The result that both ways of computing must agree on: everything but the texts. */
 export type Outcome = {
   readonly start: readonly StartStep[];
   readonly stop: readonly string[];

@@ -4,7 +4,7 @@ import type { InstanceType, PoolPolicy } from "../src/domain/pool.ts";
 type Amounts = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; load: Amounts };
 
-/** What `packPods` promises, with each pod held against each node that was begun: names of the demands, and the types that do. */
+/** Checks the promises of `packPods` by comparing each pod with each begun node: names of the demands, and the types that fit. */
 export function packByLoops(pods: readonly PendingPod[], pools: ReadonlyMap<string, PoolPolicy>): readonly string[][] {
   const keyOf = (pod: PendingPod): string => `${pod.namespace}/${pod.name}`;
   const sorted = [...pods].sort(

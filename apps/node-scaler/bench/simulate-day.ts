@@ -105,7 +105,7 @@ class SimulatedDay {
     };
   }
 
-  /** What happens between two rounds is seen by the later one. */
+  /** The later of two rounds sees the events between them. */
   #at(atMs: number, happen: DayEvent["run"]): void {
     const round = Math.ceil(atMs / ROUND_MS);
     (this.#happenings[round] ??= []).push({ atMs, run: happen });

@@ -12,7 +12,7 @@ const SIZES = sized([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 
-/** What `compute` costs with as many nodes as demands, beside the same rules with each demand held against each node. */
+/** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
 export function benchSpeed(): void {
   // The first measurement would otherwise be one of the compiler.
   for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));

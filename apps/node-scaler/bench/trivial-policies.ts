@@ -2,7 +2,7 @@ import type { NodeUpdate, ScalingPlan, ScalingSnapshot, StartStep } from "../src
 import type { Demand } from "../src/domain/demand.ts";
 import { buildShortages } from "../src/domain/unavailability.ts";
 
-/** What a simulated day needs of a plan. */
+/** The part of a plan that a simulated day uses. */
 export type DayPolicy = (snapshot: ScalingSnapshot) => Pick<ScalingPlan, "start" | "stop" | "updates">;
 
 /** Whatever is free is used again, what is missing is booted, and nothing ever ends. */

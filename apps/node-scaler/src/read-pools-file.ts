@@ -311,7 +311,7 @@ const EXPECTED: Readonly<Partial<Record<string, string>>> = {
   record: "a map of fields",
 };
 
-/** What would be right; undefined: in the library's words. */
+/** States the valid form; undefined: the library's own text suffices. */
 function explain(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type":

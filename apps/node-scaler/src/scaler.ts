@@ -16,7 +16,7 @@ import type { BootFailure } from "./domain/transition-boot-failures.ts";
 import type { KubeNodes, Machines, PodOnNode, PodsByNode, ListedInstance } from "./domain/sightings.ts";
 import type { NodeProvider } from "./providers/provider.ts";
 
-/** What a provider listed last. */
+/** The last list of a provider. */
 export type ProviderList = { readonly askedAtMs: number; readonly instances: readonly ListedInstance[] };
 
 /** The observed cluster, and the actions on its nodes. Each call rejects with FaultError, and is idempotent. */
@@ -30,13 +30,13 @@ export type Cluster = {
   uncordon(kubeNode: string): Promise<void>;
   /** Why the pod stays for now, such as the disruption budget that forbids the eviction; undefined: it goes, or is gone. */
   evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<string | undefined>;
-  /** What runs there by a fresh read from the API server. */
+  /** The pods on the node by a fresh read from the API server. */
   podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
   /** Leaves a node alone that has the name and is another. */
   deleteNode(kubeNode: { readonly name: string; readonly uid: string }): Promise<void>;
 };
 
-/** What the loops need from outside. */
+/** The dependencies of the loops. */
 export type ScalerDeps = {
   /** Its nodes are labelled with it; nodes with another name belong to another scaler. */
   readonly name: string;
@@ -96,11 +96,11 @@ export type TakenStep =
   /** `message`: the text of the provider. */
   | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string; readonly message?: string };
 
-/** What a leader remembers. All of it may be lost: the next leader finds it out again, or waits a little longer. */
+/** The memory of a leader. All of it may be lost: the next leader observes it again, or waits a little longer. */
 type Memory = {
   readonly leadingSinceMs: number;
   unavailable: readonly Unavailability[];
-  /** What ready nodes have shown of the sizes of further ones, by pool. */
+  /** The sizes of ready nodes, by pool, which predict those of further ones. */
   sizes: ReadonlyMap<string, SeenSizes>;
   /** Nodes that were created for demands that do not accept them. */
   mismatches: readonly Mismatch[];

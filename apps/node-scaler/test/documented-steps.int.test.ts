@@ -91,7 +91,7 @@ describe.skipIf(missing !== undefined || plane === undefined || plane.skip)(titl
 /** The values of the release that the steps upgrade, and no keys. */
 const VALUES = "image.repository=registry.example.com/muster,keys.create=false";
 
-/** What `helm upgrade` would apply: no pod runs here, so that its hook could not end. */
+/** Renders the objects that `helm upgrade` would apply: no pod runs here, so its hook could not end. */
 async function rendered(directory: string, [, ...words]: readonly string[]): Promise<string> {
   const args = words.filter((word) => word !== "--reuse-values" && word !== "--wait");
   const options = { cwd: directory, maxBuffer: 64 * 1024 * 1024 };

@@ -42,7 +42,7 @@ export type ElasticWorld = AsyncDisposable & {
   reserve(name: string, size: number, requests?: Readonly<Record<string, number>>): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
   release(name: string, reservationId: string): Promise<void>;
-  /** What `muster` prints for these words. */
+  /** The output of `muster` for these arguments. */
   muster(...words: readonly string[]): Promise<string>;
   /** Makes machines that are ordered from now on boot for so long, or as they do where it is undefined. */
   slowBoots(ms: number | undefined): Promise<void>;

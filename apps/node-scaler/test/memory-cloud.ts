@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import type { Boot, Instance, NodeProvider, Started } from "../src/providers/provider.ts";
 
-/** What the next calls of a cloud do instead of working. */
+/** The failures of the next calls of a cloud. */
 export type CloudFaults = {
   /** Starts that answer this. */
   short?: { readonly times: number; readonly instanceTypes?: readonly string[] };
@@ -16,7 +16,7 @@ export type CloudFaults = {
   /** Calls of any kind that are refused with a time to wait. */
   rateLimited?: { readonly times: number; readonly retryAfterMs: number };
   listFails?: number;
-  /** What is wrong with its pools. */
+  /** The errors in its pools. */
   wrong?: readonly string[];
   /** Lists that are empty, whatever there is. */
   listsNothing?: number;

@@ -23,7 +23,7 @@ export type PlannedEvent = { readonly instanceId: string; readonly code: string;
 
 export type Ec2Double = AsyncDisposable & {
   readonly endpoint: string;
-  /** What EC2 is going to do to instances. moto knows no such events, nor the filter by them, so that the listener answers in its place. */
+  /** The scheduled events of instances. moto has neither such events nor the filter by them, so the listener answers in its place. */
   readonly planned: PlannedEvent[];
   /** How often each action was asked for. */
   readonly asked: Map<string, number>;

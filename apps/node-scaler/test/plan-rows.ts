@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { compute, type ScalingPlan } from "../src/domain/compute.ts";
 import { aSnapshot, NOW } from "./scaling-snapshots.ts";
 
-/** What a row of a table of cases differs in from an empty world. */
+/** The differences between the world of a table row and an empty world. */
 export type Given = Parameters<typeof aSnapshot>[0];
 type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
 

@@ -24,7 +24,7 @@ export type ProviderWorld = AsyncDisposable & {
 const never = new AbortController().signal;
 setMaxListeners(0, never);
 
-/** What every provider promises, tried on one as it is, and behind the guard with which the service calls it. Each test leaves nothing behind. */
+/** The promises of every provider, tested on one directly and behind the guard of the service. Each test leaves nothing behind. */
 export function describeProvider(
   title: string,
   open: () => Promise<ProviderWorld>,

@@ -26,7 +26,7 @@ it("serves all of a day's work through lost spot nodes, failed boots and shortag
   expect(days[0]).toEqual(days[1]);
   const [day] = days;
   expect(day?.waitsMs.length).toBeGreaterThanOrEqual(work.length - (day?.waiting ?? 0));
-  // What is left has come in the last minutes of the day.
+  // The rest arrived in the last minutes of the day.
   expect(day?.waiting).toBeLessThan(70);
   expect(day?.maxNodes).toBeLessThanOrEqual(pool.max);
 });

@@ -52,7 +52,7 @@ export class SmallLedger {
     this.reservations.delete(id);
   }
 
-  /** What the watcher has reported since. */
+  /** Applies the reports of the watcher since the last call. */
   observe(nodes: readonly { readonly node: LedgerNode; readonly pool: string }[]): void {
     this.#view = nodes;
   }

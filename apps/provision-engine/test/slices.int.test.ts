@@ -103,7 +103,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       spec: { containers: [{ name: "main", image: "i", resources: { limits: { cpu, memory: "1Gi" } } }] },
     });
 
-    /** What a user of a slice may not do beyond its size. */
+    /** Expects the limits of a user of a slice. */
     async function expectLimits(tenant: KubeCalls, namespace: string): Promise<void> {
       const silent = { metadata: { name: "silent" }, spec: { containers: [{ name: "main", image: "i" }] } };
       expect(await codeOf(tenant.create({ ...KINDS.pod, namespace }, silent as KubeObject))).toContain(

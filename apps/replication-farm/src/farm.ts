@@ -13,7 +13,7 @@ export type Farm = {
   owned(): number;
 };
 
-/** What a farm publishes about itself in its session. */
+/** The facts that a farm publishes about itself in its session. */
 export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
   return { rcSelector };
 }

@@ -132,7 +132,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
   });
 
   it("leaves every pod where it is when all records are lost, and reports it", async () => {
-    // What the tests before have left to be moved or removed is first: a node of it is of another zone now.
+    // The leftovers of earlier tests go first: one of the nodes is in another zone now.
     await until(
       "no set has a place that it leaves",
       async () => {

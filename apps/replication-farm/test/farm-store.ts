@@ -8,7 +8,7 @@ import { aSet } from "./a-set.ts";
 import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { templateOf, type FarmWorld } from "./farm-world.ts";
 
-/** What farms write, seen and changed without their help: none of them has to answer. */
+/** The records that farms write, read and changed here without running farms. */
 export type FarmStore = {
   readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
   /** Throws when the record is missing or unreadable. */

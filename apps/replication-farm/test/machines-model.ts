@@ -51,7 +51,7 @@ export class MachinesModel {
     return this.#record?.record;
   }
 
-  /** What a user's request writes. */
+  /** Writes as a user's request does. */
   put(set: ReplicaSet): void {
     this.#record = { record: set, revision: Number(this.newId()) };
   }
@@ -133,7 +133,7 @@ export class MachinesModel {
     else this.pods.delete(name);
   }
 
-  /** What nodes that answer do: pods start, and end. */
+  /** Acts as the nodes that answer: pods start, and end. */
   runNodes(): void {
     for (const [name, pod] of this.pods) {
       if (!pod.placed || this.nodes.get(pod.node)?.ready !== true) continue;

@@ -48,7 +48,7 @@ const UNSEEN: Plain[] = [
   { kind: "scale", to: 3 },
   { kind: "passes" },
 ];
-/** What usually follows, or some of it: without it most runs would be over before a pod is anywhere. */
+/** The usual next events, or some of them: without these most runs would end before a pod runs. */
 const GO_ON = ["grant", "hear", "passes", "watch", "run-nodes", "watch", "passes"] as const;
 const goOn = fc.subarray([...GO_ON]).map((names) => names.map((name) => ({ kind: name })));
 const ill = fc.record({

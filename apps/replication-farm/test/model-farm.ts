@@ -17,14 +17,14 @@ export const POLICY: SetPolicy = {
 };
 export const NODE_LOST_MS = 20_000;
 
-/** What befalls a farm at one of its calls: it dies before or after the call has its effect, or another farm takes its set meanwhile. */
+/** The failure of a farm at one of its calls: it dies before or after the effect of the call, or another farm takes its set meanwhile. */
 export type Fate = { readonly atCall: number; readonly then: "dies-before" | "dies-after" | "sleeps" };
 
 export type ModelFarm = {
   readonly fence: number;
   /** One pass, which may meet its fate; true: something was written, and the next pass decides on it. */
   pass(fate?: Fate): Promise<boolean>;
-  /** What the ledger has comes to be known. */
+  /** The model reads the state of the ledger. */
   hear(): void;
 };
 
@@ -137,7 +137,7 @@ function podsOf(model: MachinesModel, call: Call): PassDeps["pods"] {
   };
 }
 
-/** What the API server has. */
+/** The pods in the API server. */
 export function livePods(model: MachinesModel): OwnedPod[] {
   return [...model.pods.values()].map(({ name, uid, setUid, node, placed, deleting }) => {
     const { ready = false, unreadySinceMs } = model.nodes.get(node) ?? {};

@@ -2,7 +2,7 @@ import { reconciler, type Reconciled } from "@muster/controller";
 import { setPasses } from "../src/pass.ts";
 import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
-/** What one round has done. */
+/** The outcome of one round. */
 export type Passed =
   { readonly kind: "again" | NonNullable<Owned["end"]> } | { readonly kind: "settled"; readonly failed: boolean };
 

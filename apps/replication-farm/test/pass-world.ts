@@ -15,7 +15,7 @@ import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
 
-/** What a farm's passes see and do, without a farm: a NATS server whose buckets say what the test puts there, and an API server that only counts. */
+/** The surroundings of a farm's passes without a farm: a NATS server with the test's records, and an API server that only counts. */
 export type PassWorld = AsyncDisposable & {
   readonly deps: PassDeps;
   readonly bus: NatsBus;

@@ -29,7 +29,7 @@ const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
 
-/** What a decision costs while many requests wait, beside what it costs while few do. */
+/** The cost of a decision while many requests wait, beside its cost while few do. */
 export function benchDecisions(): void {
   // The first measurement would otherwise be one of the compiler.
   measureDecisions(fillWorld(1000));
@@ -67,7 +67,7 @@ const BORROWERS = 100;
 
 type Preempting = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "minRunTimeMs">;
 
-/** What it costs to find the work that leaves for one request, by the policy that finds it. */
+/** The cost of finding victims for one request, by the policy that finds them. */
 const PREEMPTING: readonly (readonly [what: string, owner: Preempting, candidate: Preempting])[] = [
   ["reclaim", { reclaim: "Any" }, {}],
   ["fair sharing", { fairSharing: "Any" }, {}],
@@ -283,7 +283,7 @@ function measureDecisions(start: World, next = randomRequest) {
   };
 }
 
-/** What the answer to the node scaler's question costs, which is asked every few seconds. */
+/** The cost of the answer to the node scaler's request, which arrives every few seconds. */
 function demand(world: World): number {
   const times = Array.from({ length: 21 }, () => {
     const begin = performance.now();

@@ -48,7 +48,7 @@ export async function showPlan(steps: Steps): Promise<void> {
   });
 }
 
-/** What became of a decision; of one that was refused the code of its fault. */
+/** The outcome of a decision; for a refused one the code of its fault. */
 export type DecisionOutcome =
   | Exclude<Verdict["kind"], "refuse">
   | ReleaseVerdict["kind"]

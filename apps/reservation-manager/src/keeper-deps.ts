@@ -9,7 +9,7 @@ import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines
 import type { Queue } from "./domain/ledger/queue.ts";
 import type { Reservation } from "./domain/ledger/reservation.ts";
 
-/** What the ledger's keeper needs from outside. */
+/** The dependencies of the ledger's keeper. */
 export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
   /** The live nodes that are known. */
@@ -31,7 +31,7 @@ export type LedgerDeps = {
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
-/** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
+/** A reservation as it is now, or as it was when it ended. `preempted`: its owner shall end the work, or no longer has to. */
 export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
   ReservationReport,
   "beneficiary"

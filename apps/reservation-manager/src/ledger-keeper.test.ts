@@ -39,7 +39,7 @@ function start(
   return { log, nodes, announced, outcomes, preemptions, pauses, keeper };
 }
 
-/** What the promise became once the log has written. */
+/** Resolves with the answer once the log has written. */
 async function written<Result>(log: MemoryLog, answer: Promise<Result>): Promise<Result> {
   log.commit();
   return answer;

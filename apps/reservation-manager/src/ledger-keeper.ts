@@ -118,7 +118,7 @@ export class LedgerKeeper {
       const request = { owner, ...gang, wait: true, priority: 0, concurrencyLimit };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
       if (verdict.kind === "refuse") {
-        // What may be possible once all nodes are known is not refused for good.
+        // A request that may become possible once all nodes are known is not refused for good.
         if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
         const asked = { sequence: world.ledger.nextSequence, owner, ...gang, priority: 0, createdAtMs: nowMs };
         return this.#report(asked, world, nowMs).because;
@@ -302,7 +302,7 @@ export class LedgerKeeper {
     return this.#read((world) => buildQueuePage(world, request));
   }
 
-  /** What is on disk, in numbers: for metrics. */
+  /** The counts of the stored state, for metrics. */
   count(): {
     readonly waiting: number;
     readonly heldByPool: ReadonlyMap<string, number>;
@@ -468,7 +468,7 @@ export class LedgerKeeper {
     const { kind, sequence } = event;
     const caller = this.#callers.get(sequence);
     this.#callers.delete(sequence);
-    // What was granted and ended by one write is announced as ended only.
+    // A reservation that one write granted and ended is announced as ended only.
     const reservation = kind === "granted" ? ledger.reservations.get(sequence) : this.#ending.get(sequence);
     if (kind !== "granted") this.#ending.delete(sequence);
     if (reservation !== undefined) this.#deps.announce({ kind, reservation }, caller);

@@ -23,7 +23,7 @@ async function leaderOf(managers: readonly ManagerProcess[], leads = 0): Promise
   return until("a manager leads", () => managers.find((manager) => manager.leads > leads));
 }
 
-/** What an owner may believe to hold: from the grant's answer until its request to release. */
+/** The machines that an owner may believe to hold: from the grant's answer until its request to release. */
 class Claims {
   readonly byNode = new Map<string, string>();
 
@@ -203,7 +203,7 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
   expect(before.reservations.map((one) => one.owner?.id)).toEqual(["y", "z"]);
   expect([first.leads, second.leads]).toEqual([1, 1]);
 
-  // What is on disk is what the next leader finds.
+  // The next leader reads the state on disk.
   await second.end("SIGKILL");
   expect(await persist(() => reservations.listReservations({}))).toEqual(before);
   expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);

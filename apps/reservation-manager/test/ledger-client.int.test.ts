@@ -50,7 +50,7 @@ it("shows what the ledger has, by its answers, events and lists, also when anoth
   expect(statesOf(ledger)).toEqual(
     new Map([["second", "granted"], ...names.map((name) => [name, "waiting"] as const)]),
   );
-  // What it has instead of what is requested.
+  // The machines that it has instead of the requested ones.
   expect(await persist(() => ledger.reserve("second", needs("a", "a")))).toMatchObject({ state: "granted" });
   // Twice is once.
   const { id = "" } = ledger.get("many-0") ?? {};

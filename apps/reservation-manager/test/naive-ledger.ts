@@ -26,7 +26,7 @@ type Spot = {
   free: Record<string, number>;
   isWhole: boolean;
   readonly isForeign: boolean;
-  /** What is free when nothing is granted. */
+  /** The free amounts when nothing is granted. */
   readonly potential: Record<string, number>;
 };
 
@@ -623,7 +623,7 @@ function use(spot: Spot, amounts: Record<string, number>): void {
     spot.free[name] = Math.max(0, (spot.free[name] ?? 0) - (amounts[name] ?? 0));
 }
 
-/** What is free of the node in both. */
+/** The amounts that are free in both. */
 function meet(spot: Spot, other: Spot): Spot {
   const free = { ...spot.free };
   for (const [name, amount] of Object.entries(spot.free)) free[name] = Math.min(amount, other.free[name] ?? 0);

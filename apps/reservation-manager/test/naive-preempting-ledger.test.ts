@@ -73,7 +73,7 @@ it("exceeds no limit at a grant, and lets no borrower keep a queue from its own 
         const grants = events.filter((event) => event.kind === "granted" && isNew(event));
         const granted = after.work.filter(({ sequence }) => grants.some((grant) => grant.sequence === sequence));
         expect(granted.flatMap((work) => exceededBy(after, work))).toEqual([]);
-        // What a beneficiary is promised cannot be preempted before it is granted.
+        // The promise to a beneficiary cannot be preempted before it is granted.
         if (waitingIn(after).some(({ promise }) => promise !== undefined)) return;
         const left = after.work.filter(({ preemptedFor }) => preemptedFor !== undefined);
         expect(keptFromOwnQuota(after).filter((each) => left.every(({ sequence }) => sequence !== each))).toEqual([]);

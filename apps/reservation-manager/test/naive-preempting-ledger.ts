@@ -18,7 +18,7 @@ import {
   type Work,
 } from "./naive-world.ts";
 
-/** What an owner asks for. */
+/** The request of an owner. */
 export type WorkRequest = {
   readonly owner: Owner;
   readonly queue?: string | undefined;
@@ -206,7 +206,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "requeued" });
   }
 
-  /** What is promised to an owner is kept from borrowers no more, so that a preemption may let more be granted. */
+  /** Borrowers may use again the quota that was kept for a promise, so a preemption may let more be granted. */
   #pass(): void {
     this.#dropUnserved();
     for (;;) {

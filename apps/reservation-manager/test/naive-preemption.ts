@@ -47,7 +47,7 @@ export type Victim = { readonly sequence: number; readonly reason: PreemptionRea
 
 type Preemption = { readonly victims: readonly Victim[]; readonly attempt: Attempt };
 
-/** What may be done for a request that waits. */
+/** The help that a waiting request may get. */
 type Help = {
   readonly work: Work;
   /** It is granted: where. */
@@ -150,7 +150,7 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
   if (queue === undefined || path === undefined) return [];
   const { reclaim, fairSharing, withinQueue, whileBorrowing } = policyOf(world, queue);
   const { ask } = requestIn(world, work);
-  // What the queues below keep for themselves is part of what they use, and not of the quota of the subtree.
+  // The quota that queues below keep for themselves is part of their use, and not of the quota of the subtree.
   const alone = withUse({ ...forest, own: new Map() }, queue, ask);
   const covers = (subtree: string): boolean =>
     [...ask.keys()]
@@ -302,7 +302,7 @@ function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], att
     const others = kept.filter((other) => other !== each);
     return isEnoughFor(future, work, others, attempt) ? others : kept;
   }, chosen);
-  // What could not be spared before may be placed otherwise now.
+  // Work that could not be spared before may be placed differently now.
   return rest.length === chosen.length ? rest : spare(future, work, rest, attempt);
 }
 

@@ -36,7 +36,7 @@ type NaiveOutcome = {
 type Line = Omit<QueuedRequest, "ask"> & {
   readonly owner: string;
   readonly content: string;
-  /** What it asks for, by preference; once granted, what it has. */
+  /** Its request, by preference; once granted, its grant. */
   asks: readonly PairAmounts[];
   isGranted: boolean;
 };
@@ -132,7 +132,7 @@ export class NaiveQueues {
     return { grants: this.#settle() };
   }
 
-  /** What it has granted stays, and counts again when a queue of this name is put. */
+  /** Its grants stay, and count again when a queue of this name is put. */
   removeQueue(name: string): NaiveOutcome {
     this.#queues = this.#queues.filter((queue) => queue.name !== name);
     this.#past.delete(name);

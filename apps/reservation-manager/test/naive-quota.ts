@@ -3,9 +3,9 @@ import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/
 /** The input of every decision about quotas. The functions below compute their answers from this alone, without an index or a cache. */
 export type Forest = {
   readonly queues: readonly Queue[];
-  /** What the grants of each queue hold, by its name, without those of the queues below it. */
+  /** The amounts that the grants of each queue hold, by its name, without those of the queues below it. */
   readonly own: ReadonlyMap<string, PairAmounts>;
-  /** What the nodes of each pool can allocate together. */
+  /** The sum of the allocatable amounts of each pool's nodes. */
   readonly allocatable: PairAmounts;
   /** By queue, what is added to its share in the order, in millionths. Absent: nothing. */
   readonly past?: ReadonlyMap<string, number>;
@@ -116,7 +116,7 @@ export function freeOf(forest: Forest, name: string, pair: string): bigint {
   return max(0n, guaranteed - used) + fromAbove;
 }
 
-/** What the queue can have at most: what is free for it while no queue uses anything. */
+/** The maximum of the queue: its free amount while no queue uses anything. */
 export function maxOf(forest: Forest, name: string, pair: string): bigint {
   return freeOf({ ...forest, own: new Map() }, name, pair);
 }

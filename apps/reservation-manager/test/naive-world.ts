@@ -74,7 +74,7 @@ export type PreemptionWorld = {
 
 type Vacated = { readonly owner: Owner; readonly node: string };
 
-/** What a decision reads. */
+/** The input of a decision. */
 export type KnownWorld = { readonly ledger: Ledger; readonly nodes: readonly NodeFacts[]; readonly nowMs: number };
 
 /** The same world as the reference reads it, without an index or a cache: every answer is computed from the reservations and the nodes. */
@@ -139,7 +139,7 @@ export function requestIn({ nodes }: PreemptionWorld, work: Work): QueuedRequest
   return { ...work, ask: sumOf(asks) };
 }
 
-/** What these nodes, in the order of the needs, use of the quota. */
+/** The use of the quota by these nodes, in the order of the needs. */
 export function useOn({ nodes }: PreemptionWorld, { needs }: Work, placed: readonly string[]): PairAmounts {
   const uses = needs.map(({ pool, shared }, index) => {
     const size = nodes.find(({ name }) => name === placed[index])?.allocatable ?? new Map<string, number>();
@@ -308,7 +308,7 @@ function mayEverStart(world: PreemptionWorld, work: Work): boolean {
 
 type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
 
-/** What waiting owners keep of their own quota from borrowers: nothing where the queue may reclaim it from any priority. */
+/** The part of their own quota that waiting owners keep from borrowers: none where the queue may reclaim it from any priority. */
 export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const forest = forestIn(world);
   const requests = waiting

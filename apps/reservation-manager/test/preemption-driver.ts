@@ -26,7 +26,7 @@ export function stepReal(run: Run, operation: PreemptionOperation): Verdict | un
   }
 }
 
-/** What was decided; the owners' own words are left out. */
+/** Prints the decisions; the owners' requests are left out. */
 export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
   return events.flatMap((event) => {
     switch (event.kind) {

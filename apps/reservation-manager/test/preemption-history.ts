@@ -23,7 +23,7 @@ type State = {
   isDropped?: boolean;
 };
 
-/** What is wrong with a history of all events, each as a sentence. */
+/** Returns the faults in a history of all events, each as a sentence. */
 export function faultsOf(events: readonly PreemptionEvent[]): readonly string[] {
   const states = new Map<number, State>();
   const stateOf = (sequence: number): State => states.get(sequence) ?? { kind: "over" };

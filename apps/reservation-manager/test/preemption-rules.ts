@@ -14,7 +14,7 @@ import {
   type Work,
 } from "./naive-world.ts";
 
-/** What a ledger decided, and what it knew then. */
+/** A decision of a ledger, and the facts that it had. */
 export type Decision = {
   readonly before: Ledger;
   readonly events: readonly LedgerEvent[];

@@ -9,7 +9,7 @@ export type Wire = AsyncDisposable & {
   stopBefore(line: string): Promise<void>;
   /** The same with that message still on its way to the server; its answer is not on its way back. */
   stopAfter(line: string): Promise<void>;
-  /** What was stopped is lost for good. */
+  /** Stopped messages are lost for good. */
   drop(): void;
 };
 
@@ -20,7 +20,7 @@ export async function openWire(server: TestNats): Promise<Wire> {
   const sockets = new Set<Socket>();
   let stop: Stop | undefined;
   let stopped = false;
-  /** What of these bytes still passes. */
+  /** The part of these bytes that still passes. */
   const passing = (bytes: Buffer): Buffer => {
     const at = stop === undefined ? -1 : bytes.indexOf(stop.line);
     if (stop === undefined || at < 0) return bytes;

@@ -49,7 +49,7 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
   run.reservation = reservation;
   run.replacements = new Map([...run.replacements, ...replacements]);
   if (steps.some(isAct)) noteEffects(run, obstacles, failures);
-  // What ends the clean-up is written together with the terminal event.
+  // The end of the clean-up is written together with the terminal event.
   const end = planEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
   try {
     await remember(deps, run, end === undefined ? outcomes : [...outcomes, end]);

@@ -11,7 +11,7 @@ import type { PodSeen } from "./domain/summarise-components.ts";
 import { RESYNC_MS, type Run } from "./run.ts";
 import { textOf, type SessionDeps } from "./session-deps.ts";
 
-/** What a pass decides on: the record, and the pods and nodes as the watchers publish them, or as the API server lists them where that is not enough. */
+/** Observes the input of a pass: the record, and pods and nodes as the watchers publish them, or from the API server where that is not enough. */
 export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
   const { record, reservation, replacements, obstacles } = run;
   // Before the list, so that a time limit that has passed by now is decided on one.
@@ -52,7 +52,7 @@ function youngList(
 
 type NodesSeen = Pick<Snapshot, "nodesLost" | "nodesBack" | "nodesUnschedulable" | "crowded">;
 
-/** What is lost, or usable again, of the machines that components have, were granted in place of lost ones, or have lost. */
+/** Observes which machines are lost or usable again, of those that components have, got in place of lost ones, or have lost. */
 function observeNodes(
   deps: SessionDeps,
   { record, replacements }: Run,

@@ -27,7 +27,7 @@ export type RequestDeps = {
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
   /** The present reason why the ledger lets the session wait, or would; undefined if it does not, or is unavailable. Never rejects because of the ledger. */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
-  /** What the ledger and the node-scaler answer about its machines. Never rejects with FaultError. */
+  /** Asks the ledger and the node-scaler about its machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Counts a session that a request has finished. */

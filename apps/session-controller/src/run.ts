@@ -7,7 +7,7 @@ export type HeldSession = {
   /** With `unwritten`. */
   record: SessionRecord;
   revision: number;
-  /** What the next executor would find again, and is written with what it would not. */
+  /** Outcomes that the next executor would observe again; they are written together with those that it would not. */
   unwritten: readonly Outcome[];
   /** On the monotonic clock: the session was ours at this moment. */
   oursAtMs: number;

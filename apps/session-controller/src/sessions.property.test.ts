@@ -14,7 +14,7 @@ const POLICY = {
 const never = new AbortController().signal;
 const TERMINAL = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"];
 
-/** What goes wrong at one call: before it has an effect, or after it, when only the answer is lost. */
+/** The failure of one call: before it has an effect, or after it, when only the answer is lost. */
 type Mishap = {
   readonly after: number;
   readonly what: "dies" | "conflict" | "replaced" | "cancelled" | "paused" | "no-answer";

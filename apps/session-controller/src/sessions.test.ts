@@ -250,7 +250,7 @@ describe("a session", () => {
       ...deps,
       save: (record, revision) => {
         if (world.record().epoch === 0) return deps.save(record, revision);
-        // What the process writes at its end has pauses of its own.
+        // The writes of the process at its end have pauses of their own.
         if (!stop.signal.aborted) calls.push("save");
         if (calls.length >= 8) stop.abort();
         return Promise.reject(new FaultError(full));

@@ -50,7 +50,7 @@ const SUSPECT_RETRY_MS = 200;
 /** Sessions that were finished last and need no pass. */
 const MAX_ENDED = 1024;
 
-/** What a leader keeps of all sessions beside their records. */
+/** The state of all sessions that a leader keeps beside their records. */
 type Table = {
   readonly deps: SessionDeps;
   readonly policy: SessionsPolicy;

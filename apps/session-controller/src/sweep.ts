@@ -18,7 +18,7 @@ import { isFinished, type SessionRecord } from "./domain/session.ts";
 import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
 
-/** What a sweep needs from outside. Everything asynchronous rejects with FaultError. */
+/** The dependencies of a sweep. Everything asynchronous rejects with FaultError. */
 export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "wake"> & {
   /** Resolves after the time, at the signal, or as soon as a pod is seen whose session is over; true then. */
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;

@@ -64,9 +64,9 @@ export function fakeWorld(
     /** Executors whose lead is over. */
     deposed: new Set<string>(),
     grant: true,
-    /** What the watchers published is current. */
+    /** The published states are current. */
     podsFresh: true,
-    /** What foreign pods keep from being used; found only where the session asks for the place. */
+    /** The machines that foreign pods crowd out; found only where the session asks for the machine. */
     crowded: [] as readonly Crowded[],
   };
 

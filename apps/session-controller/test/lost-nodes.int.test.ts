@@ -105,7 +105,7 @@ describe("a session whose pod loses its node", () => {
     await submit(world, "silent", pair("serve"), SPEC);
     const name = await serverNode("silent");
     await setReady(name, "Unknown");
-    // What the node life cycle does to the pods of a silent node after a while.
+    // The node life cycle does this to the pods of a silent node after a while.
     await world.cluster.api.deleteNamespacedPod({ name: "silent-server-0", namespace: NAMESPACE });
     await expectLost("silent", /^server server-0 failed/);
     await runsAfter("after-silent");

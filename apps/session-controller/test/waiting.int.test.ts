@@ -175,7 +175,7 @@ describe("more sessions than executors have places", () => {
     const controller = await world.startController({ ...CROWDED, SESSION_UNFINISHED: "2" });
     const taken = ["one", "two"];
     for (const name of taken) await submit(world, name, [scripted("driver", "driver", "serve")]);
-    // What a controller counts may be a moment old, and a session that it has taken is never refused.
+    // The counts of a controller may be a moment old, and it never refuses a session that it has taken.
     const refused = await until("a submission is refused", async () => {
       const name = `more-${taken.length}`;
       const fault = await submit(world, name, [scripted("driver", "driver", "serve")]).then(

@@ -18,7 +18,7 @@ export type Controller = {
   stop(): Promise<void>;
 };
 
-/** What a world needs of its cluster, whatever its pods are. */
+/** The cluster of a world, whatever its pods are. */
 export type TestCluster = AsyncDisposable & { readonly kubeconfig: string; readonly api: CoreV1Api };
 
 /** The whole of it: a bus, a cluster, the watcher, the ledger, and as many controllers as a test starts. */
@@ -40,7 +40,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
   watcherEnv: Readonly<Record<string, string>> = {},
   ledgerEnv: Readonly<Record<string, string>> = {},
 ): Promise<SessionWorld<Cluster>> {
-  // What was started before something failed goes away too.
+  // Parts that were started before a failure end, too.
   await using starting = new AsyncDisposableStack();
   starting.use(cluster);
   const nats = starting.use(await natsServer());
@@ -173,7 +173,7 @@ export async function submit(
   await world.sessions.submitSession({ requestId: name, name, spec }, { timeoutMs: 30_000 });
 }
 
-/** What is stored of the session, whether or not a controller is there to ask. */
+/** Reads the stored record of the session, also while no controller runs. */
 export async function storedRecord(world: SessionWorld, name: string): Promise<muster.session.v1.SessionRecord> {
   const codec = protoCodec(muster.session.v1.SessionRecord);
   const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });

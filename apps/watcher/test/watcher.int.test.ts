@@ -20,7 +20,7 @@ import { keepPublished } from "../src/keep-published.ts";
 import { startWatcherProcess } from "./watcher-process.ts";
 import { actors, configBehind, proxyTo, silent } from "./world.ts";
 
-/** What a suite needs of a cluster. */
+/** The cluster of a suite. */
 type Cluster = AsyncDisposable & { readonly url: string; readonly kubeconfig: string };
 
 const assets = kubeAssets();

@@ -140,7 +140,7 @@ export function actors(kubeconfig: string) {
         },
         merge,
       ),
-    /** What the node controller does once a node is ready. */
+    /** Acts as the node controller once a node is ready. */
     untaint: (name: string) => api.patchNode({ name, body: { spec: { taints: null } } }, merge),
     cordon: (name: string) => api.patchNode({ name, body: { spec: { unschedulable: true } } }, merge),
     labelNode: (name: string, wanted: Readonly<Record<string, string>>) =>

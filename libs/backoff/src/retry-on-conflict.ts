@@ -1,7 +1,7 @@
 import { FaultError, faultOf, type Fault, type FaultCode } from "@muster/faults";
 import { backoffMs, pause } from "./backoff.ts";
 
-/** What a compare-and-set does with the current value: nothing, or a write that rejects with a conflict when the value has changed since. */
+/** The attempt of a compare-and-set with the current value: no change, or a write that rejects with a conflict when the value has changed since. */
 export type Attempt<Result> = { readonly unchanged: Result } | { readonly write: () => Promise<Result> };
 
 export type RetryOnConflictOptions = {

@@ -27,7 +27,7 @@ export function admission(rate: RequestRate | undefined, now: () => number = () 
   return (user) => rates.take(user, now());
 }
 
-/** What the endpoints of one service have in common. */
+/** The parts that the endpoints of one service share. */
 export type Served = {
   /** `reservation` */
   readonly service: string;

@@ -33,7 +33,7 @@ export type Bus = AsyncDisposable & {
   readMessage(stream: string, subject: string, from: number): Promise<StoredMessage | undefined>;
   /** Takes one message out of a stream; false when it is not there. */
   removeMessage(stream: string, sequence: number): Promise<boolean>;
-  /** What a stream holds now; undefined when it does not exist. */
+  /** The state of a stream; undefined when it does not exist. */
   streamState(stream: string): Promise<StreamState | undefined>;
   /** Hands each message of a durable consumer to the handler until disposed; disposing finishes the messages in flight first. */
   consume(options: ConsumeOptions, handler: (delivery: Delivery) => Promise<void>): Promise<AsyncDisposable>;

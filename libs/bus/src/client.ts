@@ -81,7 +81,7 @@ export function byteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
   return Object.fromEntries(calls) as ByteClient;
 }
 
-/** What is the same in every call of one method, made once. */
+/** The part that is the same in every call of one method, made once. */
 type Route = {
   readonly bus: Bus;
   readonly area: string;

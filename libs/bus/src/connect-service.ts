@@ -11,7 +11,7 @@ import { isCredentialRefused } from "./refusals.ts";
 /** After this time without a connection, the log states the reason. */
 const ATTEMPT_MS = 5000;
 
-/** What a service knows when it starts to run: the context that `@muster/service` gives it fits. */
+/** The context of a service that starts: the one that `@muster/service` passes fits. */
 export type ServiceConnection = {
   readonly config: { readonly nats: NatsAccess };
   readonly logger: {

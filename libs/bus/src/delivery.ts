@@ -1,6 +1,6 @@
 import type { ConsumeOptions, Delivery, Message } from "./bus.ts";
 
-/** What ends a message on the bus below. */
+/** The ways to end a message on the bus below. */
 export type Endings = {
   readonly ack: () => Promise<void>;
   readonly working: () => void;

@@ -14,7 +14,7 @@ type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
 };
 
 export type EventOptions = ConsumeOptions & {
-  /** What cannot be handled goes to `muster.dead.<area>`. */
+  /** Messages that cannot be handled go to `muster.dead.<area>`. */
   readonly area: string;
   /** A message whose handler has failed this often goes there, too. Absent: it is retried without limit. */
   readonly maxAttempts?: number;

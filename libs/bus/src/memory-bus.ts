@@ -28,7 +28,7 @@ const realTimers: Timers = {
 type Responder = { readonly answer: (message: Message, user: string | undefined) => Promise<Reply> };
 type Listener = { readonly pattern: string; readonly handler: (message: Message) => void };
 
-/** What a NATS server would hold: several buses that share one see each other, and its streams outlive them. */
+/** The state of a NATS server: several buses that share one see each other, and its streams outlive them. */
 export class MemoryWorld {
   readonly timers: Timers;
   readonly responders = new Map<string, Responder[]>();

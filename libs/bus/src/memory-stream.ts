@@ -162,7 +162,7 @@ class MemoryConsumer {
   #members: Member[] = [];
   /** Last sequence that was delivered for the first time. */
   #cursor = 0;
-  /** What has been delivered and has not ended, with the time at which it is delivered again. */
+  /** Deliveries that have not ended, with the time of the next delivery. */
   readonly #pending = new Map<number, { attempt: number; dueMs: number }>();
   #disarm: () => void = () => undefined;
 

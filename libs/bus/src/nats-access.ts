@@ -16,11 +16,11 @@ export type NatsAccess = {
 type NatsTls = {
   /** Who signs the servers' certificates; absent: those that Node trusts. */
   readonly caFile?: string | undefined;
-  /** What we show ourselves, where the servers want to see it. */
+  /** The certificate of this client, for servers that require one. */
   readonly client?: { readonly certFile: string; readonly keyFile: string } | undefined;
 };
 
-/** What `readEnv` of `@muster/service` gives. */
+/** The reader that `readEnv` of `@muster/service` passes. */
 type VariableReader = {
   readonly optional: (name: string) => string | undefined;
   readonly url: (name: string, fallback: string) => string;
@@ -59,7 +59,7 @@ function readTls(read: VariableReader): { readonly tls?: NatsTls } {
   return { tls: { caFile, client: { certFile, keyFile } } };
 }
 
-/** What a server is shown, and how people know whose it is. */
+/** The credential for a server, and the text that tells people whose it is. */
 export type Credential = {
   /** Names the user or the variable, never the secret. */
   readonly name: string;

@@ -49,7 +49,7 @@ export type NatsBus = Bus & {
   readonly connection: NatsConnection;
   /** Every replica of every service that answers now. */
   services(): Promise<DiscoveredService[]>;
-  /** What the listeners of every service that answers now were too slow for; empty when they keep up. */
+  /** The signals that listeners of each answering service were too slow for; empty when they keep up. */
   droppedSignals(): Promise<DroppedSignals[]>;
 };
 

@@ -33,7 +33,7 @@ type Consuming = {
   readonly drainMs: number;
 };
 
-/** What this consumption has in flight, across all the sessions of pulling. `freed` is the present session's. */
+/** The messages of this consumption in flight, across all sessions of pulling. `freed` belongs to the present session. */
 type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
 
 /**
@@ -176,7 +176,7 @@ async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: 
     clearInterval(watch);
     forget();
     stop.removeEventListener("abort", end);
-    // What is on its way arrives while the subscription drains: it is handled or, when stopping, handed back.
+    // Messages in flight arrive while the subscription drains: they are handled or, when stopping, returned.
     if (!connection.isClosed()) await link.within(ACK_ATTEMPT_MS, subscription.drain());
   }
 }

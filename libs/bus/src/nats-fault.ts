@@ -22,7 +22,7 @@ export const JS_ERROR = {
 } as const;
 
 type NatsContext = {
-  /** What was asked for: `publishing to muster.evt...`. */
+  /** The operation: `publishing to muster.evt...`. */
   readonly operation: string;
   /** How long it was waited for; named in deadline_exceeded. */
   readonly timeoutMs?: number;

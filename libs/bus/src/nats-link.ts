@@ -68,7 +68,7 @@ export class NatsLink {
   readonly #onReconnect = new Set<() => void>();
   readonly #onForbidden = new Set<(subject: string) => void>();
   readonly #options: LinkOptions;
-  /** What the server knows us by. */
+  /** The credential that the server checks. */
   readonly #credential: Credential;
   /** Attempts in a row at which it did not. */
   #credentialRefusals = 0;
@@ -286,7 +286,7 @@ export class NatsLink {
     }
   }
 
-  /** What is wrong with the server's certificate now; undefined where that is not what keeps us from it. */
+  /** Returns the problem with the server's certificate now; undefined where the certificate is not the problem. */
   async #askOnce(): Promise<string | undefined> {
     const limits = { timeout: QUESTION_TIMEOUT_MS, reconnect: false, noAsyncTraces: true };
     try {

@@ -25,7 +25,7 @@ type Waiting = {
 const NO_RESPONDERS = 503;
 /** Before the token of a request: the answer to the ping that its silence has caused. */
 const PING = "p";
-/** What the client library names a replica. */
+/** The form of the client library's names of replicas. */
 const REPLICA = /^[A-Z0-9]{1,64}$/;
 /** A responder with a request in flight answers it soon after the connection is back. */
 const ANSWERED_AFTER_LOSS_MS = 500;
@@ -162,7 +162,7 @@ export class NatsRequests {
     }
   }
 
-  /** What was in flight when the connection was lost may be lost, and otherwise only its time limit would show that. */
+  /** Requests in flight may be lost with the connection, and otherwise only their time limit would show that. */
   async #sendAgain(tokens: readonly string[]): Promise<void> {
     await pause(ANSWERED_AFTER_LOSS_MS);
     for (const token of tokens) this.#waiting.get(token)?.sendAgain();
@@ -209,7 +209,7 @@ export class NatsRequests {
 /** Which replica has answered the ping; undefined where the server says that none exists, and for what is no answer to a ping. */
 function replicaOf(pong: Msg): string | undefined {
   try {
-    // What services answer is fixed by the NATS services protocol (ADR-32).
+    // The NATS services protocol (ADR-32) fixes the answers of services.
     const { id } = pong.json<ServiceIdentity>();
     return REPLICA.test(id) ? id : undefined;
   } catch {

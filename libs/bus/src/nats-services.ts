@@ -143,7 +143,7 @@ function answeringInboxes(link: NatsLink, service: string): NatsConnection {
 
 /** Asks all replicas of all services who they are. */
 export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[]> {
-  // What services answer is fixed by the NATS services protocol (ADR-32).
+  // The NATS services protocol (ADR-32) fixes the answers of services.
   const answers = await askAll<ServiceInfo>(link, "$SRV.INFO", "asking which services run");
   return answers
     .map(({ name, id, version, description, metadata = {} }) => ({ name, id, version, description, metadata }))

@@ -83,7 +83,7 @@ async function absentAs<Result, Absent>(
   }
 }
 
-/** What the server is asked for; the rest are its defaults. */
+/** Builds the request to the server; the rest are its defaults. */
 export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig> & { name: string } {
   const { name, subjects, retention } = stream;
   const common = {

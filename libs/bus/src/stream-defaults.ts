@@ -1,4 +1,4 @@
-/** What a stream keeps when its configuration does not say. */
+/** The limits of a stream whose configuration has none. */
 export const STREAM_DEFAULTS = {
   /** For retention `limits`: a week and 256 MiB. */
   maxAgeMs: 7 * 24 * 3_600_000,

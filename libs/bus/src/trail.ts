@@ -4,7 +4,7 @@ import { publishEvent } from "./events.ts";
 import { tryDecode } from "./messages.ts";
 import { readNewest } from "./read-newest.ts";
 
-/** What was done to things, each with an id of its own, on the audit stream: nothing but age and size takes from it. */
+/** A trail of changes on the audit stream, each about an item with an id: only age and size remove entries. */
 export type Trail<Item> = {
   /** Appends missing items; the stream drops an item whose id it has had within its window. */
   publish(items: readonly Item[]): Promise<void>;

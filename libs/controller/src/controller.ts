@@ -182,7 +182,7 @@ function retry({ queue, onError }: ControllerOptions, key: string, error: unknow
   }
 }
 
-/** What a pass throws that has ended its own calls at the stop. */
+/** Whether a pass threw this because it ended its own calls at the stop. */
 function isAbortError(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }

@@ -2,7 +2,7 @@ import { inSpan } from "@muster/tracing";
 import type { Attributes, Context } from "@opentelemetry/api";
 import type { Reconcile, Reconciled } from "./controller.ts";
 
-/** What a round does, and why; the span of the round lists it. */
+/** A step of a round, and the reason for it; the span of the round lists it. */
 export type PlannedStep = { readonly kind: string; readonly because: string };
 
 export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };

@@ -33,7 +33,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
 
 type Ready = { readonly key: string; readonly priority: Priority; readonly rank: number };
 
-/** What the queue promises, in the simplest form: lists that are searched from one end to the other. */
+/** The promises of the queue in the simplest form: lists that are searched from one end to the other. */
 function model() {
   let ready: Ready[] = [];
   let rank = 0;

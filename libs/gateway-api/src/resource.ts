@@ -37,7 +37,7 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
 /** A field, and fields in it: `["queue", "name"]`. */
 export type FieldPath = readonly string[];
 
-/** What the table has once its rows have lost the types of their services. */
+/** The rows of the table without the types of their services. */
 export type AnyResource = Resource;
 
 type MethodOf<Service extends ServiceDescriptor> = keyof Service["methods"] & string;
@@ -56,7 +56,7 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
 export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   readonly http: "POST" | "PUT" | "DELETE";
-  /** What the route addresses: the resource as a whole, one item by its name, or `/v1/plan/<path>`. */
+  /** The target of the route: the resource as a whole, one item by its name, or `/v1/plan/<path>`. */
   readonly of: "all" | "one" | "plan";
   /** Last part of the path: `cancel`. */
   readonly action?: string;

@@ -36,7 +36,7 @@ export type Route = {
   readonly call: string;
   readonly method: MethodDescriptor;
   readonly answer: Answer;
-  /** What a query may have: fields of the request, and of the field that names one. */
+  /** The parameters of a query: fields of the request, and of the field that names one. */
   readonly query: Readonly<Record<string, FieldShape>>;
   /** Absent: the request has no effect. A plan has none, although it has a body. */
   readonly change?: Change;
@@ -60,7 +60,7 @@ const FOLLOW_FIELD = {
   follow: { type: "bool", doc: "`true`: until the work is over; otherwise what the log has now." },
 } as const satisfies Readonly<Record<string, FieldShape>>;
 
-/** What a stream of a log sets itself. */
+/** The fields that a stream of a log sets itself. */
 const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
 
 /** Whether a request makes something, and so may have an `Idempotency-Key`. */
@@ -138,7 +138,7 @@ function readRoute({ row, ...parts }: RouteParts): Route {
   return { http: "GET", resource: row, method, query, ...parts };
 }
 
-/** What a query may have beside the fields of the request. */
+/** The parameters of a query beside the fields of the request. */
 function moreOf(answer: Answer): Route["query"] {
   if (answer.kind === "log") return FOLLOW_FIELD;
   if (answer.kind !== "list") return {};

@@ -1,4 +1,4 @@
-/** What is known of the node of a pod that should be gone. */
+/** The known state of the node of a pod that should be gone. */
 export type NodeSeen =
   | { readonly state: "ready" }
   | {

@@ -183,7 +183,7 @@ function notStarted({ pod, policy, name, main, status }: Judged): PodVerdict | u
   return { health: "NOT_READY", reason: "Pending", message: `${count} container statuses, none of "${name}"` };
 }
 
-/** What a container waits for; undefined when it does not wait. */
+/** The reason why a container waits; undefined when it does not wait. */
 function judgeWaiting(
   pod: PodFacts,
   policy: HealthPolicy,
@@ -268,7 +268,7 @@ function isRestarted(pod: PodFacts, end: Termination): boolean {
 
 type Disruption = { readonly reason: string; readonly message: string; readonly atMs: number | undefined };
 
-/** What ends the pod where its owner does not: an eviction, a preemption, a missing node. */
+/** The disruption that ends the pod where its owner does not: an eviction, a preemption, a missing node. */
 function disruptionOf(pod: PodFacts): Disruption | undefined {
   const condition = pod.status?.conditions?.find(
     ({ type, status }) => type === "DisruptionTarget" && status === "True",

@@ -10,7 +10,7 @@ export type CacheChange<Kept> = {
 
 type Row<Kept> = { readonly uid: string; readonly resourceVersion: string; readonly kept: Kept };
 
-/** What a reflector knows of one resource. `put`, `remove` and `finish` return the changes they made; per key, `before` is always the last `after`. */
+/** The state of one resource in a reflector. `put`, `remove` and `finish` return the changes they made; per key, `before` is always the last `after`. */
 export type Cache<Object extends KubeObject, Kept> = {
   get(key: string): Kept | undefined;
   list(): readonly Kept[];

@@ -1,7 +1,7 @@
 import { tokenBucket } from "@muster/controller";
 import { recentMap } from "./recent-map.ts";
 
-/** What an event is about. */
+/** The subject of an event. */
 export type EventTarget = {
   readonly apiVersion: string;
   readonly kind: string;

@@ -28,7 +28,7 @@ type KubeConnections = AsyncDisposable & {
   send(request: HttpRequest, timeoutMs: number, signal?: AbortSignal): Promise<string>;
 };
 
-/** What one request needs of client-node; renewed when it may be outdated. */
+/** The parts of client-node that one request needs; renewed when they may be outdated. */
 type Access = {
   readonly headers: Readonly<Record<string, string>>;
   readonly dispatcher: Dispatcher;

@@ -4,7 +4,7 @@ import { informer } from "./informer.ts";
 import { isForbidden, kubeFault } from "./kube-fault.ts";
 import { listWatch } from "./list-watch.ts";
 
-/** What admission adds to the requests of pods, as the API server has it. */
+/** The requests that admission adds to pods, as the API server has them. */
 export type FollowedPodDefaults = AsyncDisposable & {
   /**
    * For pods of this namespace, by default of the followed one. The same object until something changes. What the service has no right to list adds nothing.

@@ -7,7 +7,7 @@ import { listReservations, type ReservationCalls } from "./ledger-calls.ts";
 type ReservationExplained = muster.reservation.v1.ExplainReservationReply;
 type Owner = { readonly kind: string; readonly id: string };
 
-/** What an explanation asks other services for. */
+/** The calls to other services for an explanation. */
 export type ExplainCalls = {
   readonly reservations: Pick<ReservationCalls, "explainReservation" | "listReservations">;
   readonly nodes: Pick<Client<typeof NodeService>, "explainDemand">;
@@ -28,7 +28,7 @@ export function explainCalls(bus: Bus): ExplainCalls {
   };
 }
 
-/** What the other services answered about the machines of an owner. */
+/** The answers of the other services about the machines of an owner. */
 export type AskedMachines = {
   /** Undefined: the owner has no reservation, or the ledger could not be asked. */
   readonly seen: SeenMachines | undefined;

@@ -43,7 +43,7 @@ export type NamespaceSelector = {
 
 type SelectorRequirement = { readonly key: string; readonly operator: string; readonly values: readonly string[] };
 
-/** What work states about its queue: a name, empty for none, and for people the field that has it, such as `spec.queue of the session`. */
+/** The queue that work names, empty for none, and for people the field that names it, such as `spec.queue of the session`. */
 export type NamedQueue = { readonly name: string; readonly field: string };
 
 type Labels = Readonly<Record<string, string>>;
@@ -52,7 +52,7 @@ type Namespace = { readonly name: string; readonly labels: Labels };
 
 const NAMES_SHOWN = 5;
 
-/** What the work names decides, then the label of its namespace, then the only leaf that serves the namespace. */
+/** Chooses by the name in the work, then by the label of its namespace, then the only leaf that serves the namespace. */
 export function chooseQueue(
   { name: named, field }: NamedQueue,
   namespace: Namespace,

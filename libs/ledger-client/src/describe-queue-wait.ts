@@ -1,10 +1,10 @@
 import { printAmount } from "@muster/resources";
 
-/** What the ledger states about the queue of a wait. */
+/** The ledger's facts about the queue of a wait. */
 type QueueReason = {
   readonly code: string;
   readonly queue?: string | undefined;
-  /** What of the quota is short. */
+  /** The part of the quota that is short. */
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 

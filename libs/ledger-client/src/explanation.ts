@@ -21,7 +21,7 @@ type SeenPool = {
   readonly unusable: number;
   /** The unusable nodes that the ledger names, with the reason of each; absent: it names none. */
   readonly unusableNodes?: readonly { readonly reason: string }[];
-  /** What the node scaler may make of it at most; 0: it is not scaled. */
+  /** The maximum size to which the node scaler may scale it; 0: it is not scaled. */
   readonly elasticMax: number;
   /** `KIND/ID` of the owners that hold its machines. */
   readonly holders: readonly string[];
@@ -41,13 +41,13 @@ export function reasonOfWait(machines: SeenMachines | undefined): Reason | undef
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
 
-/** What can be done where no node needs a repair. */
+/** The remedy where no node needs a repair. */
 const ADVICE: Readonly<Record<string, string>> = {
   POOL_AVAILABILITY: "wait for the holders, end one of them, or enlarge the pool",
   WAITING_FOR_TOPOLOGY: "wait, or label or add nodes",
 };
 
-/** What can be done about a reservation that waits. */
+/** Advises on a reservation that waits. */
 export function adviseWait({
   code,
   pools,
@@ -73,7 +73,7 @@ export function adviseWait({
   return ADVICE[code] ?? "";
 }
 
-/** What can be done about a code for which further nodes are no remedy, because of the queue of the reservation; undefined for the other codes. */
+/** Advises on a code for which further nodes are no remedy, because of the queue of the reservation; undefined for the other codes. */
 function adviseOnQueue(code: string): string | undefined {
   if (code === "WAITING_FOR_QUOTA")
     return "wait until work of its tree ends, or raise a quota: `muster queues` shows what is used";

@@ -146,7 +146,7 @@ class World {
     for (const owner of OWNERS) {
       const before = this.#shown.get(owner) ?? -1;
       const reservation = this.cache.get(owner);
-      // What it shows no more is over, at the earliest.
+      // An owner that it no longer shows has ended, at the earliest.
       const isGone = reservation === undefined && before >= 0;
       const now = isGone ? before - (before % LIFE) + LIFE - 1 : positionOf(reservation);
       expect(now).toBeGreaterThanOrEqual(before);

@@ -111,7 +111,7 @@ function isOlder(shown: Reservation, known: Reservation): boolean {
   return known.state === "granted" && shown.state === "waiting";
 }
 
-/** What was known when a list began. */
+/** The known state when a list began. */
 type Begun = {
   /** How many lists were complete. */
   readonly completed: number;

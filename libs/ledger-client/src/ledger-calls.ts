@@ -44,7 +44,7 @@ export type LedgerCalls = {
     needs: readonly Need[],
     options?: CallOptions & Pick<ReserveOptions, "queue">,
   ): Promise<WaitReason | undefined>;
-  /** What the ledger has for the owner now. */
+  /** Reads the ledger's reservation of the owner now. */
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
   release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;

@@ -83,7 +83,7 @@ type BrakeSnapshot = {
   readonly found: number;
   /** How many owners are stored. */
   readonly owners: number;
-  /** What an owner is: `lease`. */
+  /** The noun of an owner: `lease`. */
   readonly owner: string;
   /** A user has confirmed that so many are left over. */
   readonly confirmed: number;

@@ -17,7 +17,7 @@ export type Need = {
   readonly selection?: NodeSelection | undefined;
 };
 
-/** What is granted for a need. */
+/** The machine granted for a need. */
 export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: string };
 
 /** Why a reservation waits. */
@@ -35,7 +35,7 @@ export type WaitReason = {
   readonly topology?: string | undefined;
   /** The queue of the reservation, if the code concerns queues. */
   readonly queue?: string | undefined;
-  /** What the quota lacks, if it is what is waited for. */
+  /** The missing quota, if the reservation waits for quota. */
   readonly quota?: QuotaShortage | undefined;
   readonly ahead: number;
 };

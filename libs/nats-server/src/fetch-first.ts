@@ -11,7 +11,7 @@ export type Patience = {
   readonly sayEveryMs: number;
 };
 
-/** What became of one source. */
+/** The outcome of one source. */
 export type Attempt<Result> = { readonly result: Result } | { readonly why: string };
 
 /**

@@ -107,7 +107,7 @@ async function fetchInto(
   }
 }
 
-/** What processes that were killed have left. The work of one that still runs is younger. */
+/** Removes the folders that killed processes left. The folder of a running process is younger. */
 async function removeLeftovers(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const path = join(directory, name);

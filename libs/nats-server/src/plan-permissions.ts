@@ -78,7 +78,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
   return { publish: unique(publish), subscribe: unique(subscribe) };
 }
 
-/** What reading a stream from its beginning, and on, needs. */
+/** The rights to read a stream from its beginning and to follow it. */
 function following(stream: string): string[] {
   return [
     api("STREAM.INFO", stream),
@@ -98,7 +98,7 @@ function api(verb: string, of: string): string {
   return `$JS.API.${verb}.${of}`;
 }
 
-/** What a caller sends to: any replica, one that answers a ping where the first is silent, and all of them when it no longer waits. */
+/** The subjects that a caller sends to: any replica, one that answers a ping when the first is silent, and all of them when it no longer waits. */
 function askingSubjects(request: string): string[] {
   // muster.req.<area>.<verb>
   const area = request.split(".")[2] ?? "";

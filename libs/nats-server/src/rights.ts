@@ -137,7 +137,7 @@ export const rights = {
   },
   "provision-engine": {
     serves: LEASE_SERVICES,
-    // What another engine id has to answer is asked of it.
+    // Another engine answers for the leases of its id.
     asks: [
       ...requests(
         ReservationService,

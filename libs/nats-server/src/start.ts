@@ -29,7 +29,7 @@ export type NatsServerOptions = {
    * written. Default false.
    */
   readonly syncAlways?: boolean;
-  /** What JetStream may write to disk in all; default what the server finds. Beyond it every write is refused. */
+  /** Limit of JetStream's disk space, in bytes; by default the server's own. Beyond it every write is refused. */
   readonly maxStoreBytes?: number | undefined;
   readonly onExit?: (code: number | null, signal: string | null) => void;
 };

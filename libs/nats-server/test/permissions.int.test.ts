@@ -177,7 +177,7 @@ async function refusalsOf(
   })();
   for (const subject of tried.publish) connection.publish(subject, "");
   for (const subject of tried.subscribe) connection.subscribe(subject, { callback: () => undefined });
-  // What the server has said to all of that arrives before its answer to this.
+  // The server's replies to all of that arrive before its answer to this.
   await connection.flush();
   await connection.close();
   await following;

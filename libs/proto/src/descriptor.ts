@@ -46,7 +46,7 @@ export type ServiceDescriptor = {
   readonly methods: Readonly<Record<string, MethodDescriptor>>;
 };
 
-/** What a message decodes to. */
+/** The decoded form of a message. */
 export type MessageOf<Type extends AnyMessageType> = InstanceType<Type>;
-/** What a message may be written from: every field optional. */
+/** The input of an encoder: every field optional. */
 export type PropertiesOf<Type extends AnyMessageType> = Parameters<Type["encode"]>[0];

@@ -97,7 +97,7 @@ export const streams = {
     maxAgeMs: 90 * 24 * 3_600_000,
     maxBytes: 256 * 1024 * 1024,
   },
-  /** What the gateway refused, apart from `apiAudit`: however many refusals there are, they remove no change. */
+  /** Refusals of the gateway, apart from `apiAudit`: however many there are, they remove no change. */
   apiRefusals: {
     name: "MUSTER_API_REFUSALS",
     subjects: ["muster.api.*.*.refused"],

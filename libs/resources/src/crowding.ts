@@ -5,13 +5,13 @@ import type { Requests } from "./spec-requests.ts";
 export type Place = {
   readonly component: string;
   readonly node: string;
-  /** What its next pod requests; computed only where foreign pods run. */
+  /** The requests of its next pod; computed only where foreign pods run. */
   readonly requests: () => Requests;
 };
 
 /** A node as far as it decides whether a pod fits there. */
 export type PlaceLoad = {
-  /** What pods can request; less the overhead. */
+  /** The amounts that pods can request, less the overhead. */
   readonly allocatable: Requests;
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: { readonly pods: number; readonly requests: Requests; readonly examples: readonly string[] };

@@ -126,7 +126,7 @@ export function restrictSelection(
   return { terms: restricted, ...others };
 }
 
-/** What decides whether a pod accepts a node. */
+/** The facts that decide whether a pod accepts a node. */
 export type SelectableNode = {
   readonly name: string;
   readonly labels: Labels;

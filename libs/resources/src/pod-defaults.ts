@@ -2,7 +2,7 @@ import { isObject, objectsOf, quantitiesOf, textOf } from "./written-fields.ts";
 
 type Quantities = Readonly<Record<string, string>>;
 
-/** What the admission of the API server adds to the requests of the pods of a namespace. */
+/** The requests that the admission of the API server adds to the pods of a namespace. */
 export type PodDefaults = {
   /** Requests of each container that has neither a request nor a limit of the resource, as the LimitRanges of the namespace state. */
   readonly requests: Quantities;

@@ -6,7 +6,7 @@ type Requesting = {
   readonly resources?: { readonly requests?: Quantities; readonly limits?: Quantities };
 };
 
-/** What of the spec of a pod decides what it requests. */
+/** The part of a pod's spec that decides its requests. */
 export type RequestingPod = Requesting & {
   readonly containers: readonly Requesting[];
   readonly initContainers?: readonly (Requesting & { readonly restartPolicy?: string })[];

@@ -1,19 +1,19 @@
 import type { Amounts } from "./amounts.ts";
 
-/** What decides how much of a node can be granted. Amounts count pods, too. */
+/** The facts that decide how much of a node can be granted. Amounts count pods, too. */
 export type NodeLoad = {
-  /** What the node can allocate; a resource that it does not name is missing on the node. */
+  /** The allocatable amounts; a resource that it does not name is missing on the node. */
   readonly allocatable: Amounts;
-  /** What DaemonSet, mirror and system pods use. */
+  /** The use of DaemonSet, mirror and system pods. */
   readonly overhead: Amounts;
-  /** What is granted on the node, and what foreign pods use. */
+  /** The grants on the node, and the use of foreign pods. */
   readonly uses: Iterable<Amounts>;
 };
 
 /** The resources whose use decides which node is the most allocated one. */
 const SCORED = ["cpu", "memory"];
 
-/** What this many pods use that request these amounts in all. */
+/** The use of this many pods that request these amounts together. */
 export function useOf(requests: Amounts, pods = 1): Amounts {
   return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
 }
@@ -25,7 +25,7 @@ export function subtract(amounts: Amounts, less: Amounts): Amounts {
   return left;
 }
 
-/** What can be granted of a node in parts. */
+/** The part of a node that can be granted in parts. */
 export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
   let free = subtract(allocatable, overhead);
   for (const use of uses) free = subtract(free, use);

@@ -3,7 +3,7 @@ import { podRequests, type RequestingPod } from "./pod-requests.ts";
 import { NO_DEFAULTS, type PodDefaults } from "./pod-defaults.ts";
 import { isObject, quantitiesOf, quantityOf, textOf, type PlainObject } from "./written-fields.ts";
 
-/** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
+/** The requests of a pod on its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
 
 /** The fields of the spec of a pod that decide what it requests, as they are written; everything else is ignored. */

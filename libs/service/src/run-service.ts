@@ -44,7 +44,7 @@ type ServiceDefinition<Config> = {
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
 
-/** What a shell and Kubernetes make of SIGKILL. */
+/** The exit code that a shell and Kubernetes report for SIGKILL. */
 const KILLED = 137;
 
 /** The check that stands until the service has said what its readiness depends on. */
@@ -202,7 +202,7 @@ function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal
       return;
     }
     logger.info({ signal: name }, "stopping");
-    // What hangs must not hold the process: Kubernetes would kill it a little later anyway, without a word in the log.
+    // A part that hangs must not hold the process: Kubernetes would kill it a little later anyway, without a line in the log.
     timer = setTimeout(() => endNow(logger, `not stopped after ${timeoutMs} ms`), timeoutMs).unref();
     controller.abort();
   };

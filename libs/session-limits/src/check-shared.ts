@@ -2,7 +2,7 @@ import { describeValue, type Path, type ValueReader } from "@muster/documents";
 import { COUNTABLE, isCountable, specRequests, type PodDefaults, type Requests } from "@muster/resources";
 import type { ComponentTemplate, TemplateContainer } from "./check-component-template.ts";
 
-/** What the pod of a component with this template requests of its node. */
+/** The requests of a pod with this template on its node. */
 export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefaults): Requests {
   return specRequests(spec, defaults);
 }

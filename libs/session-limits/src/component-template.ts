@@ -42,7 +42,7 @@ const ENV_FROM = list(
   closed([], { prefix: ANY_TEXT, secretRef: closed(["name"], LOCAL_NAME), configMapRef: closed(["name"], LOCAL_NAME) }),
 );
 
-/** What a volume may come from; a volume has one of them. */
+/** The sources of a volume; a volume has one of them. */
 export const VOLUME_SOURCES: Readonly<Record<string, CheckedSchema>> = {
   emptyDir: closed([], { medium: ANY_TEXT, sizeLimit: QUANTITY }),
   configMap: closed(["name"], { ...LOCAL_NAME, items: ITEMS, defaultMode: MODE }),
@@ -76,7 +76,7 @@ const SECCOMP = closed(["type"], {
   type: { enum: ["RuntimeDefault", "Localhost"] },
   localhostProfile: TEXT,
 });
-/** What the level "baseline" of Kubernetes' Pod Security Standards lets a container add. */
+/** The capabilities that the level "baseline" of Kubernetes' Pod Security Standards lets a container add. */
 const CAPABILITIES = [
   "AUDIT_WRITE",
   "CHOWN",
@@ -92,7 +92,7 @@ const CAPABILITIES = [
   "SETUID",
   "SYS_CHROOT",
 ];
-/** What the same level lets a pod set. */
+/** The sysctls that the same level lets a pod set. */
 const SYSCTLS = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -107,7 +107,7 @@ const SYSCTLS = [
 ];
 const USER = { runAsUser: ID, runAsGroup: ID, runAsNonRoot: FLAG, seccompProfile: SECCOMP };
 
-/** What every container may be given. */
+/** The fields that every container may have. */
 const CONTAINER = {
   env: ENV,
   envFrom: ENV_FROM,

@@ -4,7 +4,7 @@ export const SESSION_LIMITS = {
   components: 200,
   /** One environment string may have 128 KiB on Linux, and the scenario travels as one. */
   scenarioBytes: 96 * 1024,
-  /** What `sessionTextBytes` counts. */
+  /** The maximum of `sessionTextBytes`. */
   textBytes: 128 * 1024,
   timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
   queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
@@ -13,7 +13,7 @@ export const SESSION_LIMITS = {
   requestIdLength: 128,
 } as const;
 
-/** What a session has where neither its file nor the session controller's configuration names another value. */
+/** The values of a session where neither its file nor the session controller's configuration names another one. */
 export const SESSION_DEFAULTS = {
   timeoutMs: 15 * 60_000,
   queueTimeoutMs: 24 * 3_600_000,
@@ -25,7 +25,7 @@ export const SESSION_DEFAULTS = {
 /** A pod is named `<session>-<component>`, and its name is a DNS label. */
 export const MAX_POD_NAME_LENGTH = 63;
 
-/** What an entry costs in the record beside its text, so that very many empty ones are not free. */
+/** The cost of an entry in the record beside its text, so that very many empty ones are not free. */
 const ENTRY_BYTES = 8;
 
 /** The texts of a component that count. */

@@ -1,4 +1,4 @@
-/** What the log and the buckets cost beside bare NATS, in turns in one run on one server. */
+/** The cost of the log and the buckets beside bare NATS, in turns in one run on one server. */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { natsServer, sized } from "@muster/testkit";
 import { connected } from "../test/connected.ts";

@@ -1,4 +1,4 @@
-/** What it costs that every write is on the disk before it is acknowledged (`sync_interval: always`), in turns in one run. */
+/** The cost of a sync to disk before every acknowledgement (`sync_interval: always`), in turns in one run. */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { natsServer, sized } from "@muster/testkit";
 import { connected } from "../test/connected.ts";

@@ -85,7 +85,7 @@ const CHECK_MS = 600_000;
 /** A reader of metrics does not wait for a server that is away. */
 const FILL_TIMEOUT_MS = 1000;
 
-/** What the operations on an open bucket share. */
+/** The state that the operations on an open bucket share. */
 type Opened<Value, Input> = {
   readonly connection: NatsConnection;
   readonly config: BucketConfig<Value, Input>;

@@ -1,4 +1,4 @@
-/** What a session publishes about itself. */
+/** The facts that a session publishes about itself. */
 export type About = Readonly<Record<string, unknown>>;
 
 /** The record under a session's key. */

@@ -154,7 +154,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   }
 }
 
-/** What work throws because it was stopped. */
+/** Whether work threw this because it was stopped. */
 function isUnwinding(error: unknown): boolean {
   const code = faultOf(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;

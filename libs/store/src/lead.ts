@@ -85,7 +85,7 @@ export async function lead(
 type LockContext = {
   readonly bucket: Bucket<LockRecord>;
   readonly lock: string;
-  /** What we write while we hold it. */
+  /** The record that we write while we hold the lock. */
   readonly record: LockRecord;
   readonly observer: LockObserver;
   readonly signal: AbortSignal;

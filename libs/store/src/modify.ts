@@ -1,11 +1,11 @@
 import { retryOnConflict } from "@muster/backoff";
 import type { Entry } from "./watch.ts";
 
-/** What to do with a key, decided on its current value. */
+/** The modification of a key, decided on its current value. */
 export type Modification<Input> =
   { readonly kind: "put"; readonly value: Input } | { readonly kind: "delete" } | { readonly kind: "unchanged" };
 
-/** What `modify` did, and the entry that the bucket holds since; undefined: no such key. When unchanged on `known`, the entry is `known` itself. */
+/** The outcome of `modify`, and the entry in the bucket since; undefined: no such key. When unchanged on `known`, the entry is `known` itself. */
 type Modified<Value, Input> =
   | { readonly kind: "put"; readonly entry: Entry<Input> }
   | { readonly kind: "delete"; readonly entry: undefined }

@@ -98,7 +98,7 @@ type Hear = (error: Error | null, message: Msg) => void;
 type Consumer = {
   /** Where it is; undefined: there is one server. */
   readonly server: string | undefined;
-  /** What came before is heard first. */
+  /** Earlier messages are delivered first. */
   hear(by: Hear): void;
   end(): void;
 };
@@ -173,7 +173,7 @@ function startOf(
     : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from };
 }
 
-/** What there is of a stream: which of its servers leads it, where there are several, and the subjects that have messages. */
+/** The state of a stream: its leading server, where there are several, and the subjects that have messages. */
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
 /**

@@ -36,7 +36,7 @@ export type Session = {
    * Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost.
    */
   unlock(lock: SessionLock): Promise<void>;
-  /** What is seen now; the same object until something changes. This session is in it. */
+  /** The present view; the same object until something changes. This session is in it. */
   view(): SessionsView;
   /**
    * Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the
@@ -54,7 +54,7 @@ type SessionsOptions = {
   readonly holder: string;
   /** The session and its locks are free for others this long after its last renewal. Renewed every third of it. */
   readonly ttlMs: number;
-  /** What others see of the session: small, and JSON. */
+  /** The facts that others see of the session: small, and JSON. */
   readonly about: About;
   readonly signal: AbortSignal;
   /** `cause`: why the session is lost. */
@@ -175,7 +175,7 @@ function heldSession({ bucket, observer, options }: SessionContext, session: Sta
         if (failure !== undefined) lose(failure.error);
         const wasSeen = seen;
         seen = isSeen(observer, session.id);
-        // What the watch misses may still be there: only the bucket knows.
+        // A session that the watch misses may still exist: only the bucket knows.
         if (wasSeen && !seen)
           observer.isGone(session.id).then(
             (gone) => gone && lose(new FaultError({ code: "not_found", kind: "session", id: session.id })),

@@ -33,7 +33,7 @@ export type ViewOptions = {
   readonly now?: () => number;
 };
 
-/** What a view needs of a bucket. */
+/** The part of a bucket that a view needs. */
 export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**

@@ -18,7 +18,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-/** What happens to a log. A crash is a writer that vanishes with decisions in flight. */
+/** An event of a log. A crash is a writer that vanishes with decisions in flight. */
 type Step =
   | { readonly kind: "decide"; readonly sizes: readonly number[] }
   | { readonly kind: "crash"; readonly sizes: readonly number[] }

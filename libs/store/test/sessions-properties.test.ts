@@ -27,7 +27,7 @@ class Store {
   }
 }
 
-/** What one process has of the bucket: over a wire on which everything takes any time, and answers are lost. */
+/** The connection of one process to the bucket: every message takes any time, and answers are lost. */
 class Wire {
   cutUntilMs = 0;
   readonly store: Store;

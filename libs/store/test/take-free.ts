@@ -1,7 +1,7 @@
 import type { SessionLock } from "../src/claim-locks.ts";
 import type { Session } from "../src/index.ts";
 
-/** What a process with sessions reports to its parent. */
+/** The report of a process with sessions to its parent. */
 export type SessionEvent = {
   readonly state?: string;
   readonly session?: string;

@@ -8,7 +8,7 @@ import { isInMatrix, type MatrixSuite } from "./test-matrix.ts";
 export type TestApiServer = AsyncDisposable & {
   /** The file. */
   readonly kubeconfig: string;
-  /** What nodes need so that they and this server know each other. */
+  /** The options of nodes for contact with this server in both directions. */
   readonly nodeOptions: {
     readonly access: { readonly bearerToken?: string; readonly clientCa?: string };
     readonly certificate?: { readonly cert: string; readonly key: string };

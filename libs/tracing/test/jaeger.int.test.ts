@@ -46,7 +46,7 @@ describe.each(["grpc", "http/protobuf", "http/json"])("over %s", (protocol) => {
         ]) as unknown,
       });
     }
-    // What was sent before has arrived with what was sent last.
+    // Earlier spans have arrived with the last one.
     for (const traceId of [dropped, notByCaller]) expect(await traceIn(query, traceId)).toBeUndefined();
   });
 });

@@ -24,7 +24,7 @@ export type Nodes = {
     nowMs: number,
     tolerations?: ReadonlyMap<string, readonly Toleration[]>,
   ): ReadonlySet<string>;
-  /** What the watcher publishes about the node; undefined: it is unknown, or the watcher or its bucket is not current. */
+  /** The watcher's published state of the node; undefined: it is unknown, or the watcher or its bucket is not current. */
   stateOf(name: string, nowMs: number): muster.watch.v1.NodeState | undefined;
   /** Milliseconds since the view was last known to be current. */
   ageMs(): number;

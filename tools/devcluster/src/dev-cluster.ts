@@ -17,7 +17,7 @@ export type DevClusterOptions = Pick<
   readonly port?: number;
   /** Default false. True: the nodes only pretend to run their pods, see `startSimulatedNodes`. */
   readonly simulated?: boolean;
-  /** What the API server knows outlives it, in the folder `state` of the directory. */
+  /** Keeps the state of the API server across restarts, in the folder `state` of the directory. */
   readonly persist?: boolean;
   /** A second place for the kubeconfig, which names the host. */
   readonly kubeconfig?: string;

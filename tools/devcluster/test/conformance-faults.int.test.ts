@@ -226,7 +226,7 @@ describe("the embedded API server", () => {
     await client.post(events, { metadata: { name: "old" }, involvedObject: { kind: "Pod", namespace: "default" } });
     clock.advance(3_600_000);
     await client.post(events, { metadata: { name: "young" }, involvedObject: { kind: "Pod", namespace: "default" } });
-    // What names an owner that is not there makes the collector look; otherwise it does every minute.
+    // An object whose owner is missing triggers the collector; otherwise it scans every minute.
     const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "missing", uid: "missing" }];
     await client.post(MAPS, configMap("a", { metadata: { ownerReferences } }));
     await until("the old event is gone", async () => (await client.get(`${events}/old`)).code === 404);

@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  // What a test that failed half-way may have left.
+  // A test that failed half-way may have left these.
   await endLeftovers(join(directory, "nodes"));
   await rm(directory, { recursive: true, force: true });
 });

@@ -7,7 +7,7 @@ import { type Api, api as apiOf } from "./conformance/api.ts";
 import { clusters } from "./conformance/clusters.ts";
 import { kubectlOn } from "./conformance/run-kubectl.ts";
 
-// What kubectl asks of nodes: here they run processes, whichever API server is between.
+// The requests of kubectl to nodes: here they run processes, whichever API server is between.
 describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start, skip }) => {
   let cluster: AsyncDisposable | undefined;
   let nodes: AttachedNodes | undefined;

@@ -64,13 +64,13 @@ export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => numb
     ...podActions(() => ({ api, config, namespace })),
     /** Each of these is of the moment. */
     here: () => ({ api, config, kubelet, namespace }),
-    /** What the containers of a pod see as their home. */
+    /** The folder that the containers of a pod see as their home. */
     homeOf: (uid: string) => join(directory, "pods", uid, "home"),
     start: startNode,
   };
 }
 
-/** What tests do with pods of the node a-0, in the namespace that is theirs at the time. */
+/** The operations of tests on pods of the node a-0, in the namespace that is theirs at the time. */
 function podActions(world: () => { readonly api: CoreV1Api; readonly config: KubeConfig; readonly namespace: string }) {
   async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
     await world().api.createNamespacedPod({

@@ -1,6 +1,6 @@
 import type { Entry } from "./archive.ts";
 
-/** What a released chart has beyond the one of the repository. */
+/** The additions of a released chart to the one of the repository. */
 export type ChartRelease = {
   readonly version: string;
   readonly repository: string;

@@ -7,7 +7,7 @@ import { digestOf } from "../release/build-layout.ts";
 /** A registry of the OCI distribution API in this process. It asks for a token of `user` with the password `password` before it accepts a push. */
 export type Registry = AsyncDisposable & {
   readonly host: string;
-  /** What `docker login` stores: the content of config.json. */
+  /** The content of the config.json that `docker login` stores. */
   readonly dockerConfig: string;
   /** By `repository@reference`. */
   readonly manifests: ReadonlyMap<string, Stored>;

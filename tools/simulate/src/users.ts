@@ -155,7 +155,7 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
   }
 }
 
-/** What the pod of a shared component requests. */
+/** The requests of the pod of a shared component. */
 const PART = { cpu: "500m", memory: "512Mi" };
 const PART_TEMPLATE = JSON.stringify({ spec: { containers: [{ name: "main", resources: { requests: PART } }] } });
 

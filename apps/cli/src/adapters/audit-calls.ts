@@ -3,7 +3,7 @@ import type { Link } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
 
-/** What a user changed over HTTP, or tried to. */
+/** A change over HTTP that a user made or tried to make. */
 export type AuditedChange = ReturnType<typeof changeFromMessage>;
 
 export type AuditQuery = {
@@ -15,7 +15,7 @@ export type AuditQuery = {
   readonly name: string;
   /** 0: since ever. */
   readonly sinceMs: number;
-  /** What the gateway refused, instead of what services were asked. */
+  /** Whether the gateway refused the change, so that no service received it. */
   readonly refused: boolean;
 };
 

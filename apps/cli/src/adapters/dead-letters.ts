@@ -2,7 +2,7 @@ import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster
 import { throwFault } from "@muster/faults";
 import { muster, type AnyMessageType } from "@muster/proto";
 
-/** What the command does with dead letters; each call rejects with FaultError. */
+/** The operations on dead letters; each call rejects with FaultError. */
 export type DeadLetterBox = {
   list(area: string | undefined, limit: number): Promise<DeadLetter[]>;
   show(id: number): Promise<DeadLetter>;
@@ -41,7 +41,7 @@ function decoded(type: string, payload: Uint8Array): unknown {
   return Buffer.from(payload).toString("base64");
 }
 
-/** What travels as an event or a command, and so can become a dead letter. */
+/** The messages that travel as events or commands, and so can become dead letters. */
 const MESSAGES = new Map<string, AnyMessageType>([
   ["muster.provision.v1.Order", muster.provision.v1.Order],
   ["muster.session.v1.SessionEventRecorded", muster.session.v1.SessionEventRecorded],

@@ -206,7 +206,7 @@ function findLocalStack(files: readonly string[]): LocalStack | undefined {
 }
 
 const PATH = z.string().default("");
-/** What `npm start -- --keep` and `docker compose up` write. */
+/** The file that `npm start -- --keep` and `docker compose up` write. */
 const STACK_FILE = z.object({
   natsUrl: z.string(),
   natsNkeyFile: PATH,

@@ -122,7 +122,7 @@ export function auditFromMessage(message: muster.farm.v1.AuditRecord) {
   };
 }
 
-/** What a farm has written as JSON; nothing where it is none. */
+/** The JSON object that a farm wrote; empty where the text is no object. */
 function objectOf(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);

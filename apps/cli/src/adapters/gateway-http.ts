@@ -7,7 +7,7 @@ import { describeGateway, hintOfPlainServer, type Gateway } from "../domain/deci
 import { EXIT } from "../domain/decide-exit.ts";
 import type { TokenSource } from "./gateway-token.ts";
 
-/** What one call sends. */
+/** The request of one call. */
 export type HttpRequest = {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With its query. */

@@ -18,7 +18,7 @@ export type Cleanup = ReturnType<typeof cleanupFromMessage>;
 export type CleanupSchedule = ReturnType<typeof scheduleFromMessage>;
 /** Whether an engine searches for leftovers of leases and removes them. */
 export type CleanupState = ReturnType<typeof cleanupStateFromMessage>;
-/** What leases of an engine take. */
+/** The load of an engine: the resources that its leases use. */
 export type EngineLoad = ReturnType<typeof engineLoadFromMessage>;
 export type EngineIdentity = Pick<muster.provision.v1.GetEngineReply, "engine" | "key">;
 /** One whose record the engines cannot read. */
@@ -118,7 +118,7 @@ function limitsFromMessage(units: muster.provision.v1.ResourceUnits): Partial<Re
   return Object.fromEntries(Object.entries(limited).filter(([, limit]) => (limit ?? UNLIMITED) < UNLIMITED));
 }
 
-/** What earlier engines send for no limit. */
+/** The value that earlier engines send for no limit. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
 
 function unitsFromMessage(units: muster.provision.v1.ResourceUnits | undefined) {

@@ -86,7 +86,7 @@ export async function countTainted(link: Link, pool: string): Promise<number | u
   return machines.size === 0 ? undefined : [...machines.values()].filter(isTainted).length;
 }
 
-/** What the scaler does for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
+/** Returns the scaler's work for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
 export async function demandScaling(
   { client, stop }: Link,
   owner: { readonly kind: string; readonly id: string },

@@ -10,9 +10,9 @@ export type MachineState = ReturnType<typeof machineFromMessage>;
 export type BootingNodes = ReturnType<typeof bootingFromMessage>;
 export type PoolScaling = ReturnType<typeof scalingFromMessage>;
 export type PoolTrouble = ReturnType<typeof troubleFromMessage>;
-/** What the scaler's leader does and remembers. */
+/** The state of the scaler's leader: its current steps and its memory. */
 export type ScalerDump = ReturnType<typeof dumpFromMessage>;
-/** What the scaler does about the machines that an owner waits for. */
+/** The scaler's steps towards the machines that an owner waits for. */
 export type DemandScaling =
   | ReturnType<typeof demandFromMessage>
   /** No scaler has answered. */

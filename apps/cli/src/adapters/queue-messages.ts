@@ -12,7 +12,7 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     parent: unlessDefault(queue.parent),
     /** Why it admits nothing; empty: it admits work. */
     problem: message.problem,
-    /** What is wrong with its specification; empty: nothing. */
+    /** The error in the queue's specification; empty: it has none. */
     specProblem: queue.problem,
     ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),
     ...pick(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
@@ -65,7 +65,7 @@ function amountsFrom(
       const row = own?.get(resource);
       return {
         ...{ pool, resource },
-        /** What its specification states; undefined: it does not name the resource. */
+        /** The quota that the specification states; undefined: it does not name the resource. */
         stated: row && pick(row, "nominal", "borrowingLimit", "lendingLimit"),
         /** With the queues below it; undefined: no quota limits the resource. */
         quota: ofQuota.get(pool)?.[resource],

@@ -135,7 +135,7 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     /** Work that is preempted for it and has not ended yet. */
     preempted: message.preempted.map(victimFromMessage),
     preemptedMore: message.preemptedMore,
-    /** What would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
+    /** The work that would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
     preemption: message.preemption && {
       victims: message.preemption.victims.map(victimFromMessage),
       ...pick(message.preemption, "victimsMore", "limit"),

@@ -1,7 +1,7 @@
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { pick, unlessDefault } from "./message-fields.ts";
 
-/** What is undefined is left to the service's default. */
+/** The service applies its default to each undefined field. */
 export type SessionSpec = ReturnType<typeof specFromMessage>;
 export type ComponentSpec = SessionSpec["components"][number];
 

@@ -54,7 +54,7 @@ async function applySets(
   return { code, records };
 }
 
-/** What the farms would do, and every problem that they would report, with its place. */
+/** Returns the changes that the farms would make, and every problem that they would report, with its place. */
 async function checkAll(
   farms: FarmCalls,
   documents: readonly Placed<SetDocument>[],

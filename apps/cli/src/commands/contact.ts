@@ -12,7 +12,7 @@ const BACKOFF = { firstMs: 250, maxMs: 5000 };
 export type ContactDeps = {
   /** The server, for people. */
   readonly address: string;
-  /** What to try after the last retry, in the state of that moment. */
+  /** The remedy to try after the last retry, from the state at that moment. */
   readonly hint: () => string;
   readonly now: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;

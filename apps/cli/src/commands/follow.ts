@@ -45,7 +45,7 @@ function revisionOf(item: object): unknown {
   return "revision" in item ? item.revision : undefined;
 }
 
-/** What following has to know of a resource. */
+/** The properties of a resource that following needs. */
 type Followable<Item extends object> = Pick<Waiting<Item>, "decide" | "isLongPoll" | "uidOf" | "isMetByDeletion"> &
   Required<Pick<Waiting<Item>, "next">>;
 

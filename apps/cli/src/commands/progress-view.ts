@@ -7,7 +7,7 @@ import { phaseOf, type Work } from "../domain/work.ts";
 /** Shows the progress of work: a block that is redrawn on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
   update(work: Work): void;
-  /** What the node scaler does for it while it waits. */
+  /** Shows the node scaler's work for it while it waits. */
   scaling(work: Work, scaling: DemandScaling): void;
   /** Lines that stay, above the block. */
   say(lines: readonly string[]): void;

@@ -28,7 +28,7 @@ export async function readFiles<Value>(
     readonly read: (document: unknown) => ReadDocument<Value>;
     /** Unique among the documents; undefined where the name is generated later. */
     readonly titleOf: (value: Value) => string | undefined;
-    /** What to do about the problems; undefined: as for work that is submitted. */
+    /** The remedy for the problems; undefined: the one for submitted work. */
     readonly hint?: string;
   },
 ): Promise<Placed<Value>[]> {

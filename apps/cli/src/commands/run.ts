@@ -79,7 +79,7 @@ async function checkAll(cli: CommandLine, { link }: Connected, named: readonly N
   return warned;
 }
 
-/** What to do about a name that is in use; undefined where it is free, or where that cannot be known. */
+/** Returns the advice about a name that is in use; undefined where the name is free or the answer is unknown. */
 async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<string | undefined> {
   try {
     const work = await kind.calls(link).get(name);

@@ -46,7 +46,7 @@ export function sealData(
   );
 }
 
-/** What is sealed in a result, as the user of this key reads it; undefined: it is sealed to another user. */
+/** Opens the sealed part of a result with the user's key; undefined: it is sealed to another user. */
 export function openResult(
   { user }: Pick<Order, "user">,
   { id, type, data }: Pick<Result, "id" | "type" | "data">,

@@ -47,7 +47,7 @@ export type Observations = {
   readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
   readonly jobReservations: Seen<number>;
-  /** What the node scaler's leader remembers. */
+  /** The memory of the node scaler's leader. */
   readonly scaler: Seen<SeenScaler>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
   /** Kinds of job that were installed, and are not any more; trouble: no job controller answers. */

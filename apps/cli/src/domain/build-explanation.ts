@@ -25,7 +25,7 @@ export function buildExplanation(
   const { kind, name, phase, sinceMs, isOver, reason } = explained;
   // The API server keeps whole seconds.
   const resolution = sinceMs % 1000 === 0 ? "seconds" : "exact";
-  // What is gone has no phase.
+  // Deleted work has no phase.
   const state =
     phase === ""
       ? ""

@@ -6,7 +6,7 @@ import { failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
 
-/** What was seen of an engine and its leases. */
+/** The observed state of an engine and its leases. */
 export type SeenEngine = {
   readonly engine: string;
   readonly load: Seen<EngineLoad>;

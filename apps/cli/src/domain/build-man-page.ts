@@ -1,4 +1,4 @@
-/** What the manual states of a command; `help` is the output of `--help`. */
+/** The manual's entry of a command; `help` is the output of `--help`. */
 export type ManualEntry = { readonly name: string; readonly help: string };
 
 /** Builds the page of man(1) in the macros of man(7). The first entry is the command itself, the others are its subcommands. */

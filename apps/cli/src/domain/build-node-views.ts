@@ -178,7 +178,7 @@ export function bootingText(booting: readonly BootingNodes[], nowMs: number): st
     .join(", ");
 }
 
-/** What the scaler does about the machines that work waits for, in one line. */
+/** Describes in one line the scaler's steps towards the machines that work waits for. */
 export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   switch (scaling.state) {
     case "unknown":

@@ -11,7 +11,7 @@ import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } fr
 const UNSTARTED = ["PENDING", "CREATED"];
 
 /**
- * What is new since the state before, as lines that are only ever appended: one for each event and for each change of a component. For logs and pipes.
+ * The changes since the state before, as lines that are only appended: one for each event and each change of a component. For logs and pipes.
  * Begins with the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
  */
 export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
@@ -46,7 +46,7 @@ export function buildWaitLine(session: Work, nowMs: number): string {
   return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
 }
 
-/** What is done about the nodes that a session waits for, as one more line of the same form. */
+/** Describes the scaler's work on the nodes that a session waits for, as one more line of the same form. */
 export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: number): string {
   return buildLine(session, nowMs, describeScaling(scaling, nowMs));
 }

@@ -109,7 +109,7 @@ function checkPools(queues: readonly PlacedQueue[], pools: readonly Pool[]): Che
 
 type TreeSum = { readonly root: string; readonly pool: string; readonly resource: string; readonly nominal: number };
 
-/** What the queues of each tree own together. */
+/** The sum of the nominal quotas of each tree. */
 function sumOfTrees(queues: readonly PlacedQueue[]): readonly TreeSum[] {
   const sums = new Map<string, TreeSum>();
   for (const queue of queues)

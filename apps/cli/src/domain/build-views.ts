@@ -47,7 +47,7 @@ export type ShownPool = Pool & {
     | undefined;
 };
 
-/** What keeps a pool from its nodes stands below the table. */
+/** The reasons why a pool gets no nodes stand below the table. */
 export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
   const elastic = pools.some(({ scaling }) => scaling !== undefined);
   const isSharedShown = pools.some(({ shared }) => shared > 0);

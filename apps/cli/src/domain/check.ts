@@ -8,7 +8,7 @@ export type Check = {
   readonly check: string;
   readonly status: "ok" | "warning" | "failed";
   readonly detail: string;
-  /** What to do next; empty: nothing. */
+  /** The next step for the user; empty: none. */
   readonly next: string;
 };
 

@@ -4,7 +4,7 @@ export type Connection = {
   readonly credential: Credential;
   readonly because: "option --nats-url" | "MUSTER_NATS_URL" | "local stack" | "default";
   readonly hint: string;
-  /** What to try where the server, or its certificate, is refused for the keys that are here. */
+  /** The remedy where the server, or its certificate, is refused with the present keys. */
   readonly keysHint: string;
 };
 
@@ -15,7 +15,7 @@ export type NatsUser = "cli" | "backup";
 export type Credential =
   { readonly variables: Readonly<Record<string, string | undefined>> } | { readonly tokenFile: string };
 
-/** What `npm start -- --keep` or `docker compose up` leaves for the CLI: a key of its own or, where the server was named, its token. */
+/** The file that `npm start -- --keep` or `docker compose up` leaves for the CLI: a key of its own or, where the server was named, its token. */
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;

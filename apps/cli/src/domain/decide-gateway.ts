@@ -15,7 +15,7 @@ export type Gateway = {
   readonly authority: Authority;
   /** The namespace of jobs whose request names none. */
   readonly namespace: string;
-  /** What to try where no gateway answers. */
+  /** The remedy where no gateway answers. */
   readonly hint: string;
 };
 
@@ -132,7 +132,7 @@ export function isLoopback({ hostname }: URL): boolean {
   return /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/.test(hostname);
 }
 
-/** What to try where an address with https serves no TLS. Elsewhere than on this machine, plain HTTP would expose the token. */
+/** The remedy where an https address serves no TLS. Plain HTTP to another machine would expose the token. */
 export function hintOfPlainServer(server: string): string {
   if (isLoopback(new URL(server))) return "use an address that begins with http://";
   return "check the port; the gateway, or the proxy in front of it, needs a certificate";

@@ -5,7 +5,7 @@ import type { PlacedQueue } from "./queue-tree.ts";
 
 export type QueueProblem = {
   readonly message: string;
-  /** What to do about it. */
+  /** The remedy. */
   readonly next: string;
 };
 

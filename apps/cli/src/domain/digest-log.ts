@@ -1,4 +1,4 @@
-/** What is shown of a long log. */
+/** The part of a long log that is shown. */
 export type LogDigest = {
   /** The first line of an error that stands before `last`, and the last one where that is another. */
   readonly errors: readonly string[];

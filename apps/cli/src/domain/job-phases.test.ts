@@ -88,7 +88,7 @@ function job(phase: string, second: number, failures = 0, more: Partial<Work> = 
   return { ...session([]), events: [event], columns: { failures }, ...more };
 }
 
-/** What a follower sees who looks at each of these, the last time 10.5 s after the submission. */
+/** Returns the lines for a follower that reads each of these states, the last one 10.5 s after the submission. */
 function follow(first: Work, ...rest: readonly Work[]): string[] {
   const last = rest.reduce((seen, now) => continueJob(seen, now, START_MS + 10_500), first);
   return last.events.map(({ phase, atMs, description }) =>

@@ -20,7 +20,7 @@ export function isLeaseId(text: string): boolean {
 }
 const DURATION = "^(forever|(\\d{1,20}(ms|us|ns|d|h|m|s))+)$";
 
-/** What a user wants to lease, before it is signed. */
+/** A lease as a user writes it, before it is signed. */
 export type LeaseDocument = {
   /** Undefined: one is made, so that each order is another lease. */
   readonly id: string | undefined;

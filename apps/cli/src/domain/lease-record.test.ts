@@ -38,7 +38,7 @@ function signed(legacy = false): Lease {
   };
 }
 
-/** What a reader of the JSON has. */
+/** Returns the record as a reader of the JSON parses it. */
 function read(record: unknown): SignedLease {
   const found = readLeaseRecord(JSON.parse(JSON.stringify(record)));
   if (!found.ok) throw new Error(found.findings.map(({ path, message }) => `${path.join(".")}: ${message}`).join("\n"));

@@ -19,7 +19,7 @@ export function buildLeaseId(nowMs: number, uuid: string): string {
   return `${nowMs}-${Number.parseInt(uuid.slice(0, 8), 16)}`;
 }
 
-/** What is to be signed to order what a document says, from now on. */
+/** Builds the content to sign for an order of this document that starts now. */
 export function buildOrder(
   { engine, type, durationNs, data, reference }: LeaseDocument,
   { id, user, createdNs }: { readonly id: string; readonly user: string; readonly createdNs: bigint },
@@ -35,7 +35,7 @@ export type OrderPlan =
   /** The existing order is sent again: its result is published again, or the failed lease is retried. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** What to send for a document with an id, where a lease of this id may exist. */
+/** Plans the message for a document with an id, where a lease of this id may exist. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
   const other = findDifference(document, user, found, digest);
@@ -69,7 +69,7 @@ function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Diges
   return hash.length === orderHash.length && hash.every((byte, at) => byte === orderHash[at]);
 }
 
-/** What is to be signed so that a lease ends so much later than it would. */
+/** Builds the content to sign for a lease to end later by this time. */
 export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs: bigint): Unsigned<Renewal> {
   const { id, engine, user, createdNs } = order;
   const never = createdNs + MAX_DURATION_NS;
@@ -77,7 +77,7 @@ export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs
   return { id, engine, user, expiresAtNs: desired < never ? desired : never, sequence: (renewal?.sequence ?? 0) + 1 };
 }
 
-/** What is to be signed so that a lease ends now. */
+/** Builds the content to sign for a lease to end now. */
 export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs: bigint): Unsigned<EndRequest> {
   return { id, engine, user, createdNs };
 }

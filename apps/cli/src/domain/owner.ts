@@ -1,7 +1,7 @@
 import { BATCH_KINDS, checkDnsSubdomain } from "@muster/names";
 import { nearestName } from "@muster/documents";
 
-/** What can own machines. */
+/** The kinds of work that can own machines. */
 const OWNER_KINDS = ["session", "job", ...BATCH_KINDS, "replica-set", "lease"] as const;
 
 /** Who holds machines or waits for them, as it is typed: `KIND/NAME`; `NAME` alone is a session. The nouns of work that the command knows are kinds, too. */

@@ -10,11 +10,11 @@ export type Work = {
   readonly revision: number | string;
   /** The `spec` of a document that would create it. */
   readonly spec: Readonly<Record<string, unknown>>;
-  /** What its kind counts, for tables and programs; the same names in the same order for all of a kind: `machines`. */
+  /** The counts of its kind, for tables and programs; all items of a kind have the same names in the same order: `machines`. */
   readonly columns: Readonly<Record<string, string | number>>;
   /** As the ledger knows it. */
   readonly owner: { readonly kind: string; readonly id: string };
-  /** What only its kind has, for people who want all: labels and values. */
+  /** The facts that only its kind has, for the detailed view: labels and values. */
   readonly facts: readonly (readonly [label: string, value: string])[];
   readonly events: readonly WorkEvent[];
   readonly components: readonly ComponentStatus[];

@@ -8,7 +8,7 @@ import { worksOf, type Resources } from "./resources.ts";
 /** Work that a document asks for, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
-/** What `apply` creates or updates, and how. */
+/** The object that `apply` creates or updates, and the operations on it. */
 export type ReadApplied = { readonly applying: Applying<unknown>; readonly value: unknown };
 
 /** Reads a document of `muster run`. */

@@ -17,7 +17,7 @@ import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
 // eslint-disable-next-line @nx/enforce-module-boundaries
 import schema from "../../../../schemas/job.schema.json" with { type: "json" };
 
-/** What `kind` and `apiVersion` of their documents say. The first is Muster's own; `job/NAME` means one of any of them. */
+/** The `kind` and `apiVersion` of their documents. The first is Muster's own; `job/NAME` matches any of them. */
 const OWN = "Job";
 const WORDS = [OWN, "TFJob", "PyTorchJob", "MPIJob", "JAXJob"] as const;
 type Word = (typeof WORDS)[number];

@@ -16,7 +16,7 @@ export type Kind = {
   readonly within?: string;
   /** The hint for a name that its service does not know. */
   readonly missing?: string;
-  /** What `kind` says in the documents that make one. */
+  /** The values of `kind` in documents that create one. */
   readonly documents: readonly string[];
   /** Undefined where another project publishes it. */
   readonly schema: (() => Schema) | undefined;
@@ -49,7 +49,7 @@ export type Link = ServiceCalls & {
   readonly namespace?: string | undefined;
 };
 
-/** What a document asks for: complete and right as far as can be known without the services. */
+/** The work that a document describes, complete and valid as far as the services are not needed to check it. */
 export type Draft = {
   readonly name: DocumentName;
   /** The document again, with everything that was left out or repeated written in full. */
@@ -60,7 +60,7 @@ export type Draft = {
   readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };
 
-/** What would be refused, and what would be done differently. */
+/** The problems for which the services would refuse it, and the warnings about values that they would change. */
 export type Checked = { readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] };
 
 /** `field` is a path such as `spec.replicaSpecs.worker.dependsOn[0].status`. */

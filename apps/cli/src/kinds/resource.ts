@@ -23,7 +23,7 @@ export type Resource<Item extends object = object> = {
   /** Names one in commands and messages: `replica-set`. */
   readonly noun: string;
   readonly plural: string;
-  /** What `run`, `cancel` and `logs` have to know of a kind of work. Absent: it is none. */
+  /** The operations of `run`, `cancel` and `logs` on a kind of work. Absent: it is no work. */
   readonly work?: Kind;
   /** Other words for it, however their letters and hyphens are written. */
   readonly aliases?: readonly string[];
@@ -78,7 +78,7 @@ export type DocumentRow<Value = unknown> = {
   /** The error of other commands, with the command to use. */
   readonly elsewhere: (word: string) => string;
   readonly read: (document: unknown) => ReadDocument<Value>;
-  /** What `muster apply` does with them. Absent: it refuses them. */
+  /** The operations of `muster apply`. Absent: apply refuses them. */
   readonly applying?: Applying<Value>;
 };
 
@@ -99,7 +99,7 @@ export type CheckDocuments = (
 
 export type Sent = {
   readonly code: ExitCode;
-  /** What was done, also before a failure. */
+  /** The records of the finished steps, also after a failure. */
   readonly records: readonly unknown[];
   /** The error of the command, after it has printed the rest; undefined: all succeeded. */
   readonly failure?: CommandError | undefined;
@@ -123,7 +123,7 @@ export type SchemaRow = {
   readonly build: () => Schema;
 };
 
-/** What `wait` has to know. */
+/** The operations that `wait` needs. */
 export type Waiting<Item extends object> = {
   readonly conditions: readonly string[];
   decide(item: Item, goal: Goal): WaitVerdict;
@@ -141,11 +141,11 @@ export type Waiting<Item extends object> = {
     seen: { readonly start: Item; readonly last: Item },
     goal: Goal,
   ): Promise<boolean>;
-  /** What standard error shows of a goal that is met in an unexpected way. */
+  /** The lines on standard error about a goal that is met in an unexpected way. */
   note?(last: Item): readonly string[];
   /** The state in a sentence. */
   describe(item: Item): string;
-  /** What `muster explain` is asked about. Absent: the item. */
+  /** The object that `muster explain` explains. Absent: the item. */
   explained?(item: Item): { readonly kind: string; readonly name: string };
 };
 

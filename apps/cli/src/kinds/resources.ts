@@ -15,7 +15,7 @@ import { ROLL } from "./roll.ts";
 import { SESSION } from "./session.ts";
 import { workResource } from "./work.ts";
 
-/** What commands that are generic over the table need from outside. */
+/** The environment of the commands that are generic over the table. */
 export type CommandLine = Cli & {
   readonly resources: Resources;
 };
@@ -55,7 +55,7 @@ export function splitTarget(text: string): { readonly word: string; readonly nam
   return slash < 0 ? { word: "", name: text } : { word: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
-/** What `NAME`, `KIND/NAME` or `KIND NAME` means. Throws CommandError for a kind that does not exist, and for a name that cannot be one. */
+/** Reads `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for a kind that does not exist and for an invalid name. */
 export function namedResource<Row extends Worded>(
   resources: readonly [Row, ...Row[]],
   [first, second]: readonly [first: string, second?: string | undefined],

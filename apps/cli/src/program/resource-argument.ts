@@ -13,7 +13,7 @@ export type ResourceArgument = {
   readonly name: string | undefined;
 };
 
-/** What other commands list, in the singular. */
+/** The resources that other commands list, in the singular. */
 const ELSEWHERE = new Map([
   ["event", "`muster events` lists what happened."],
   ["pod", "`kubectl get pods` lists pods, `muster describe` the components of a session or job."],

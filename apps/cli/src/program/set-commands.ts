@@ -195,7 +195,7 @@ const DELETE = command({
   },
 });
 
-/** What was done to one set. */
+/** Prints the audit records of one set. */
 export async function showSetAudit(
   cli: CommandLine,
   named: readonly [first: string, second: string | undefined],

@@ -1,7 +1,7 @@
 import type { Problem } from "./messages.ts";
 import { ask, RequestError } from "./request.ts";
 
-/** What the gateway sends of one list. */
+/** A message of the gateway about one list. */
 export type ListEvent =
   | { readonly kind: "reset" | "synced" }
   | { readonly kind: "added" | "modified" | "deleted"; readonly item: unknown }

@@ -47,7 +47,7 @@ function afterFailure(error: unknown): Progress {
   return { state: "interrupted; it continues by itself", nextInMs: RETRY_MS };
 }
 
-/** What the gateway refuses, it refuses again, except too many requests. */
+/** A request that the gateway refuses is refused again, except for too many requests. */
 function isFinal(error: unknown): error is RequestError {
   if (!(error instanceof RequestError)) return false;
   const { status } = error.problem;

@@ -1,6 +1,6 @@
 import type { Problem } from "./messages.ts";
 
-/** What the gateway refused, or that it could not be reached: then the code is UNREACHABLE. */
+/** A refusal of the gateway, or a gateway that could not be reached: then the code is UNREACHABLE. */
 export class RequestError extends Error {
   readonly problem: Problem;
 

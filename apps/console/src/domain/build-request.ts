@@ -2,7 +2,7 @@ import { parseDuration } from "@muster/faults";
 import type { Pool } from "../adapters/messages.ts";
 import type { ReadDocument } from "./read-documents.ts";
 
-/** What a document becomes at the gateway. */
+/** The request to the gateway for a document. */
 export type DocumentRequest = {
   /** Where it is sent to. */
   readonly path: string;
@@ -18,7 +18,7 @@ export type BuiltRequest = { readonly request: DocumentRequest } | { readonly re
 export type RequestContext = {
   /** The namespace of jobs that name none. */
   readonly namespace: string;
-  /** What `generateName` is completed with. */
+  /** The text that completes `generateName`. */
   readonly suffix: string;
 };
 
@@ -99,7 +99,7 @@ function withoutUndefined(record: Fields): Fields {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }
 
-/** What a session needs of a pool, and whether it is free now. */
+/** The machines that a session needs of a pool, and whether they are free now. */
 export type PoolNeed = {
   readonly pool: string;
   readonly needed: number;

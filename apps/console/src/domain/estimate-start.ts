@@ -5,7 +5,7 @@ import { timeOf } from "./work.ts";
 export type StartEstimate = {
   /** Undefined: unknown. */
   readonly byMs: number | undefined;
-  /** What the time follows from, or why it is unknown. */
+  /** The reason for the time, or why it is unknown. */
   readonly because: string;
 };
 

@@ -1,4 +1,4 @@
-/** What a feed shows. `stale`: its last data, which may be out of date. */
+/** The state of a feed. `stale`: its last data, which may be out of date. */
 export type FeedStatus = "loading" | "live" | "stale" | "forbidden" | "unauthenticated";
 
 export type FeedState<Item> = {

@@ -1,6 +1,6 @@
 import type { NodeRecord, Pool, Reservation } from "../adapters/messages.ts";
 
-/** What a machine of a pool is doing. */
+/** The use of a machine of a pool. */
 export type MachineUse = "held" | "shared" | "free" | "booting" | "lost";
 
 /** Machines of a pool with one use: one colour of its field. */

@@ -16,12 +16,12 @@ export function placeQueues(queues: readonly QueueState[]): readonly PlacedQueue
     for (const child of byParent.get(each.name) ?? []) place(child, depth + 1);
   };
   for (const each of sorted) if (!names.has(each.parent)) place(each, 0);
-  // What is left is in circles.
+  // The rest is in cycles.
   for (const each of sorted) place(each, 0);
   return [...placed.values()];
 }
 
-/** What a queue uses of one resource of one pool. */
+/** The use of one resource of one pool by a queue. */
 export type QueueBar = {
   readonly pool: string;
   readonly resource: string;

@@ -65,7 +65,7 @@ function readDocument(
   if (schema === undefined) return { ...about, findings: [] };
   const { errors } = new Validator(schema, "2020-12", false).validate(value);
   const findings = errors
-    // What each alternative lacks is in the finding about all of them.
+    // The finding about all alternatives states what each one lacks.
     .filter(({ keyword, keywordLocation }) => !SUMMARIES.has(keyword) && !/\/(oneOf|anyOf)\/\d/.test(keywordLocation))
     .map((error) => at(offsetOf(document, error), describeError(error, errors)));
   const unique = new Map(findings.map((each) => [`${each.line} ${each.message}`, each]));

@@ -1,6 +1,6 @@
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "./work.ts";
 
-/** What a list of work shows: it is in the address of the page. */
+/** The filter of a list of work: it is in the address of the page. */
 export type WorkFilter = {
   readonly q?: string;
   readonly kind?: WorkKind;
@@ -21,7 +21,7 @@ export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkF
   );
 }
 
-/** What a row shows, in lower case, for as long as the work is as it is: each letter of a search reads thousands. */
+/** The text of a row in lower case, kept while the work is unchanged: each letter of a search reads thousands. */
 const texts = new WeakMap<Work, string>();
 
 function textOf(work: Work): string {
@@ -63,7 +63,7 @@ export function groupWaits(
     .sort((one, other) => other.count - one.count || (one.code < other.code ? -1 : 1));
 }
 
-/** What failed last, newest first. */
+/** The latest failures, newest first. */
 export function latestFailures(work: readonly Work[], max: number): readonly Work[] {
   const failed = work.filter(({ stage }) => stage === "failed");
   return failed.sort((one, other) => other.finishedAtMs - one.finishedAtMs).slice(0, max);

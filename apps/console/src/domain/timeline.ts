@@ -2,7 +2,7 @@ import type { Job, JobEvent, Lease, LeaseEvent, ReplicaSet, Session } from "../a
 import { timeOf, type Stage } from "./work.ts";
 
 export type Bar = {
-  /** What it is about: a phase, a pod, a node. */
+  /** The subject of the bar: a phase, a pod, a node. */
   readonly label: string;
   readonly stage: Stage;
   readonly fromMs: number;
@@ -10,11 +10,11 @@ export type Bar = {
   readonly toMs: number;
   readonly isOver: boolean;
   readonly note: string;
-  /** What happens in it, where several bars have one label; undefined: the label states it. */
+  /** The step that the bar shows, where several bars have one label; undefined: the label states it. */
   readonly what?: MemberStep;
 };
 
-/** What a member of a job goes through. */
+/** The steps of a member of a job. */
 export type MemberStep = "waiting" | "pulling" | "starting" | "running" | "ending";
 
 /** Phases of a session: each lasts until the next event. */
@@ -83,7 +83,7 @@ export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: 
     return changes.flatMap(({ what, atMs, note }, index): Bar[] => {
       const next = changes[index + 1];
       const toMs = Math.max(atMs, next?.atMs ?? endMs);
-      // What took no whole second is not shown.
+      // Steps shorter than a second are not shown.
       if (next !== undefined && toMs === atMs) return [];
       const isOver = next !== undefined || job.finishedAtMs > 0;
       const stage = next === undefined && state === "FAILED" ? "failed" : what === "pulling" ? "starting" : what;

@@ -13,7 +13,7 @@ import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
 
 const NOW_MS = 5000;
-/** What the ledger answers changes with other work. */
+/** The answer of the ledger changes with other work. */
 const EXPLAIN_MS = 5000;
 /** Requests that a queue shows; the others are counted. */
 const MAX_WAITING = 10;
@@ -135,7 +135,7 @@ function Waiting({ label, waiting, nowMs }: WaitingParts): ReactNode {
 
 type ExplainedParts = { readonly owner: NonNullable<Reservation["owner"]>; readonly nowMs: number };
 
-/** What the ledger answers about one request that waits. */
+/** The ledger's explanation of one waiting request. */
 function Explained({ owner: { kind, id }, nowMs }: ExplainedParts): ReactNode {
   const { data, error } = useQuery({
     queryKey: ["reservation", kind, id],

@@ -102,7 +102,7 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
   );
 }
 
-/** What can be submitted as it is, for users without a document. */
+/** Examples that can be submitted unchanged, for users without a document. */
 function Examples({ onText }: Pick<EditorParts, "onText">): ReactNode {
   return (
     <p className="actions start" role="group" aria-label="Examples">
@@ -147,7 +147,7 @@ function Findings({ document, built, onJump }: FindingsParts): ReactNode {
 
 type PlanParts = { readonly requests: readonly DocumentRequest[]; readonly onSent: (sent: readonly Sent[]) => void };
 
-/** What would happen, and the button that makes it happen. */
+/** The plan of the services, and the button that carries it out. */
 function Plan({ requests, onSent }: PlanParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const pools = useFeed("pools");

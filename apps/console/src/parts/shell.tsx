@@ -13,7 +13,7 @@ const PAGES = [
 /** A letter counts as the second one after `g` for so long. */
 const SEQUENCE_MS = 1500;
 
-/** What every page has: navigation, the user, and the keyboard. */
+/** The parts of every page: navigation, the user, and the keyboard. */
 export function Shell(): ReactNode {
   const { user, signOut } = useSignedIn();
   const help = useRef<HTMLDialogElement>(null);

@@ -14,7 +14,7 @@ type ActionParts = {
 
 const OVER: readonly string[] = ["succeeded", "failed", "cancelled"];
 
-/** What can be done about a piece of work. Each is confirmed first. Leases are changed by those who sign for them. */
+/** The actions on a piece of work. Each is confirmed first. Only the signer of a lease can change it. */
 export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const close = (): void => ask(undefined);

@@ -54,7 +54,7 @@ export function StatusTab(parts: TabParts): ReactNode {
   );
 }
 
-/** What the driver left, and what went wrong at the end. */
+/** The result of the driver, and the errors at the end. */
 function Outcome({ session: { resultJson, warnings } }: { readonly session: Session }): ReactNode {
   return (
     <>

@@ -36,7 +36,7 @@ export type ApiParts = ProblemContext &
 
 const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/** What is known of a request once it may be answered. */
+/** A request that may be answered, with the rights of its user. */
 type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 

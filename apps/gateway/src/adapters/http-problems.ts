@@ -7,7 +7,7 @@ import { buildProblem, buildRefusal, retryAfterSeconds, type Problem } from "../
 
 type HttpError = Error & { readonly code?: unknown; readonly statusCode?: unknown };
 
-/** What problems depend on besides the error. */
+/** The context of a problem besides the error. */
 export type ProblemContext = {
   readonly limits: Pick<HttpLimits, "maxBodyBytes">;
   readonly logger: Pick<Logger, "info" | "warn" | "error">;

@@ -18,7 +18,7 @@ const FULL_RETRY_MS = 60_000;
 const MAX_ENTRY_BYTES = 64 * 1024;
 /** An entry without an answer, with its subject and headers. */
 const OPEN_ENTRY_BYTES = 512;
-/** What one user may fill by one process: immediately, and again in the time after which the first entries expire. */
+/** The memory that one user may fill in one process: immediately, and again after the first entries expire. */
 const SHARE_BYTES = 16 * 1024 * 1024;
 const SHARE = { perSecond: (SHARE_BYTES * 1000) / KEPT_MS, burst: SHARE_BYTES };
 /** Users with a share of their own; beyond, they use one. */
@@ -26,7 +26,7 @@ const MAX_SHARES = 10_000;
 /** An entry may expire between two looks at it. */
 const MAX_ATTEMPTS = 3;
 
-/** What a request with a key has to do. */
+/** The next step for a request with a key. */
 export type Begun =
   | { readonly kind: "differs" }
   | { readonly kind: "answered"; readonly answer: KeptAnswer }

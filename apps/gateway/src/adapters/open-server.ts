@@ -21,7 +21,7 @@ export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
     /** Undefined: where the build of apps/console is. */
     readonly consoleDirectory: string | undefined;
     readonly version: string;
-    /** What keeps this process from answering; undefined: nothing. */
+    /** The reason why this process cannot answer; undefined: it can. */
     readonly trouble: () => string | undefined;
   };
 

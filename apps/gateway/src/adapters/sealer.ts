@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
 import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from "jose";
 
-/** What a sealed text is for: one that is for something else does not open. */
+/** The purpose of a sealed text: a text with another purpose does not open. */
 export type Purpose = "session" | "sign-in";
 
 /** Encrypts what a browser keeps for the gateway. Every replica with the same keys opens it. */

@@ -25,7 +25,7 @@ export type WatchOptions = {
   readonly refused: readonly string[];
 };
 
-/** What a client has of a list. */
+/** The progress of a client through a list. */
 type Progress = WatchedList & {
   /** The number of the last change that it has; undefined: it has not received this list. */
   cursor: number | undefined;

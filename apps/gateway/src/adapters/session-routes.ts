@@ -90,7 +90,7 @@ function addIssuerRoutes(server: FastifyInstance, parts: SignInParts & { readonl
   });
 }
 
-/** What the origin of a request is decided by. */
+/** The facts that decide the origin of a request. */
 export function browserRequest({
   method,
   host,

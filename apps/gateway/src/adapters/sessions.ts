@@ -5,7 +5,7 @@ import { decodeJwt } from "jose";
 import { isLoopback } from "../config.ts";
 import type { Purpose, Sealer } from "./sealer.ts";
 
-/** What the cookie of a browser holds. The gateway keeps nothing of it. */
+/** The content of a browser's cookie. The gateway stores nothing of it. */
 export type Session = {
   readonly token: string;
   readonly user: string;
@@ -26,7 +26,7 @@ export type Sessions = {
   readonly signInFlow: SignInFlows;
 };
 
-/** What a browser keeps while its user is at the issuer. */
+/** The state that a browser keeps while its user is at the issuer. */
 export type SignInFlow = {
   readonly state: string;
   readonly nonce: string;

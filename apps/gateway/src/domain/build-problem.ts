@@ -18,7 +18,7 @@ export type Problem = {
   readonly fault?: Fault;
 };
 
-/** What HTTP itself refuses; no fault of a service has these codes. */
+/** The refusals of HTTP itself; no fault of a service has these codes. */
 export type HttpRefusal =
   | "UNAUTHENTICATED"
   | "FORBIDDEN"

@@ -12,7 +12,7 @@ function kindOf(kind: string) {
   return { kind: { kind }, resource: { apiVersion: "muster.dev/v1", plural: `${kind.toLowerCase()}s` } };
 }
 
-/** What two looks in a row find, where the API server answers each list with `listed`. */
+/** Returns the findings of two scans in a row, where the API server answers each list with `listed`. */
 async function look(kinds: readonly string[], listed: (resource: KubeResource) => readonly object[]) {
   const calls = {
     list: (resource: KubeResource, { query = {} }: { readonly query?: Readonly<Record<string, unknown>> } = {}) => {

@@ -136,7 +136,7 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
   };
 }
 
-/** What is known of the one unit. */
+/** The state of the only unit. */
 function stateOf({ machines }: Awaited<ReturnType<typeof opened>>): string | undefined {
   return machines.unitsOf(ID)[0]?.state;
 }

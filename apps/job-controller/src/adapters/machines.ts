@@ -4,7 +4,7 @@ import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
-/** What jobs have and wait for in the ledger, as far as this process knows, and what the ledger refused them. */
+/** The machines and requests of jobs in the ledger, as far as this process knows, and the refusals of the ledger. */
 export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   /** The units of one owner id, by unit id, and for how long this process has seen each wait. Before the first list, the gang's unit is `unknown`. */
   unitsOf(ownerId: string): readonly UnitSeen[];

@@ -40,7 +40,7 @@ export type ObserveDeps = {
   readonly lostAmong: Nodes["lostAmong"];
   readonly usableAmong: Nodes["usableAmong"];
   readonly stateOf: Nodes["stateOf"];
-  /** What admission adds to the requests of pods now. */
+  /** The requests that admission adds to pods now. */
   readonly podDefaults: () => PodDefaults;
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];

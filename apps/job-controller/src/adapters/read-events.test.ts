@@ -34,7 +34,7 @@ async function read(replicas: number, events: readonly CoreV1Event[]) {
     );
     const [from, limit] = [Number(query["continue"] ?? 0), Number(query["limit"])];
     const next = from + limit;
-    // What a test has is what the caller asks for.
+    // The items in a test have the type that the caller names.
     const items = all.slice(from, next) as KubeObject[] as Object[];
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };

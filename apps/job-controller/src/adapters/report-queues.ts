@@ -29,7 +29,7 @@ const SILENT_AFTER_MS = 10_000;
  * deleted and empty. Tries everything, and then rejects with the first error. Without a Queue it asks the ledger for nothing.
  */
 export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void> {
-  /** What this process has written, until the cache shows it. */
+  /** The writes of this process that the cache does not show yet. */
   const written = new Map<string, QueueRow>();
   let silentSinceMs: number | undefined;
   return async (isHeld) => {

@@ -50,7 +50,7 @@ async function swept(live: {
     const all = objects[plural] ?? [];
     const [from, limit] = [Number(query["continue"] ?? 0), Number(query["limit"] ?? all.length)];
     const next = from + limit;
-    // What a test has is what the caller asks for.
+    // The items in a test have the type that the caller names.
     const items = all.slice(from, next) as Object[];
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };

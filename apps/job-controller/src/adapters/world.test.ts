@@ -13,7 +13,7 @@ it("ends in order in a replica that never reached the API server and in which no
     { name: "none", server: "http://127.0.0.1:9", skipTLSVerify: false },
     { name: "anonymous" },
   );
-  // What it warns of is no matter here.
+  // The test does not check warnings.
   const logger = { warn: () => undefined } as unknown as Logger;
   const world = openWorld(kube, { config: readConfig({}), logger });
   expect(world.isComplete()).toBe(false);

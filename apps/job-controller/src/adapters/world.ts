@@ -38,7 +38,7 @@ export type World = AsyncDisposable & {
    * unsubscribes.
    */
   onBudgetChange(listener: (key: string) => void): () => void;
-  /** What LimitRanges of the namespace and RuntimeClasses add to the requests of pods. */
+  /** The requests that LimitRanges of the namespace and RuntimeClasses add to pods. */
   podDefaults(): PodDefaults;
   /** Pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];

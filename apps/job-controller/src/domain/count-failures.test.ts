@@ -8,7 +8,7 @@ import { summariseReplicas } from "./summarise-replicas.ts";
 
 const MAX_RUNS = 10;
 
-/** What is seen of a member that ends with this code at its `run`th run, first when it has ended and then when it runs again. */
+/** The observations of a member that exits with this code in its `run`th run: first that it has ended, then that it runs again. */
 function looks(policy: RestartPolicy, code: number, run: number): readonly PodFact[] {
   if (policy === "Never" || policy === "ExitCode") return [ended("worker-0", code, { uid: `run-${run}` })];
   const down = [{ container: "main", code }];

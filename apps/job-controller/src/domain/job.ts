@@ -111,7 +111,7 @@ export type JobSpec = {
   readonly minAvailable: number | undefined;
   /** The gang scheduler that places the pods; undefined: they are placed one by one. */
   readonly group: GroupRequest | undefined;
-  /** What the kind has read for the description that its pods get; only the kind reads it. */
+  /** The settings that the kind has read for the description of its pods; only the kind reads them. */
   readonly settings?: Readonly<Record<string, string>>;
 };
 

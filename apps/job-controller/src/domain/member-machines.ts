@@ -115,7 +115,7 @@ export function isWholeGangOutgrown(snapshot: Snapshot): boolean {
   return [...gang.nodes.keys()].some((component) => isOutgrown(gang, component, needs));
 }
 
-/** What each member requests; undefined: a whole machine. */
+/** The requests of each member; undefined: a whole machine. */
 type Needs = ReadonlyMap<string, Requests | undefined>;
 
 export function needsOf(spec: Snapshot["spec"]): Needs {

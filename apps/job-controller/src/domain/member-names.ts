@@ -18,13 +18,13 @@ export function serviceHost(service: string, namespace: string, clusterDomain: s
 
 const DNS_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/;
 
-/** What is wrong with the name of something that gets services, or undefined. */
+/** Returns the problem with the name of an object that gets services, or undefined. */
 export function checkServiceName(name: string): string | undefined {
   if (DNS_1035.test(name)) return undefined;
   return `"${name}" is no name for a service: lower case letters, digits and '-', beginning with a letter and ending with a letter or digit`;
 }
 
-/** What is wrong with the length of a job's name, given its largest member, or undefined. */
+/** Returns the problem with the length of a job's name, given its largest member, or undefined. */
 export function checkNameLength(name: string, type: string, replicas: number): string | undefined {
   const longest = memberName({ name }, { type, index: Math.max(0, replicas - 1) });
   if (longest.length <= MAX_NAME_LENGTH) return undefined;

@@ -20,7 +20,7 @@ export function placesOf(job: Job): readonly Place[] {
   });
 }
 
-/** What the next pod of each member requests that has not completed. */
+/** The requests of the next pod of each member that has not completed. */
 function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
   if ("problems" in spec) return new Map();
   return new Map(

@@ -9,7 +9,7 @@ const GANG = ownerIdOf(JOB);
 const unreadable = { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const;
 const foreign = (component: string) => pod(component, { component: "" });
 
-/** What is deleted and released. */
+/** The pods that the plan deletes and the machines that it releases. */
 function steps(more: Partial<Snapshot>): string[] {
   const { steps: planned } = planJob(snapshot({ spec: spec({ managedBy: "another" }), ...more }), POLICY);
   return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.kind));

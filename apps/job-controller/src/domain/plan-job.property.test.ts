@@ -155,7 +155,7 @@ it.each([
     fc.property(jobs, events(60, each), (given, happenings) => {
       const world = newWorld(given);
       for (const event of happenings) happen(world, event);
-      // What the ledger answers to a step is seen by the next pass; a gang that gives all its machines back takes four.
+      // The next pass sees the answers of the ledger to a step; a gang that releases all its machines takes four passes.
       for (let round = 0; round < 6; round += 1) pass(world);
       const status = world.status;
       expect(pass(world)).toEqual([]);

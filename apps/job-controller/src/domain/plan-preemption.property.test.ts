@@ -19,7 +19,7 @@ const SPEC = spec({
 });
 const MEMBERS = ["chief-0", "worker-0", "worker-1"];
 
-/** What becomes of one member, in one turn. */
+/** The events of one member in one turn. */
 const turn = fc.record({
   member: fc.constantFrom(...MEMBERS),
   end: fc.constantFrom("pod-fails" as const, "pod-evicted" as const, "pod-succeeds" as const, undefined),

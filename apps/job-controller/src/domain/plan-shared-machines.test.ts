@@ -21,7 +21,7 @@ const [zero, one] = [pod("worker-0", { node: "n" }), pod("worker-1", { node: "n"
 const unbound = (component: string, pinned: string) =>
   pod(component, { phase: "Pending", ready: false, node: undefined, pinned });
 
-/** What is planned for a job whose two members share one node, with these changes. */
+/** Plans a job whose two members share one node, with these changes. */
 const planned = (more: Partial<Snapshot>): string[] => plan({ spec: SHARED, units: [BOTH], ...more });
 
 describe("parts of machines", () => {

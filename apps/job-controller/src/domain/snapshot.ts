@@ -8,7 +8,7 @@ import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 /** How a container ended. `why`: the message of the kubelet or of the container, such as `OOMKilled`; absent when it adds nothing to the code. */
 export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };
 
-/** What keeps a pod from starting or running: the reason of its scheduler or kubelet, such as `Unschedulable` or `ImagePullBackOff`, and their message. */
+/** The trouble of a pod that does not start or run: the reason of its scheduler or kubelet, such as `Unschedulable`, and their message. */
 export type PodTrouble = { readonly reason: string; readonly message: string };
 
 /** The facts about one pod that rules need. */

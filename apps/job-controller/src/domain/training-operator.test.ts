@@ -9,7 +9,7 @@ import type { Kind } from "./kind.ts";
 import type { JobSpec, Member } from "./job.ts";
 import { memberName } from "./member-names.ts";
 
-/** What pods and tools find with the training operator 1.9, kind by kind. What differs on purpose stands in docs/kubeflow.md. */
+/** The environment of pods and tools with the training operator 1.9, kind by kind. docs/kubeflow.md lists the intended differences. */
 const JOB = { namespace: "ml", name: "j", uid: "u" };
 const KEYS = {
   labels: {

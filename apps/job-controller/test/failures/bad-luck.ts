@@ -19,7 +19,7 @@ export type Replicas = {
   readonly replicas: () => Controller[];
 };
 
-/** What happens to the processes, the bus and the API server while jobs run; one after the other, because it happens to all jobs. */
+/** Failures of the processes, the bus and the API server while jobs run; one after the other, because each affects all jobs. */
 export function badLuck({ world, replicas }: Replicas): void {
   /** The replica that leads, and the others. */
   const leader = async (): Promise<Controller> =>

@@ -10,7 +10,7 @@ const INDEX = "muster.dev/replica-index";
 const GROUP = "muster.dev/group-name";
 const CONFIG_MAPS: KubeResource = { apiVersion: "v1", plural: "configmaps", namespace: NAMESPACE };
 
-/** What becomes of a job's objects that a client edits, deletes, or had before the job. */
+/** The state of a job's objects after a client edits, deletes or creates them before the job. */
 export function editedObjects(world: () => FailureWorld): void {
   it.each([
     ["another pod's", "other", "1"],

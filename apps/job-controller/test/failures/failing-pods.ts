@@ -5,7 +5,7 @@ import { until } from "@muster/testkit";
 import { BUDGETS, collect, PODS, unlessGone, type FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
-/** What becomes of pods that end otherwise than they should. */
+/** The outcomes of pods that end in unexpected ways. */
 export function failingPods(world: () => FailureWorld): void {
   it("runs a pod that was deleted by hand again under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPasses, get, removeWhole } = world();

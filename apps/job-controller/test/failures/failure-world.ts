@@ -104,7 +104,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
   };
 }
 
-/** What the garbage collector of a whole cluster does about a job that is gone. */
+/** Acts as the garbage collector of a whole cluster on a deleted job. */
 export async function collect(world: JobWorld, job: TestJob): Promise<void> {
   for (const resource of [PODS, SERVICES, BUDGETS]) {
     const { items } = await world.calls.list<KubeObject>(resource);

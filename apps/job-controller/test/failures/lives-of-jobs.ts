@@ -8,7 +8,7 @@ import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated
 /** A pod with it becomes ready only at a command of the test, however slow the machine is. */
 const READINESS_GATE = "muster.dev/test-gate";
 
-/** What users do to jobs, and how jobs report their end. */
+/** The operations of users on jobs, and how jobs report their end. */
 export function livesOfJobs(world: () => FailureWorld): void {
   it("leaves nothing of a job that is deleted while its pods are made", async () => {
     const { create, pods, removeWhole, untilReturned, collectAgain } = withCollector(world());

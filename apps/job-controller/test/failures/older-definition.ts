@@ -5,7 +5,7 @@ import type { FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
-/** What the controller remembers in its status, beside what people read there. */
+/** The fields of the status that the controller needs itself, beside those for people. */
 const REMEMBERED = [
   ...["attempt", "attemptsCounted", "replaced", "regrouping", "announcedRestart"],
   ...["hasBeenReady", "readyTimeouts", "lastReadyTimeout"],

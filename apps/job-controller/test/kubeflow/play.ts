@@ -1,4 +1,4 @@
-/** What the processes of one job expect, and how they end. JSON, so that it goes with their command. */
+/** The expectations of the processes of one job, and how they end. JSON, so that it travels with their command. */
 export type Play = {
   /** For the records of the processes; files `end` and `last` in it let them end, and in `wrong` they say what they did not expect. */
   readonly folder: string;
@@ -11,7 +11,7 @@ export type Part = {
   readonly env: Readonly<Record<string, string | null>>;
   /** Contents by their path below HOME. */
   readonly files: Readonly<Record<string, string>>;
-  /** What commands print. */
+  /** The output of commands. */
   readonly output: readonly { readonly command: readonly string[]; readonly text: string }[];
   /** Exit codes of one run after the other, all but the last at once. Without any the process runs until it is ended. */
   readonly ends: readonly number[];

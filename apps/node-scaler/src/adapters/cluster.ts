@@ -17,7 +17,7 @@ export type OpenCluster = AsyncDisposable &
     pendingPods(): readonly PendingPod[];
     /** Resolves when all pods are known. */
     readonly synced: Promise<void>;
-    /** What is not as fresh as it should be; undefined when all is. */
+    /** Names the stale sources; undefined when all are fresh. */
     staleness(): string | undefined;
   };
 

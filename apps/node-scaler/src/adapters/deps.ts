@@ -21,14 +21,14 @@ import { openPoolsWriter } from "./pools-writer.ts";
 import { openProvider, type ProviderDeps } from "./providers.ts";
 import { makeRecords, type Records, type RecordsDeps } from "./records.ts";
 
-/** What every replica follows, whether it leads or not. */
+/** The views that every replica follows, whether it leads or not. */
 export type Deps = AsyncDisposable & {
   readonly cluster: OpenCluster;
   readonly metrics: ScalerMetrics;
   readonly clock: Clock;
-  /** What a leadership needs; its records begin with what is stored. */
+  /** The dependencies of a leadership; its records begin with the stored ones. */
   readonly forLeader: (leadership: Leadership) => Omit<ScalerDeps, "orderSignal">;
-  /** What is not as fresh as it should be; undefined when all is. */
+  /** Names the stale sources; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
   /** Records of the leadership of this replica; undefined: it does not lead. */
   led: Records | undefined;
@@ -84,7 +84,7 @@ export async function openDeps(
   return deps;
 }
 
-/** What all leaderships of a replica share. */
+/** The dependencies that all leaderships of a replica share. */
 type Shared = Pick<Deps, "cluster" | "metrics" | "clock"> & {
   readonly stored: Stored;
   readonly guards: ReadonlyMap<string, ProviderOfLeader>;

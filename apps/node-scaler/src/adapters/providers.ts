@@ -12,7 +12,7 @@ import type { ProviderBlock } from "../read-pools-file.ts";
 import type { Clock } from "./clock.ts";
 import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
 
-/** What every provider needs beside its own settings. */
+/** The dependencies of every provider beside its own settings. */
 export type ProviderDeps = {
   /** Key of its block in the file of pools. */
   readonly name: string;

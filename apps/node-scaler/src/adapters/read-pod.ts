@@ -5,7 +5,7 @@ import { ZONE } from "../domain/may-accept.ts";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodOnNode } from "../domain/sightings.ts";
 
-/** What is kept of a pod: where it runs, or what it waits for; neither for a pod that has ended, or that lives and dies with its node. */
+/** The kept part of a pod: its node, or the demand that it waits for; neither for a pod that has ended, or that starts and ends with its node. */
 export type KeptPod = {
   readonly on: { readonly node: string; readonly pod: PodOnNode } | undefined;
   readonly pending: PendingPod | undefined;

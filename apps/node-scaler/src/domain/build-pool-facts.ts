@@ -12,7 +12,7 @@ export type BootingNodes = {
   readonly sinceMs: number;
 };
 
-/** What readers of the bucket learn about how a pool is scaled. */
+/** The facts about the scaling of a pool, for readers of the bucket. */
 export type PoolFacts = {
   readonly pool: string;
   readonly max: number;

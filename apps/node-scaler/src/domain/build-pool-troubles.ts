@@ -40,7 +40,7 @@ export type TroubleFacts = {
 /** The next node that is needed tests a provider whose pause is over; until then its last failure stands. */
 const PAUSE_KEPT_MS = 60_000;
 
-/** What is wrong with each pool, as far as the leader remembers; by pool, the oldest first. */
+/** The troubles of each pool, as far as the leader remembers; by pool, the oldest first. */
 export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
   return [...facts.policies.values()].flatMap((policy) =>
     [

@@ -72,7 +72,7 @@ export function buildComputedNodes(
   });
 }
 
-/** What of a machine can be granted in parts, or will be once it is ready. Undefined: its size is not known. */
+/** The part of a machine that can be granted in parts, now or once it is ready. Undefined: its size is unknown. */
 function roomOf(machine: Machine | undefined): Room | undefined {
   if (machine === undefined || machine.allocatable.size === 0) return undefined;
   const { allocatable, free } = machine;

@@ -75,7 +75,7 @@ function mayServeWaiting({ waits, start }: ScalingPlan): boolean {
 it("finds nothing to change in the world that it planned, unless boots were put off", () => {
   check((snapshot, plan) => {
     if (plan.waits.some(({ code }) => code === "RATE_LIMITED") || mayServeWaiting(plan)) return;
-    // What stands by may be promised to those who wait, for room or for spot instances, and then others are to stand by.
+    // Standby nodes may be promised to waiting demands, for room or for spot instances, and then others become standby.
     const waiting = plan.waits.some(({ code }) => ["POOL_MAX", "GANG_INCOMPLETE", "UNAVAILABLE"].includes(code));
     const spares = !waiting && snapshot.limits.bootsPerRound > plan.start.length;
     const world = applyPlan(snapshot, plan, "next");
@@ -86,7 +86,7 @@ it("finds nothing to change in the world that it planned, unless boots were put 
     const standing = new Set(plan.start.filter(({ because }) => because === "STANDBY").map(({ name }) => name));
     const kept = [...again.bindings].filter(([demand, node]) => plan.bindings.has(demand) || !standing.has(node));
     expect(new Map(kept)).toEqual(plan.bindings);
-    // What was started begins to be idle only once it is there.
+    // A started node begins to be idle only once it has joined.
     const started = new Set(plan.start.map(({ name }) => name));
     expect(again.updates.filter(({ name }) => !started.has(name))).toEqual([]);
   });

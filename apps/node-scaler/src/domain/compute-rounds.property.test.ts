@@ -6,7 +6,7 @@ import type { NodeSpec, ScaledNode } from "./node.ts";
 
 const MAX_ROUNDS = 60;
 
-/** What happens between two rounds: nodes that are to end are gone, and nodes that boot are ready, each one or not. */
+/** Passes the time between two rounds: terminating nodes end and booting nodes become ready, each one or not. */
 function passTime(world: ScalingSnapshot, happens: (name: string) => boolean): ScalingSnapshot {
   const nodes = world.nodes.flatMap((node): ScaledNode[] => {
     if (!happens(node.name)) return [node];
@@ -69,7 +69,7 @@ it("boots nothing of a kind that it ended to make room, as long as the demands a
     return (plan, world) => {
       for (const { spec, because } of plan.start) {
         const pool = world.pools.get(spec.pool);
-        // What stands by has the usual volume of the pool, whatever the provider: a node with another one did not stand by.
+        // Standby nodes have the usual volume of the pool, whatever the provider: a node with another one did not stand by.
         const fixed = because === "STANDBY" || world.fixedSizeVolumes.has(pool?.provider ?? "");
         const same = ended.filter(
           (node) =>

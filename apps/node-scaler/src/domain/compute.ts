@@ -69,7 +69,7 @@ export type StartStep = {
   readonly because: "DEMAND" | "STANDBY";
 };
 
-/** What is to be written to a node's record. */
+/** The change of a node's record. */
 export type NodeUpdate = {
   readonly name: string;
   readonly boundTo: string | undefined;

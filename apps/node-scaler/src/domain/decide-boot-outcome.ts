@@ -13,7 +13,7 @@ type BootOutcome =
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
   | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
 
-/** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
+/** Decides the outcome of a boot from the provider's answer for a node that is Creating. The heartbeat ends a failed one as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
   const change = { kind: "change", node: name, expected: "Creating" } as const;
   switch (answer.kind) {
@@ -36,7 +36,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
   }
 }
 
-/** What was asked for; undefined zone: wherever there is room. */
+/** The request of a boot; undefined zone: wherever there is room. */
 type BootKind = Asked & { readonly zone: string | undefined };
 
 /** Consecutive failures of one kind, their beginning, and the time of the next attempt. */

@@ -3,7 +3,7 @@ import { describeLeft } from "./describe-duration.ts";
 import type { Pool } from "./fit.ts";
 import type { Shortages } from "./unavailability.ts";
 
-/** What a demand, or a standby entry, asks of the provider. */
+/** The request of a demand, or of a standby entry, to the provider. */
 type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
 
 export type BootVerdict =

@@ -26,7 +26,7 @@ export type Demand = {
   readonly privateIpOnly: boolean;
   /** It is for pods that found no room beside those that run already. What waits in the ledger may share a node, because the ledger grants it. */
   readonly needsEmptyNode?: boolean;
-  /** What it requests of a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
+  /** The requests on a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
   readonly shared?: Amounts;
   /** The nodes that it accepts. Absent: each node without taints. */
   readonly selection?: NodeSelection;

@@ -42,7 +42,7 @@ export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, fac
     : describeRation(plan, made, started, facts);
 }
 
-/** What no shortage explains: the demand itself does not suit the pool. */
+/** The waits that no shortage explains: the demand itself does not suit the pool. */
 export const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION", "TOPOLOGY"] as const;
 
 /** Demands and the new nodes that are for them. */

@@ -16,7 +16,7 @@ type DemandExplanation = {
 
 type DemandPlan = { readonly waits: readonly Wait[]; readonly bindings: ReadonlyMap<string, string> };
 
-/** What is being done about the machines that an owner waits for. */
+/** Explains the scaler's work on the machines that an owner waits for. */
 export function explainDemand(
   owner: Owner,
   { waits, bindings }: DemandPlan,

@@ -20,9 +20,9 @@ export type FreeMachine = {
 type Shared = {
   /** Text about foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent: none. */
   readonly sharedWith?: string;
-  /** What the ledger grants of it in parts; absent: not known. */
+  /** The room that the ledger grants in parts; absent: unknown. */
   readonly room?: Room;
-  /** What decides which demands accept it, once it has been ready. Absent: only what is configured for its pool is known. */
+  /** The facts that decide which demands accept it, known once it has been ready. Absent: only the configuration of its pool is known. */
   readonly joined?: JoinedNode;
 };
 

@@ -19,7 +19,7 @@ const anyRoom: fc.Arbitrary<Room> = fc
   }));
 const room = fc.oneof({ weight: 5, arbitrary: anyRoom }, { weight: 1, arbitrary: fc.constant(CLOSED) });
 
-/** What the index promises, asking of each. */
+/** Finds by a linear search the room that the index promises to find. */
 function findInOrder(rooms: readonly Room[], requests: Amounts): number | undefined {
   const asks = (wanted: (resource: string) => boolean): boolean =>
     [...requests].some(([resource, amount]) => amount > 0 && wanted(resource));

@@ -1,6 +1,6 @@
 import { allocatedFraction, useOf, type Amounts } from "@muster/resources";
 
-/** What shared needs can get of one node. */
+/** The room of one node for shared needs. */
 export type Room = {
   /** Less the overhead. */
   readonly allocatable: Amounts;
@@ -30,7 +30,7 @@ export type Rooms = {
   refuse(place: number, demandClasses: readonly string[]): void;
 };
 
-/** What decides the order of rooms, ascending, by place. */
+/** The amounts that decide the order of rooms, ascending, by position. */
 type Order = {
   /** From -1, all of it is allocated, to 0; 1 for an unused one. */
   readonly rank: Float64Array;

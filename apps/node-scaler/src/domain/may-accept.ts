@@ -18,7 +18,7 @@ export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool)
   return acceptedZones(selection, pool)?.length !== 0;
 }
 
-/** What a pod of the selection does not accept of the new nodes of the pool, if `mayAccept` is false: a declared taint or label where one is the reason. */
+/** Describes why a pod of the selection does not accept new nodes of the pool, if `mayAccept` is false: a declared taint or label. */
 export function describeRefusal(
   selection: NodeSelection = { terms: [], tolerations: [] },
   { name, labels, taints }: KnownPool & Pick<PoolPolicy, "name">,

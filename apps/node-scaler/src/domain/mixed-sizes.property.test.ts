@@ -93,7 +93,7 @@ function ledgerNodesOf({ parts, machines, nodes }: ScalingSnapshot): readonly Le
   ];
 }
 
-/** What starts is ready, and what is to end is gone. */
+/** Makes started nodes ready, and removes terminating ones. */
 function passTime(snapshot: ScalingSnapshot): ScalingSnapshot {
   const nodes = snapshot.nodes.flatMap((node): ComputedNode[] => {
     if (node.spec.terminate !== undefined) return [];

@@ -3,7 +3,7 @@ import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
 
-/** What ready nodes of a pool have shown of the size of further ones. */
+/** The sizes of ready nodes of a pool, which predict those of further ones. */
 export type SeenSizes = {
   /** By instance type, of nodes of the scaler: what they can allocate, less their overhead; the smallest amounts. */
   readonly byType: ReadonlyMap<string, Amounts>;
@@ -15,7 +15,7 @@ export type SeenSizes = {
   readonly overhead: Amounts;
 };
 
-/** What shared needs can get of a node that is still to join. */
+/** The room for shared needs of a node that is still to join. */
 export type NodeSize = {
   readonly known: Amounts;
   /** GPUs of every kind. Undefined: as in `known`. */

@@ -10,7 +10,7 @@ export type PendingPod = {
   readonly createdAtMs: number;
   readonly pool: string;
   readonly zone: string | undefined;
-  /** What it asks for. */
+  /** Its requests. */
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpus: number;
@@ -18,7 +18,7 @@ export type PendingPod = {
   readonly tolerations?: readonly Toleration[];
 };
 
-/** What the system itself takes of a node: a pod as large as the whole of it fits on none. */
+/** The part of a node that pods can use: the system takes the rest, so a pod as large as the whole node fits on none. */
 const USABLE = 0.9;
 
 /** Pods that share a node; places are counted over all bins of a pool and zone, in the order in which they are begun. */
@@ -142,7 +142,7 @@ function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly, taints 
     volumeGib: undefined,
     privateIpOnly,
     needsEmptyNode: true,
-    // What all of its pods tolerate.
+    // The taints that all of its pods tolerate.
     ...(taints.length > 0 && { selection: { terms: [], tolerations: taints } }),
   };
 }

@@ -31,7 +31,7 @@ type Lack = {
   readonly because: string;
 };
 
-/** What a group gets. With a lack it gets nothing, and holds nothing. */
+/** The nodes of a group. With a lack it gets and holds nothing. */
 export type GroupPlan = {
   /** Its demands with the chosen pools, and with a topology in the chosen domain. */
   readonly group: Group;
@@ -60,7 +60,7 @@ type BindingWorld = {
 type BindingPlan = {
   /** In the order of the groups. */
   readonly plans: readonly GroupPlan[];
-  /** What is left for others. */
+  /** The rest for other groups. */
   readonly round: Round;
 };
 
@@ -93,7 +93,7 @@ function losesNode({ group, bound }: GroupPlan, { kept }: Round): boolean {
   return group.demands.some(({ name }) => kept.has(name) && kept.get(name) !== bound.get(name));
 }
 
-/** What there is to be given, and what is left of it while groups are served. */
+/** The supply of a round, and its rest while groups are served. */
 export type Round = {
   readonly pools: ReadonlyMap<string, Pool>;
   readonly acceptance: Acceptance;
@@ -344,7 +344,7 @@ function changeHeadroom({ headroom }: Round, nodes: readonly NewNode[], change: 
 
 type Mark = { readonly nodes: number; readonly machines: number; readonly rooms: number };
 
-/** What has been taken so far. */
+/** Marks the supply that has been taken so far. */
 export function markOf({ nodes, machines, rooms }: Round): Mark {
   return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
 }
@@ -356,7 +356,7 @@ export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
   rooms.rewind(before.rooms);
 }
 
-/** What the group has so far. */
+/** The supply that the group has taken so far. */
 type Own = Attempt & {
   /** New nodes of earlier attempts. */
   readonly made: readonly MadeNode[];
@@ -387,7 +387,7 @@ function planDemand(demand: Demand, round: Round, own: Own, later: ReadonlySet<s
   return { node };
 }
 
-/** What the demand had before, unless the ledger would place parts of its group there. */
+/** Takes the nodes that the demand had before, unless the ledger would place parts of its group there. */
 function takeWhole(
   demand: Demand,
   pool: Pool,

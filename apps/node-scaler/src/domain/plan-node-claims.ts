@@ -46,7 +46,7 @@ export function planNodeClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
     const { kubernetesNode } = node.status;
     if (kubernetesNode === undefined || node.spec.terminate !== undefined) return [];
     const machine = machines.byNode.get(kubernetesNode);
-    // What the ledger does not name may be on a list that is not complete, and then nothing is known.
+    // A machine that the ledger does not name may be missing from an incomplete list, so its state is unknown.
     if (machine === undefined && !machines.complete) return [];
     return planNode(node, machine, pods.get(kubernetesNode) ?? [], snapshot) ?? [];
   });

@@ -139,7 +139,7 @@ function planDrain(
     .filter(({ cordoned }) => !cordoned)
     .map(({ name }): ReapStep => ({ kind: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
   const isGone = !isListed && !kubeNodes.some(({ ready }) => ready);
-  // What ran on it has ended with the machine; the remains must not be granted.
+  // The pods on it ended with the machine; its remains must not be granted.
   if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);

@@ -35,7 +35,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const waiting = plans.filter(({ lacks }) => lacks.length > 0);
   if (!waiting.some(({ lacks }) => lacks.some(({ code }) => code === "POOL_MAX")))
     return { stop: [], headroom: round.headroom };
-  // What ends in this round is not promised to a group.
+  // Nodes that end in this round are not promised to a group.
   const unbound = [...world.unbound.values()].flat();
   const left = unbound.filter(({ name }) => !world.stopped.has(name));
   for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
@@ -98,7 +98,7 @@ function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
 type Room = {
   /** How many nodes can be made once all that is to end has ended; negative while the pool exceeds its maximum. */
   coming: number;
-  /** What can be ended, in the order in which it is. */
+  /** The nodes that can be ended, in the order of ending. */
   readonly spares: ScaledNode[];
 };
 
@@ -116,7 +116,7 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Gro
     [...round.pools].map(([name, pool]) => {
       const nodes = unbound.get(name) ?? [];
       const left = nodes.filter((node) => !stopped.has(node.name));
-      // What is wanted does not stand by for long.
+      // A wanted node does not stand by for long.
       const unwanted = left.filter((node) => !isWanted(node));
       const ending = pool.ending + nodes.length - left.length;
       const excess = Math.max(0, pool.records - pool.policy.max);

@@ -26,7 +26,7 @@ const base: ScanSnapshot = {
   stops: new Map(),
 };
 
-/** What the second of two scans of the same world does; the first does nothing. */
+/** Scans the same world twice and returns the steps of the second scan; the first has none. */
 function twice(parts: Partial<ScanSnapshot>) {
   const first = planScan({ ...base, ...parts });
   expect(first.steps).toEqual([]);

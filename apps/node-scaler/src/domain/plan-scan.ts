@@ -32,7 +32,7 @@ export type ScanSnapshot = {
   /** Undefined: the ledger does not answer. */
   readonly machines: Machines | undefined;
   readonly pods: PodsByNode;
-  /** What was wrong in the scan before, as that scan returned it. */
+  /** The suspects that the scan before returned. */
   readonly suspects: ReadonlySet<string>;
   /** Stops of orphans that this process has tried, by instance. */
   readonly stops: ReadonlyMap<string, StopsTried>;

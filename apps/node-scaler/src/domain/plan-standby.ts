@@ -3,7 +3,7 @@ import type { Pool } from "./fit.ts";
 import type { NewNode, ScaledNode } from "./node.ts";
 import type { StandbyNodeSpec } from "./pool.ts";
 
-/** What a pool's standby lacks. */
+/** The nodes that a pool's standby lacks. */
 export type StandbyPlan = {
   readonly boots: readonly NewNode[];
   /** Why nodes that are wanted are not made, one text for each kind. */

@@ -26,7 +26,7 @@ export type PoolPolicy = {
   readonly zones: readonly string[] | undefined;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
-  /** What the provider finds its newest image by. */
+  /** The labels by which the provider finds its newest image. */
   readonly bootImage: Readonly<Record<string, string>>;
   /** On the Kubernetes node, beside the pool's label and `muster.dev/node`. */
   readonly labels: Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ export type PoolPolicy = {
 
 export type InstanceType = {
   readonly name: string;
-  /** What pods can ask of a node of it. Undefined: unknown; every pod fits. */
+  /** The amount of a node that pods can request. Undefined: unknown; every pod fits. */
   readonly cpuMilli: number | undefined;
   readonly memoryBytes: number | undefined;
   readonly gpus: number;

@@ -1,7 +1,7 @@
 /** Boots that are made together. */
 export type BootUnit = {
   readonly name: string;
-  /** What is asked of the provider. Units of one kind cannot be booted for the same reasons. */
+  /** The kind of request to the provider. Units of one kind fail to boot for the same reasons. */
   readonly kind: string;
   readonly count: number;
 };
@@ -47,7 +47,7 @@ function turnsOf(units: readonly BootUnit[], seed: string): readonly Turn[] {
   return [...turns.slice(first), ...turns.slice(0, first)];
 }
 
-/** What does not fit now fits less later in the round, so that it is passed over for all of it. */
+/** A unit that does not fit now fits less later in the round, so the rest of the round skips it. */
 function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit | undefined {
   while (turn.next < turn.units.length) {
     const unit = turn.units[turn.next];

@@ -8,7 +8,7 @@ import type { Demand } from "./demand.ts";
 import { compareDemands, type FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
 
-/** What every node of the one pool can allocate. */
+/** The allocatable amounts of every node of the pool. */
 const SIZE: Amounts = new Map(Object.entries({ cpu: 8, memory: 8, pods: 4 }));
 
 const anyPart = (max: number): fc.Arbitrary<Amounts> =>
@@ -64,7 +64,7 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
 
 type Place = { free: Amounts; isEmpty: boolean };
 
-/** What the ledger has once all that starts is ready; `without` is left out. */
+/** The places that the ledger has once all started nodes are ready; `without` is left out. */
 function placesOf({ parts, machines, nodes }: ScalingSnapshot, plan: ScalingPlan, without?: string): Place[] {
   const rank = ({ status }: ScaledNode): number => (status.phase === "Available" ? 0 : 1);
   const empty = [

@@ -136,7 +136,7 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
   );
 }
 
-/** What the ledger says of a node, or what a node of its type is expected to hold as long as the ledger does not know it. */
+/** The room that the ledger reports for a node, or the expected room of a node of its type until the ledger knows it. */
 function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): Room | undefined {
   if (node.room !== undefined) return { ...node.room, isUnused: true };
   return pool && unusedRoom(pool.sizes.get(node.spec.instanceType), resources);

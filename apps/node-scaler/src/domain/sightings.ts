@@ -18,7 +18,7 @@ export type ListedInstance = {
   readonly failure: string | undefined;
 };
 
-/** What the providers list. */
+/** The instances that the providers list. */
 export type Instances = {
   readonly all: readonly ListedInstance[];
   /** Names of providers that have not answered lately: nothing is known of what they have. */
@@ -39,7 +39,7 @@ export type KubeNode = {
   readonly labels: Readonly<Record<string, string>>;
   /** It still has the taint that it was created with, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
-  /** What DaemonSet, mirror and system pods use on it. */
+  /** The use of DaemonSet, mirror and system pods on it. */
   readonly overhead: Amounts;
 };
 
@@ -84,13 +84,13 @@ export type Machine = {
   readonly holder: Holder | undefined;
   /** Who holds parts of the machine, the earliest first. */
   readonly sharedHolders: readonly Holder[];
-  /** What it can allocate, less its overhead. Empty: not known, so that no part of it is granted. */
+  /** Its allocatable amounts, less its overhead. Empty: unknown, so no part of it is granted. */
   readonly allocatable: Amounts;
-  /** What of that can be granted in parts now, to work that tolerates its taints. */
+  /** The part of it that can be granted in parts now, to work that tolerates its taints. */
   readonly free: Amounts;
 };
 
-/** What the ledger said; complete: a node that is not among them is none of its machines. */
+/** The answer of the ledger; complete: a node that is missing from it is none of its machines. */
 export type Machines = { readonly byNode: ReadonlyMap<string, Machine>; readonly complete: boolean };
 
 /** A pod that still runs, or may, on a node. Those of DaemonSets and static ones, which live and die with their node, are left out. */

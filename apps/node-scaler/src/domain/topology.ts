@@ -57,7 +57,7 @@ export function isInDomain(topology: Topology | undefined, { labels, zones }: Kn
   return key === ZONE && (zones === undefined || zones.includes(value));
 }
 
-/** What a group gets in one of its domains. */
+/** The nodes of a group in one of its domains. */
 type DomainPlan = {
   readonly group: { readonly demands: readonly Demand[] };
   readonly bound: ReadonlyMap<string, AnyNode>;

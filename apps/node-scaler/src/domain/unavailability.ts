@@ -3,7 +3,7 @@ import type { Unavailability } from "./demand.ts";
 /** How long a shortage is remembered. After it, the kind is asked for again, also when every attempt since then has failed. */
 export const REMEMBERED_MS = 600_000;
 
-/** What a provider said instead of starting an instance. */
+/** The shortage that a provider reported instead of starting an instance. */
 export type Shortage =
   | {
       readonly kind: "no-capacity";

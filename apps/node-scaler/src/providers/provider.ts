@@ -1,6 +1,6 @@
 import type { PoolPolicy } from "../domain/pool.ts";
 
-/** What a provider is asked to boot. */
+/** The request to a provider to boot an instance. */
 export type Boot = {
   /** Name of the node's record: unique for ever. Starting one name twice gives one instance. */
   readonly nodeName: string;
@@ -21,7 +21,7 @@ export type Boot = {
 
 type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
 
-/** What came of it. Anything else that goes wrong is thrown as a fault: the request may have taken effect. */
+/** The outcome. Any other failure is thrown as a fault: the request may have taken effect. */
 export type Started =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
   /** This type is unavailable now, in the zone or subnet that is named, or anywhere. */

@@ -73,7 +73,7 @@ function explainWait(
   return admission?.kind === "later" ? describeReason(admission.because) : "";
 }
 
-/** What an explanation asks other services for. */
+/** The calls to other services for an explanation. */
 export type LeaseExplainCalls = ExplainCalls & {
   /** Why a lease of machines has no queue, for people; undefined: it has one, or needs none. */
   readonly whyNoQueue: (record: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;

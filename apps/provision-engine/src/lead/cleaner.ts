@@ -33,7 +33,7 @@ export type Leftovers = {
   remove(object: FoundObject, signal: AbortSignal): Promise<void>;
 };
 
-/** What periodic clean-up does: nothing, report and release machines of leases that are over, or remove everything left over. */
+/** The mode of periodic clean-up: off, report and release machines of ended leases, or remove all leftovers. */
 export type CleanupMode = (typeof CLEANUP_MODES)[number];
 
 export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
@@ -71,7 +71,7 @@ export type Cleaner = {
     options: { readonly isDryRun: boolean; readonly confirmed: number; readonly releasesMachines?: boolean },
     signal: AbortSignal,
   ): Promise<Cleanup>;
-  /** What must happen before the first sweep; empty: nothing. Throws unavailable while this replica does not lead. */
+  /** The condition of the first sweep that is missing; empty: none. Throws unavailable while this replica does not lead. */
   waitsFor(): string;
   /** The brake of the last sweep of this leader. Throws unavailable as `sweep` does. */
   brake(): Brake | undefined;

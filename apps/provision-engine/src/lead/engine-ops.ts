@@ -75,7 +75,7 @@ export type EngineLead = {
 const MAX_STORE_CALLS = 128;
 /** Maximum time that a write of a lease's history waits for the answer of its source. */
 const MAX_ANSWER_WAIT_MS = 1000;
-/** What passes need. */
+/** The dependencies of passes. */
 export function passDepsOf(
   ops: EngineOps,
   lead: EngineLead,
@@ -185,7 +185,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
   return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
 }
 
-/** What reports need. */
+/** The dependencies of reports. */
 export function reportDepsOf(
   { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
   { token }: EngineLead,

@@ -51,7 +51,7 @@ export type PassDeps = {
   readonly digest: Digest;
 };
 
-/** What writing a change of a record needs. */
+/** The dependencies of a change of a record. */
 export type WriteDeps = Pick<PassDeps, "fence" | "now" | "read" | "write">;
 
 export type PassPolicy = LeasePolicy & {
@@ -60,7 +60,7 @@ export type PassPolicy = LeasePolicy & {
   readonly maxProvisionAttempts: number;
 };
 
-/** What the next step is planned from. `holdingsRevision` is that of the snapshot. */
+/** The observed state from which the next step is planned. `holdingsRevision` is that of the snapshot. */
 type Seen = {
   readonly stored: Stored;
   readonly snapshot: LeaseSnapshot;
@@ -68,7 +68,7 @@ type Seen = {
   readonly holdingsRevision: number;
 };
 
-/** What a lease's pass does next: one step at most, because the next one is planned from the record that it has written. */
+/** The next step of a lease's pass: one at most, because the step after it is planned from the record that this one writes. */
 type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep[] };
 
 /**

@@ -23,7 +23,7 @@ function reservation(state: "waiting" | "granted", queue?: string, because?: Wai
 }
 
 type Given = {
-  /** What the ledger has for the lease. */
+  /** The reservation of the lease in the ledger. */
   readonly found?: Reservation;
   readonly queues: readonly string[];
 };

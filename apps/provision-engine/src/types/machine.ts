@@ -50,7 +50,7 @@ const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
 /** Standings of a held machine that make it unusable for a lease that is not active yet. */
 const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
-/** What a lease of machines requests from the ledger. */
+/** Builds the request of a lease of machines to the ledger. */
 export function requestFor(lease: LeaseRecord): MachineRequest {
   const { pool, machines } = requireData(MACHINE, lease);
   const needs = Array.from({ length: machines }, (_, at) => ({ component: `machine-${at}`, pool }));

@@ -18,7 +18,7 @@ export type PoolScheduler = AsyncDisposable & {
   allocate(set: string, number: number, pool: string, queue: string | undefined): Promise<void>;
   /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
   deallocate(owned: OwnedReservation): Promise<void>;
-  /** What the ledger has under the number now; undefined: nothing. Rejects with FaultError. */
+  /** Reads the state of the number in the ledger now; undefined: none. Rejects with FaultError. */
   ask(set: string, number: number): Promise<MachineState | undefined>;
   /** All reservations for sets, from the ledger now. Rejects with FaultError. */
   list(signal: AbortSignal): Promise<OwnedReservation[]>;

@@ -6,7 +6,7 @@ import type { Rollout } from "./rollout.ts";
 /** A set and its places. */
 type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
 
-/** What the user can do about a trouble; empty: wait. */
+/** Advises the user on a trouble; empty: wait. */
 export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: number): string {
   const { name, spec, transferNotBeforeMs } = placed.set;
   const { length: replicas } = placed.replicas;
@@ -49,13 +49,13 @@ export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: numbe
   }
 }
 
-/** What the user can do where no eligible node is free; with so few replicas the set needs none. */
+/** Advises the user where no eligible node is free; with so few replicas the set needs none. */
 export function adviseNode({ name, spec }: ReplicaSet, replicas: number): string {
   const selected = spec.nodeSelector === "" ? "it" : spec.nodeSelector;
   return `label, uncordon or add a node for ${selected}, or \`muster scale ${name} --replicas ${replicas}\``;
 }
 
-/** What shows more about a replica that is not ready. */
+/** Names the command that shows more about a replica that is not ready. */
 export function adviseReplica(replica: {
   readonly pod: string;
   readonly node: string;

@@ -2,7 +2,7 @@ import type { RolloutStep } from "./plan-rollout.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** What a rolling update waits for, and since when. */
+/** The reason why a rolling update waits, and since when. */
 export type RolloutWait = { readonly at: string; readonly sinceMs: number };
 
 const STUCK: Readonly<Record<string, string>> = {

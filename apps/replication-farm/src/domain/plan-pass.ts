@@ -86,7 +86,7 @@ export type SetPassPlan =
 type PassStep = { readonly kind: string; readonly because: string };
 
 export type PassPlan = {
-  /** What the round changes; an idle round has none. */
+  /** The changes of the round; an idle round has none. */
   readonly steps: readonly PassStep[];
   /** The traceparent of the request that the changes follow from; empty: none. */
   readonly under: string;

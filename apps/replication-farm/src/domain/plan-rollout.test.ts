@@ -231,7 +231,7 @@ class World {
 
   /** The least number of healthy replicas after a removal. */
   least(): number {
-    // What an undo has begun to take away may continue to go once that is undone.
+    // Pods that an undo has begun to remove may still go once the undo is undone.
     const { undone, minimum } = this.last;
     return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }

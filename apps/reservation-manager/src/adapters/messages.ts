@@ -136,7 +136,7 @@ export function toQueueName({ queue }: { readonly queue: string }): { readonly q
   return queue === "" ? {} : { queue };
 }
 
-/** What is asked for. */
+/** Converts the gang of a request. */
 export function toGang(
   message: WireNeeds & Pick<muster.reservation.v1.ReserveRequest, "topology">,
   needsOf: ReadNeeds = toNeeds,

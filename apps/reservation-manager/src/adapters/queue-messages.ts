@@ -22,7 +22,7 @@ export const queueCodec: Codec<WireQueue> = {
   decode: (bytes) => wire.Queue.decode(bytes),
 };
 
-/** What a later version states and this one does not know admits nothing, nor does a queue that is too large for the log. */
+/** A queue with fields of a later version admits nothing, nor does a queue that is too large for the log. */
 export function toQueue(message: WireQueue): Queue {
   const queue = readQueue(message);
   if (queueBytes(queue) <= MAX_CHANGE_BYTES) return queue;

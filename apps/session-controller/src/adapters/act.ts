@@ -36,7 +36,7 @@ export type ActDeps = CreatePodDeps & {
   readonly pods: Pods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly executorsMax: number;
-  /** What admission adds to the requests of pods now; absent: nothing. */
+  /** The requests that admission adds to pods now; absent: none. */
   readonly podDefaults?: () => PodDefaults;
   readonly chooseQueue: ChooseQueue;
 };
@@ -150,7 +150,7 @@ export async function explainWaiting(
   }
 }
 
-/** What the ledger and the node-scaler answer about the machines of the session, and of components that wait for other ones. */
+/** Asks the ledger and the node-scaler about the machines of the session, and of components that wait for other ones. */
 export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<AskedMachines> {
   const owner = { kind: SESSION_KIND, id: name };
   return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });

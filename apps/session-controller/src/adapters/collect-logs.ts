@@ -38,7 +38,7 @@ type PodReading = {
   readonly lost: string[];
   /** Containers that are not read yet. */
   left: number;
-  /** What the driver left, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
+  /** The result of the driver, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
   result: PickedResult | undefined;
 };
 

@@ -36,7 +36,7 @@ const STEP = {
 } as const;
 const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
-/** What is asked for, in its order, by an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
+/** The calls, in order, of an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
 async function calls(
   stored: SessionRecord | undefined,
   created: Created,

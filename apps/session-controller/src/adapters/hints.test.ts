@@ -32,7 +32,7 @@ function viewOf(initial: SessionRecord) {
   };
 }
 
-/** What followViews needs beside the view. */
+/** The dependencies of followViews beside the view. */
 function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
   const priorities: unknown[] = [];

@@ -23,7 +23,7 @@ type World = {
   written: Outcome[];
 };
 
-/** What may happen between two passes. `which` picks a component by its place. */
+/** An event between two passes. `which` picks a component by its position. */
 type Happening =
   | { kind: "pod"; which: number; health: PodHealth }
   | { kind: "pod-deleted"; which: number }
@@ -218,7 +218,7 @@ function happen(world: World, event: Happening): void {
       world.nowMs += event.ms;
       return;
     case "executor-dies":
-      // What only the executor knew is forgotten; what the ledger and the cluster know is found again.
+      // The memory of the executor is lost; the state of the ledger and the cluster is observed again.
       world.record = transitionTakeOver(world.record, { token: world.record.epoch + 1, executor: "controller-b" });
       world.obstacles = [];
       world.trouble = undefined;

@@ -89,7 +89,7 @@ type Step = { readonly session: string } & (
   RecordStep | { readonly kind: "remove"; readonly object: Owned; readonly because: string }
 );
 
-/** What one sweep does, and whose objects it reports; of objects as they were listed. */
+/** Plans one sweep over the listed objects, and returns its steps and whose objects it reports. */
 function plan({ objects: listed, ...rest }: SweepSnapshot): {
   readonly steps: Step[];
   readonly foreign: readonly string[];

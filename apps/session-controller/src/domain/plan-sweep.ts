@@ -73,7 +73,7 @@ export type OwnedReplacement = {
   readonly createdAtMs: number;
 };
 
-/** What a session may leave behind. */
+/** An object that a session may leave behind. */
 export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
 
 /** Objects are listed before sessions, so that each belongs to a listed session or to none. */

@@ -39,7 +39,7 @@ function losing(more: Partial<ComponentStatus> = {}): SessionRecord {
   };
 }
 
-/** What a pass does to the server's status, and the other steps, a line each. */
+/** The changes of the server's status in a pass, and the other steps, a line each. */
 function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; steps: string[] } {
   const world = snapshot({ livePods: [], nodesLost: GONE, record: provisioning([]), ...more });
   const steps = planSession(world, POLICY);

@@ -21,7 +21,7 @@ export type Component = {
   readonly shared: boolean;
 };
 
-/** What is to be run, with all defaults filled in, so that a later change of defaults does not affect existing sessions. */
+/** The session to run, with all defaults filled in, so that a later change of defaults does not affect existing sessions. */
 export type SessionSpec = {
   readonly components: readonly Component[];
   readonly scenarioJson: string;

@@ -38,7 +38,7 @@ export type WaitReason = {
   readonly queue?: string | undefined;
   /** For people, of a session that has no queue to wait in. */
   readonly text?: string;
-  /** What of the quota is short. */
+  /** The part of the quota that is short. */
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
@@ -48,7 +48,7 @@ export type Refusal = Extract<
   { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" | "limit_exceeded" }
 >;
 
-/** What the ledger last answered. `unknown`: it was not asked, or there is a hint that its answer has changed. */
+/** The last answer of the ledger. `unknown`: it was not asked, or there is a hint that its answer has changed. */
 export type ReservationSeen =
   | { readonly state: "unknown" }
   /** It is in no queue, and has no reservation: the queue that it needs does not exist, or never has enough. Asked for again with each pass. */
@@ -122,7 +122,7 @@ export type Snapshot = {
   readonly crowded?: readonly Crowded[];
   /** Granted nodes that components have lost, and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
-  /** What the ledger last answered about another machine for a component that lost its own, by component; absent: `unknown`. */
+  /** The last answer of the ledger about another machine for a component that lost its own, by component; absent: `unknown`. */
   readonly replacements: ReadonlyMap<string, ReplacementSeen>;
   /** The infrastructure failure of the previous pass, for people; undefined without one. */
   readonly trouble: string | undefined;

@@ -8,7 +8,7 @@ import {
 } from "./session.ts";
 import type { RecordStep } from "./session-steps.ts";
 
-/** What a pass has to record: its record-only steps, and the outcomes of the others. */
+/** The records of a pass: its record-only steps, and the outcomes of the others. */
 export type Outcome =
   | RecordStep
   | { readonly kind: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }

@@ -30,7 +30,7 @@ type WatcherStatus = {
 type OpenWatcher = AsyncDisposable & {
   readonly deps: WatcherDeps;
   status(): WatcherStatus;
-  /** What is missing before what is published can be relied on; undefined when nothing is. */
+  /** The state that is missing before the published states are reliable; undefined when none is. */
   notReady(): string | undefined;
 };
 

@@ -55,7 +55,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   };
 }
 
-/** What the watcher keeps of a pod with owner labels; undefined without valid ones. */
+/** The kept part of a pod with owner labels; undefined without valid ones. */
 export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};

@@ -156,7 +156,7 @@ it("what was touched is planned as if everything were looked at", () => {
       const plan = planPass(observer.observe("changed"), policy);
       plan.postponed.forEach(observer.postpone);
       carryOut(world, plan);
-      // What else time alone changes is found by the full pass that is due then.
+      // The full pass that is due then finds the other changes that time alone causes.
       world.later(pauseMs);
       if (pauseMs > 1000) carryOut(world, planPass(observer.observe("all"), policy));
       apply(world, third);

@@ -99,7 +99,7 @@ export function makeObserver(sources: Sources): Observer {
   };
 }
 
-/** What was touched since the last snapshot. */
+/** The pods and nodes that changed since the last snapshot. */
 type Touched = { readonly pods: Set<string>; readonly nodes: Set<string> };
 
 /** Follows both sides: keeps the index and the removed pods current, and collects what the next snapshot needs. */
@@ -178,7 +178,7 @@ function publishedMark({ markSide, nodeView }: Sources): WatcherSnapshot["marked
   };
 }
 
-/** What was touched, and everything that it needs beside it. */
+/** The touched objects, and everything that a pass over them needs. */
 function closure(
   touched: Touched,
   index: PodIndex,

@@ -3,7 +3,7 @@ import type { Bucket, Entry, View } from "@muster/store";
 import type { Published, PublishStep } from "../domain/plan-publish.ts";
 import type { WriteOutcome } from "../keep-published.ts";
 
-/** What is published in one bucket, our own last writes included, and the way to change it. */
+/** The published states of one bucket, our own last writes included, and the way to change them. */
 export type Publication<State> = {
   published(): readonly Published<State>[];
   get(key: string): Published<State> | undefined;

@@ -9,7 +9,7 @@ import {
   type Stated,
 } from "./plan-publish.ts";
 
-/** What the watcher keeps of a node. */
+/** The kept part of a node. */
 export type WatchedNode = {
   readonly name: string;
   readonly uid: string;
@@ -23,7 +23,7 @@ export type WatchedNode = {
   readonly unopened: boolean;
   /** With the effects NoSchedule and NoExecute. */
   readonly taints: readonly Required<Taint>[];
-  /** What it can allocate, by resource. Empty: the kubelet has not reported it. */
+  /** Its allocatable amounts, by resource. Empty: the kubelet has not reported them. */
   readonly allocatable: Readonly<Record<string, number>>;
 };
 

@@ -1,7 +1,7 @@
 import type { Amounts } from "@muster/resources";
 import type { Owner, WatchedPod } from "./pod-state.ts";
 
-/** What the watcher keeps of a pod that is not of Muster: what it uses of its node. */
+/** The kept part of a pod that is not Muster's: its use of its node. */
 export type OtherPod = {
   readonly namespace: string;
   readonly name: string;
@@ -15,7 +15,7 @@ export type OtherPod = {
 /** Any pod of the cluster. */
 export type ClusterPod = WatchedPod | OtherPod;
 
-/** What a group of pods requests of its node. */
+/** The requests of a group of pods on their node. */
 export type NodeUse = {
   readonly pods: number;
   /** By resource, without `pods` and without zeros. */
@@ -26,7 +26,7 @@ export type NodeUse = {
 
 export type OwnerUse = { readonly owner: Owner; readonly use: NodeUse };
 
-/** What the unfinished pods of a node use of it. Each pod counts in one group; the requests of exclusive pods count in none. */
+/** The use of a node by its unfinished pods. Each pod counts in one group; the requests of exclusive pods count in none. */
 export type NodeUses = {
   /** Owners of the exclusive pods, sorted by kind and id, each once. */
   readonly occupants: readonly Owner[];
@@ -50,7 +50,7 @@ type Sums = {
   readonly foreign: Sum;
 };
 
-/** What pods use of their nodes, by node. */
+/** The use of nodes by pods, by node. */
 export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, NodeUses> {
   const byNode = new Map<string, Sums>();
   for (const pod of pods) {

@@ -21,7 +21,7 @@ import {
   withTaints,
 } from "./pod-state.ts";
 
-/** What the world looks like to one watcher, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
+/** The world as one watcher observes it, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: {

@@ -1,4 +1,4 @@
-/** What every published state carries, whatever it is about. */
+/** The fields that every published state has. */
 export type Stated = {
   readonly uid: string;
   /** Kubernetes' own, as a number: of two states of one object the higher is the newer. */

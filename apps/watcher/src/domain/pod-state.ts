@@ -4,7 +4,7 @@ import type { PublishRules, Stated } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
 
-/** What the watcher keeps of a pod that carries Muster's labels. */
+/** The kept part of a pod with Muster's labels. */
 export type WatchedPod = {
   readonly owner: Owner;
   readonly component: string;
@@ -20,7 +20,7 @@ export type WatchedPod = {
   readonly exclusive: boolean;
   /** Every container has ended for good: the pod needs its machine no more. */
   readonly finished: boolean;
-  /** What it requests of its node. */
+  /** Its requests on its node. */
   readonly requests: Amounts;
   /** Name of the container by which it is judged; the first one when absent. */
   readonly mainContainer: string | undefined;

@@ -16,7 +16,7 @@ export type PodWatchEvent = {
   /** Empty while it is on none. */
   readonly node: string;
   readonly health: Health;
-  /** What is wrong, for people: reason and message; undefined when nothing is. */
+  /** The trouble, for people: reason and message; undefined when there is none. */
   readonly error: string | undefined;
   /** The stable word in it, such as ImagePullBackOff; empty without a reason. */
   readonly reason: string;

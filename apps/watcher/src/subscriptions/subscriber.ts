@@ -1,6 +1,6 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 
-/** What a subscriber receives. */
+/** A message to a subscriber. */
 export type PodNews =
   /** Every pod of the owner as it is now. Replaces all earlier news; a pod that is missing here is forgotten. */
   | {
@@ -21,7 +21,7 @@ export type Subscriber = {
   change(event: PodWatchEvent): void;
   /** Changes may have been missed. */
   resync(): void;
-  /** What comes next, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods can be relied on. */
+  /** The next message, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods are reliable. */
   take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodNews | undefined;
 };
 

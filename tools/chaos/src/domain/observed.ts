@@ -127,7 +127,7 @@ export type LedgerFact =
       /** The granted parts. */
       readonly parts?: readonly { readonly node: string; readonly requests: Amounts }[];
       readonly queue?: string;
-      /** What it uses of the quota of its queue, by pool and resource. */
+      /** Its use of the queue's quota, by pool and resource. */
       readonly use?: ReadonlyMap<string, number>;
     }
   | { readonly kind: "ended"; readonly atMs: number; readonly reservation: string };

@@ -15,7 +15,7 @@ export type Exchange = {
 
 export type Tunnel = {
   readonly socket: Duplex;
-  /** What came behind the request already. */
+  /** The bytes that arrived behind the request. */
   readonly head: Buffer;
   /** The connection is no longer for answers. */
   readonly open: () => void;

@@ -5,7 +5,7 @@ import type { Resource } from "./resource.ts";
 /** An object and the resource that it is shown by. */
 export type CollectableObject = { readonly resource: Resource; readonly object: JsonObject };
 
-/** What has to go, or to change, because of what went. */
+/** A deletion or a change that follows from another deletion. */
 export type CollectStep =
   | {
       readonly kind: "delete";

@@ -42,7 +42,7 @@ export async function keepCredentials(file: string, nowMs: number): Promise<Cred
 async function read(file: string): Promise<Credentials | undefined> {
   try {
     const text = await readFile(file, "utf8");
-    // What a machine that lost its power may leave.
+    // A machine that lost its power may leave this.
     if (text === "") return undefined;
     const parsed: unknown = JSON.parse(text);
     if (!isObject(parsed)) return undefined;

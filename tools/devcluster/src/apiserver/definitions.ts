@@ -57,7 +57,7 @@ export function resolveSchema(schema: Schema): Schema {
 
 const resolved = new WeakMap<Schema, Schema>();
 
-/** What a generated file of this package holds; inferred types of that size say nothing. */
+/** Returns the content of a generated file of this package; inferred types of that size help no reader. */
 export function generated(content: unknown): JsonObject {
   if (!isObject(content)) throw new Error("a generated file holds no object");
   return content;

@@ -11,7 +11,7 @@ export type DeleteOptions = {
   readonly revision?: string | undefined;
 };
 
-/** What a deletion does to an object now. */
+/** The effect of a deletion on an object now. */
 export type Deletion =
   | { readonly kind: "refuse"; readonly because: string }
   /** It is being deleted already, and no sooner for this request. */

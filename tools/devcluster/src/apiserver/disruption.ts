@@ -3,7 +3,7 @@ import { isDeleting, nameOf } from "./metadata.ts";
 import { matchesSelector } from "./object-selector.ts";
 import { labelsOf } from "./selectors.ts";
 
-/** What a budget comes to with the pods of its namespace. Nothing here knows of replicas that a controller wants: without one, Kubernetes counts none. */
+/** Builds the status of a budget from the pods of its namespace. It knows no replicas that a controller wants: Kubernetes then counts none. */
 export function buildBudgetStatus(budget: JsonObject, pods: readonly JsonObject[], time: string): JsonObject {
   const mine = pods.filter((pod) => selectsPod(budget, pod));
   const { minAvailable } = objectAt(budget, "spec");

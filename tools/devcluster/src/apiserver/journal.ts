@@ -25,7 +25,7 @@ export type Kept = { readonly bucket: string; readonly key: string; readonly obj
  * that once was.
  */
 export type Journal = Disposable & {
-  /** What an earlier life has written, oldest first; given once. */
+  /** The records of earlier lives, oldest first; returned once. */
   replay(): Iterable<JournalRecord>;
   /** Throws when it cannot be written; then nothing of it remains. */
   append(record: JournalRecord): void;

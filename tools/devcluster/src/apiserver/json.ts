@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** What JSON.parse gives. Objects of the API are kept and passed around as such and are never changed in place. */
+/** The result of JSON.parse. Objects of the API are kept and passed around in this form, and never changed in place. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [key: string]: Json };
 
@@ -12,7 +12,7 @@ export function isList(value: unknown): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-/** What stands at a path of own keys; undefined when there is nothing. Never finds what every object inherits. */
+/** The value at a path of own keys; undefined when it is missing. Never finds inherited properties. */
 export function at(value: Json | undefined, ...path: readonly string[]): Json | undefined {
   let found: Json | undefined = value;
   for (const key of path) {

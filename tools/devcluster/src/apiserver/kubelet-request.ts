@@ -61,7 +61,7 @@ export function kubeletRequest(
   return request;
 }
 
-/** What is answered when the kubelet cannot be asked. */
+/** The answer when the kubelet cannot be reached. */
 export function unreachable({ host, port }: KubeletAddress, path: string, error: Error): Failure {
   return internalError(`Get "https://${host}:${port}${path}": ${error.message}`);
 }

@@ -87,7 +87,7 @@ function continued(store: ObjectStore, bucket: string, token: string, query: URL
     fail(badRequest("specifying resource version is not allowed when using continue"));
   }
   const { revision, after } = decodePosition(token);
-  // What is left of a list that the history has lost can still be had, of another state.
+  // The rest of a list that the history has lost can still be returned, from another state.
   if (revision < 0) return { entries: store.entries(bucket), revision: store.revision(), after, limit };
   const entries = store.entriesAt(bucket, revision);
   if (entries === undefined) return fail(expired(CONTINUE_TOO_OLD, encodePosition({ revision: -1, after })));

@@ -40,7 +40,7 @@ export function timestamp(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-/** What is wrong with the metadata of an object that is written. */
+/** Checks the metadata of a written object. */
 export function checkMetadata(object: JsonObject, checkName: Check): Problem[] {
   const name = nameOf(object);
   const nameProblem = name === "" ? undefined : checkName(name);
@@ -111,7 +111,7 @@ function checkFinalizers(object: JsonObject): Problem[] {
   });
 }
 
-/** What may not change from one state of an object to the next. */
+/** Checks the fields that may not change from one state of an object to the next. */
 export function checkMetadataChange(before: JsonObject, after: JsonObject): Problem[] {
   const known = new Set(finalizersOf(before));
   const added = finalizersOf(after).filter((finalizer) => !known.has(finalizer));

@@ -101,7 +101,7 @@ export function refuseBody({ kind, version }: Resource): (because: string) => ne
   return (because) => fail(badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${because}`));
 }
 
-/** What a patch makes of an object is invalid, while the body that said it was well formed. */
+/** The result of a patch is invalid, although the body of the patch was well formed. */
 function refusePatch(because: string): never {
   return fail(invalid({ group: "", kind: "" }, "", [invalidValue("patch", "", because)]));
 }
@@ -117,7 +117,7 @@ function refuseOtherName(target: Target, object: JsonObject): void {
   }
 }
 
-/** What is a stale precondition in an update is a wrong value in a patch. */
+/** A stale precondition of an update is a wrong value in a patch. */
 function refuseOtherUid({ resource, name }: ObjectName, current: JsonObject | undefined, patched: JsonObject): void {
   const uid = uidOf(patched);
   if (current === undefined || uid === "" || uid === uidOf(current)) return;

@@ -11,7 +11,7 @@ import {
 } from "./kubelet-request.ts";
 import { badRequest, fail } from "./status.ts";
 
-/** What is passed on of a request for a WebSocket. */
+/** The headers that are passed on of a request for a WebSocket. */
 const HEADERS = ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions"];
 
 /** Where a command is run. Fails for what is not there: a terminal, and pods that are on no node. */

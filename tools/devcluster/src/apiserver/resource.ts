@@ -30,11 +30,11 @@ export type Resource = {
   readonly columns: readonly Column[];
   /** Fills in what Kubernetes fills in when an object is created. */
   readonly defaults: (object: JsonObject) => JsonObject;
-  /** What is wrong with an object beyond its metadata and the types of its fields. */
+  /** Returns the errors in an object beyond its metadata and the types of its fields. */
   readonly validate: (object: JsonObject) => readonly Problem[];
   /** The same for the next state of an object. */
   readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** What may not change. */
+  /** Returns the changes that are not allowed. */
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** Fields that an update keeps, whatever its body contains. */
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
@@ -47,9 +47,9 @@ export type Resource = {
   /** `metadata.generation` counts changes of the desired state, which is the spec by default. */
   readonly counted: boolean;
   readonly desiredOf: (object: JsonObject) => Json | undefined;
-  /** What a new object has not, whatever is posted. */
+  /** Removes the fields that a new object does not have, whatever is posted. */
   readonly withoutStatus: (object: JsonObject) => JsonObject;
-  /** What is wrong with an object whose status is written. */
+  /** Returns the errors in an object whose status is written. */
   readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** The object as it is stored while it is being deleted. */
   readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
@@ -65,7 +65,7 @@ export type Resource = {
   readonly deleteReturnsObject: boolean;
   /** The grace period of a deletion, in seconds; undefined for resources without grace. */
   readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
-  /** What is answered at once to an object that is posted, by who posts it; such objects are kept nowhere, and nothing else can be done with them. */
+  /** The immediate answer to a posted object, by its sender; such objects are not stored, and support nothing else. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
 };
 

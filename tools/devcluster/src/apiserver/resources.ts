@@ -45,7 +45,7 @@ export const resources: readonly Resource[] = [
   tokenReviews,
 ];
 
-/** What the server serves now. */
+/** The resources that the server serves now. */
 export type Catalogue = {
   all(): readonly Resource[];
   find(group: string, version: string, plural: string): Resource | undefined;

@@ -1,7 +1,7 @@
 import { definitionOf, definitions, referenceOf, resolveSchema, type Schema } from "./definitions.ts";
 import { at, isList, isObject, type Json, type JsonObject, mapEntries, mapItems, objectAt, textAt } from "./json.ts";
 
-/** What Kubernetes' decoder knows of a field. */
+/** The type of a field in Kubernetes' decoder. */
 type FieldType =
   | { readonly is: "text" | "boolean" | "any" | "time" | "micro-time" | "int-or-string" | "bytes" | "quantity" }
   | { readonly is: "number"; readonly format: string }

@@ -172,7 +172,7 @@ function createFirstNamespaces(registry: Registry): void {
 
 type ControllerDeps = Pick<RestDeps, "store" | "registry" | "nowMs"> & Pick<Guard, "onDefect">;
 
-/** What kube-controller-manager runs in a cluster. */
+/** Starts the controllers that kube-controller-manager runs in a cluster. */
 function startControllers(served: Catalogue, deps: ControllerDeps): DisposableStack {
   const started = new DisposableStack();
   started.use(startCollector({ ...deps, catalogue: served, policy: { eventTtlMs: EVENT_TTL_MS } }));

@@ -94,7 +94,7 @@ export function noSuchResource(): Failure {
   return { code: 404, reason: "NotFound", message, details: {} };
 }
 
-/** What only a real cluster serves. */
+/** Refuses a request that only a real cluster serves. */
 export function notServed(what: string): Failure {
   const message = `the embedded API server does not support ${what}: use a Kubernetes cluster of your own (--kubeconfig)`;
   return { code: 501, reason: "NotImplemented", message };

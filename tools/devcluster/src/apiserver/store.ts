@@ -162,7 +162,7 @@ export function undo(entries: readonly Entry[], changes: readonly Change[]): rea
   return [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** What a watcher sees last of an object: the state before, with the revision of its removal. */
+/** The last state that a watcher sees of an object: the state before, with the revision of its removal. */
 export function removedObject(before: JsonObject, revision: number): JsonObject {
   return revisionOf(before) === String(revision)
     ? before

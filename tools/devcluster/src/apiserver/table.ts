@@ -49,7 +49,7 @@ function buildRowObject(object: JsonObject, include: TableOptions["includeObject
   return { object: include === "Object" ? object : partialMetadata(object) };
 }
 
-/** What clients that only want metadata get. */
+/** The answer for clients that only want metadata. */
 export function partialMetadata(object: JsonObject): JsonObject {
   return { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: objectAt(object, "metadata") };
 }

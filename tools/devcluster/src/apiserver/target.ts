@@ -2,7 +2,7 @@ import type { Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 import { decodeSegments } from "./path-segments.ts";
 
-/** What a path of the API points at. */
+/** The target of a path of the API. */
 export type Target = {
   readonly resource: Resource;
   /** "" for all namespaces, and for what has none. */

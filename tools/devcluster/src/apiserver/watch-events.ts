@@ -61,7 +61,7 @@ export function planList(query: VersionQuery): ListPlan {
   return { state: "now", notOlderThan: revision, limited: query.resourceVersion !== "0" };
 }
 
-/** What is wrong with the options of a list. */
+/** Checks the options of a list. */
 export function checkListOptions({ resourceVersion, match, sendInitialEvents, continues }: VersionQuery): Problem[] {
   const problems: Problem[] = [];
   const forbid = (field: string, because: string): unknown => problems.push(forbiddenValue(field, because));

@@ -11,7 +11,7 @@ export type FaultMatch = {
   readonly who?: readonly string[];
 };
 
-/** What happens to a request. */
+/** The fault of a request. */
 export type RequestFault =
   /** The API server does not see the request; the client gets this answer. */
   | { readonly do: "answer"; readonly code: 409 | 429 | 500 | 503 | 504; readonly retryAfterSeconds?: number }

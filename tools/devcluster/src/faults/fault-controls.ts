@@ -6,7 +6,7 @@ import { VERBS } from "./request-facts.ts";
 /** A rule; its id is given to it when it has none. */
 export type FaultRuleRequest = Omit<FaultRule, "id"> & { readonly id?: string };
 
-/** What a test asks of a faulty API. Each resolves once it is in force, with the counters after it. */
+/** The controls of a faulty API. Each resolves once it is in force, with the counters after it. */
 export type FaultControls = {
   inject(...rules: readonly FaultRuleRequest[]): Promise<FaultCounters>;
   /** Without ids: all rules, with what they have counted. */

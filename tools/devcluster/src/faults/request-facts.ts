@@ -1,4 +1,4 @@
-/** What a request to a Kubernetes API wants, in Kubernetes' own words. */
+/** The facts about a request to a Kubernetes API, in Kubernetes' own words. */
 export type RequestFacts = {
   readonly verb: Verb;
   /** `pods`, `pods/status`; the path itself for what is no resource. */

@@ -19,7 +19,7 @@ export type FaultyApiOptions = {
   readonly kubeconfig: string;
   /** Gets the kubeconfigs for the clients. */
   readonly directory: string;
-  /** What the draws of shares come from; the same seed gives the same draws. */
+  /** The source of the draws of shares; the same seed gives the same draws. */
   readonly seed: number;
   /** Default 0: any free port. */
   readonly port?: number;

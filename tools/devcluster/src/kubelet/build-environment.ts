@@ -2,12 +2,12 @@ import type { V1Container, V1EnvVar, V1Pod } from "@kubernetes/client-node";
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** What a container's variables may refer to. A ConfigMap or Secret that does not exist is absent. */
+/** The sources of a container's variables. A ConfigMap or Secret that does not exist is absent. */
 export type EnvironmentSources = {
   readonly pod: V1Pod;
   readonly podIp: string;
   readonly hostIp: string;
-  /** What every process is given; the container's own variables win. */
+  /** The variables of every process; the container's own variables win. */
   readonly base: Environment;
   readonly configMaps: ReadonlyMap<string, Environment>;
   /** Values decoded from base64. */

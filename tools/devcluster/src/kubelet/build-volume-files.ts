@@ -47,7 +47,7 @@ export function buildVolumeFiles(volume: V1Volume, sources: EnvironmentSources):
   return { built: false, message: `volume "${volume.name}": ${outside.path} is outside of the volume` };
 }
 
-/** What fills a volume, in order; undefined for kinds that are not known. */
+/** The sources of a volume's files, in order; undefined for unknown kinds. */
 function sourcesOf(volume: V1Volume): readonly Source[] | undefined {
   const { emptyDir, configMap, secret, downwardAPI, projected } = volume;
   if (emptyDir !== undefined) return [];

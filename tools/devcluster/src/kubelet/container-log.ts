@@ -142,7 +142,7 @@ export async function* readContainerLog(
   }
 }
 
-/** What the present file holds, without times: enough for the last words of a container. */
+/** The content of the present file, without times: enough for the last words of a container. */
 export function tailOfLog(log: ContainerLog): Buffer {
   return Buffer.concat(parseLogLines(readFrom(log.path, 0)).lines.map((line) => renderLogLine(line, false, false)));
 }

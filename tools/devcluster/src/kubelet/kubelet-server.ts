@@ -168,7 +168,7 @@ function isAllowed(request: IncomingMessage, access: KubeletAccess): boolean {
   return isAuthorized(request.headers.authorization, access.bearerToken ?? "");
 }
 
-/** What the query asks for, or what is wrong with it. */
+/** Reads the request from the query, or returns the problem with it. */
 function readRequest(query: URLSearchParams, nowMs: number): LogRequest | string {
   const tailLines = wholeNumber(query, "tailLines");
   const limitBytes = wholeNumber(query, "limitBytes");

@@ -16,7 +16,7 @@ export type RunRequest = {
 
 export type WaitingReason = "ContainerCreating" | "CreateContainerConfigError" | "ErrImagePull" | "ImagePullBackOff";
 
-/** What came of a start: a run, one that never began, or a reason to ask again later. */
+/** The outcome of a start: a run, one that never began, or a reason to retry later. */
 export type RunOutcome =
   | { readonly is: "running"; readonly run: ContainerRun }
   | { readonly is: "failed"; readonly message: string }

@@ -14,7 +14,7 @@ import { runHook } from "./run-hook.ts";
 import { seedContainers } from "./seed-containers.ts";
 import { backoffMs, type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
 
-/** What the worker of one pod needs from outside. */
+/** The dependencies of the worker of one pod. */
 export type PodWorkerDeps = ReporterDeps & {
   readonly now: () => number;
   /** As the cache has it; undefined when the API server has that pod no more. */

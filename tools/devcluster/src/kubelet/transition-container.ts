@@ -23,7 +23,7 @@ export type ContainerState =
 
 export type ContainerKind = "init" | "sidecar" | "main";
 
-/** What the kubelet knows of one container of one pod. */
+/** The kubelet's record of one container of one pod. */
 export type ContainerRecord = {
   readonly name: string;
   /** A sidecar is an init container that keeps running: `restartPolicy: Always`. */

@@ -13,7 +13,7 @@ export type MachineMatch = {
   readonly zones?: readonly string[];
 };
 
-/** What happens to a call, whatever it asks for. */
+/** The fault of a call, whatever it requests. */
 export type AnswerFault =
   /** The cloud does nothing; this is the answer. */
   | { readonly do: "answer"; readonly code: 400 | 429 | 500 | 503; readonly retryAfterSeconds?: number }
@@ -24,7 +24,7 @@ export type AnswerFault =
   /** The cloud handles the call, and the connection breaks before the client gets the answer. */
   | { readonly do: "lose-answer" };
 
-/** What happens to a machine that is asked for. */
+/** The fault of a requested machine. */
 export type LaunchFault =
   /** No capacity in the zones of the match, or in any zone. */
   | { readonly do: "no-capacity" }
@@ -99,7 +99,7 @@ export type LaunchVerdict =
   | { readonly kind: "no-capacity"; readonly zone: string | undefined }
   | { readonly kind: "unsupported" };
 
-/** What becomes of an order for a machine, and the rules after it. `zones` are those that would do, the best first. */
+/** Decides the outcome of an order for a machine, and the rules after it. `zones` are the acceptable ones, the best first. */
 export function decideLaunch(
   rules: readonly MachineRuleState[],
   facts: CallFacts,

@@ -2,7 +2,7 @@ import { type ControlAddress, sendCommand } from "../send-command.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import { type MachineCommand, type MachineCounters, readMachineCounters } from "./read-machines.ts";
 
-/** What a test asks of a cloud. Each resolves once it is in force, with the counters after it. */
+/** The controls of a cloud for tests. Each resolves once it is in force, with the counters after it. */
 export type MachineControls = {
   inject(...rules: readonly MachineRule[]): Promise<MachineCounters>;
   /** Without ids: all rules, with what they have counted. */

@@ -8,7 +8,7 @@ import { amount, count, readShape, text } from "../read-shape.ts";
 import type { LaunchFaults, Machine } from "./machine.ts";
 import { order } from "./read-machines.ts";
 
-/** What a cloud knows of its machines. */
+/** The cloud's records of its machines. */
 export type MachineRecords = {
   /** How many there have ever been. */
   readonly launched: number;

@@ -42,7 +42,7 @@ export type Range = { readonly from: number; readonly to: number };
 /** The machine is lost at `atMs`, and its view shows that from `noticeAtMs` on. */
 export type Loss = { readonly atMs: number; readonly noticeAtMs: number };
 
-/** What is wrong with a machine from its launch on. */
+/** The faults of a machine from its launch on. */
 export type LaunchFaults = {
   /** It never joins; the text is what the cloud says about it, empty: nothing. Undefined: it does. */
   readonly bootFailure: string | undefined;
@@ -88,7 +88,7 @@ export type MachineStep =
   /** Without notice. */
   | { readonly do: "die"; readonly instanceId: string; readonly because: string };
 
-/** What is due now, at most one step a machine. */
+/** Plans the steps that are due now, at most one a machine. */
 export function planFleetMachines(machines: Iterable<Machine>, nowMs: number): MachineStep[] {
   return [...machines].flatMap((machine) => planMachine(machine, nowMs) ?? []);
 }
@@ -125,7 +125,7 @@ export function buildJoined(machine: Machine, nowMs: number): Machine {
   };
 }
 
-/** What an order to end does: nothing but an answer where the machine is a zombie, and nothing more where it ends already. */
+/** Builds the state after an order to end: unchanged for a zombie, and for a machine that already ends. */
 export function buildEnding(machine: Machine, goneAtMs: number): Machine {
   const { faults } = machine;
   if (machine.state === "stopping") return machine;
@@ -133,7 +133,7 @@ export function buildEnding(machine: Machine, goneAtMs: number): Machine {
   return { ...machine, state: "stopping", goneAtMs };
 }
 
-/** What its owner is shown of a machine. */
+/** The view of a machine for its owner. */
 export type MachineView = {
   readonly instanceId: string;
   readonly nodeName: string;

@@ -5,7 +5,7 @@ import { amount, count, readShape, ruleLimits, text } from "../read-shape.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import type { MachineOrder } from "./machine.ts";
 
-/** What is asked of the cloud's faults. Machines are named by the node that they were asked for as. */
+/** A command to the cloud's faults. It names a machine by the node name of its order. */
 export type MachineCommand =
   | { readonly do: "inject"; readonly rules: readonly MachineRule[] }
   /** Without ids: all rules, with what they have counted. */
@@ -37,7 +37,7 @@ export const range = z.strictObject({ from: amount, to: amount }).refine(({ from
 
 const taint = z.strictObject({ key: text, effect: z.enum(["NoSchedule", "NoExecute", "PreferNoSchedule"]) });
 
-/** What a client posts to get a machine. */
+/** The order that a client posts to get a machine. */
 export const order = z
   .strictObject({
     nodeName: dnsLabel("nodeName"),

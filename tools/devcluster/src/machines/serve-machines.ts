@@ -89,7 +89,7 @@ type Call = {
   readonly do: (fleet: Fleet) => Promise<Answer> | Answer;
 };
 
-/** What a request asks for; undefined: nothing that there is. Throws invalid_request for a body that is wrong. */
+/** Reads the call of a request; undefined: no such call exists. Throws invalid_request for an invalid body. */
 function readCall(method: string, url: URL, text: string): Call | undefined {
   const [, version, kind, id, ...rest] = url.pathname.split("/");
   if (version !== "v1" || rest.length > 0) return undefined;

@@ -31,7 +31,7 @@ export type MachinesOptions = {
   readonly bootMs?: Range;
   /** From the order to end until it is gone, at least; default 500. */
   readonly endMs?: number;
-  /** What boot times and shares of faults are drawn from; default 1. */
+  /** The seed of boot times and shares of faults; default 1. */
   readonly seed?: number;
   readonly faults?: readonly MachineRule[];
   /** Default 0: any that is free. */

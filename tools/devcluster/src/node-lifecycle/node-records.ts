@@ -3,7 +3,7 @@ import { type NodeFacts, taintKey } from "./plan-node-lifecycle.ts";
 
 type Row = { node: V1Node; heardAtMs: number; taintedAtMs: ReadonlyMap<string, number> };
 
-/** What was seen of nodes, their leases and their pods, and when. Times are those of seeing, so the clocks of nodes do not matter. */
+/** The observations of nodes, their leases and their pods, each with its time. Times are those of observation, so the clocks of nodes do not matter. */
 export class NodeRecords {
   readonly #rows = new Map<string, Row>();
   readonly #pods = new Map<string, Map<string, V1Pod>>();

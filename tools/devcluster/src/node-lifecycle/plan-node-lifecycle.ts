@@ -1,7 +1,7 @@
 import type { V1Node, V1NodeCondition, V1Pod, V1Taint } from "@kubernetes/client-node";
 import { tolerates } from "@muster/resources";
 
-/** What is known of one node when it is judged. */
+/** The known facts about one node at its judgement. */
 export type NodeFacts = {
   readonly node: V1Node;
   readonly pods: readonly V1Pod[];
@@ -36,7 +36,7 @@ export const UNREACHABLE = "node.kubernetes.io/unreachable";
 export const UNSCHEDULABLE = "node.kubernetes.io/unschedulable";
 const CONDITIONS = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/** What has to be done about one node and the pods on it. The same facts after the steps were done plan no more than waits. */
+/** Plans the steps for one node and the pods on it. The same facts after the steps plan no more than waits. */
 export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: number }, nowMs: number): NodeStep[] {
   const { node, pods, heardAtMs } = facts;
   const name = node.metadata?.name ?? "";

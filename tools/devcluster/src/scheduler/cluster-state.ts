@@ -182,7 +182,7 @@ export function topologyOf(node: V1Node, key: string): string | undefined {
   return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
 }
 
-/** What the pod requests of its node. */
+/** The requests of the pod on its node. */
 export function requestsOf({ spec }: V1Pod): Amounts {
   return podRequests(spec ?? { containers: [] });
 }

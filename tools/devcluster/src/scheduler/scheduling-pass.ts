@@ -11,7 +11,7 @@ export type PodEvent = {
   readonly atMs: number;
 };
 
-/** What a pass needs from outside. `bind` and `saveCondition` resolve with false when the pod has changed or gone meanwhile. */
+/** The dependencies of a pass. `bind` and `saveCondition` resolve with false when the pod has changed or gone meanwhile. */
 export type SchedulingDeps = {
   readonly now: () => number;
   readonly state: ClusterState;
@@ -22,7 +22,7 @@ export type SchedulingDeps = {
   readonly onError: (error: unknown, doing: string) => void;
 };
 
-/** What one pass decides at most, so that it never holds up the process for long. */
+/** Maximum number of pods in one pass, so that it never holds up the process for long. */
 const PODS_PER_PASS = 50;
 
 /** Decides for the pods that are due, each with the pods before it already counted. Resolves when all decisions are written. */

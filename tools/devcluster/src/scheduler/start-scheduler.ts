@@ -147,7 +147,7 @@ async function unlessChanged(call: Promise<unknown>): Promise<boolean> {
   return (await unlessGone(done)) ?? false;
 }
 
-/** What of a node has to do with placing pods. */
+/** The fields of a node that decide the placement of pods. */
 function relevant(node: V1Node | undefined): string {
   if (node === undefined) return "";
   const ready = node.status?.conditions?.find((each) => each.type === "Ready")?.status;

@@ -29,7 +29,7 @@ export type NodeBeats = AsyncDisposable & {
 /** As in Kubernetes' kubelet: an unchanged status is reported every five minutes. */
 const STATUS_EVERY_MS = 300_000;
 const TICK_MS = 250;
-/** What one tick may send at most; nodes that are later have their turn in the next one. */
+/** Maximum number of heartbeats in one tick; later nodes have their turn in the next one. */
 const BEATS_PER_TICK = 200;
 const REGISTER_ATTEMPTS = 5;
 const RETRY_MS = 500;

@@ -118,7 +118,7 @@ export class SimulatedNode {
       isFrozen: () => this.#state !== "alive",
       addresses: this.#addresses,
       isImageMissing: isMissingImage,
-      // What goes well is not worth three more writes for each pod.
+      // A success is not worth three more writes for each pod.
       record: (news) => {
         if (news.type === "Warning") record(news);
       },

@@ -15,7 +15,7 @@ export type Cluster = AsyncDisposable & {
   readonly token: string;
   readonly ca: string;
   readonly kubeconfig: string;
-  /** What a kubelet has to show, for the server to read logs from it. */
+  /** The certificate of a kubelet, so that the server can read logs from it. */
   readonly kubeletCertificate: Certificate;
   /** Controllers run that collect objects without owner or namespace, and that act for workloads. */
   readonly collects: boolean;
@@ -91,7 +91,7 @@ const CONTROLLERS = [
   "persistentvolumeclaim-protection-controller",
 ];
 
-/** What the embedded server does by itself is the work of controllers of a real one; undefined where there is no program for them. */
+/** The embedded server does the work of these controllers of a real one; undefined where their program is missing. */
 function startControllerManager(kubeconfig: string): ChildProcess | undefined {
   const program = join(process.env["KUBEBUILDER_ASSETS"] ?? "", "kube-controller-manager");
   if (!existsSync(program)) return undefined;

@@ -3,7 +3,7 @@ import { at, listAt, numberAt, objectAt, textAt, without } from "../../src/apise
 import { type Api, pod } from "./api.ts";
 import { describeGates } from "./gates.ts";
 
-/** What is special about pods, nodes, services, namespaces and events. */
+/** The special rules of pods, nodes, services, namespaces and events. */
 export function describeKinds(api: () => Api): void {
   let namespace: string;
   let pods: string;

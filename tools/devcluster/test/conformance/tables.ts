@@ -20,7 +20,7 @@ const COLUMNS: readonly (readonly [path: string, columns: string])[] = [
   ["/apis/coordination.k8s.io/v1/leases", "Name Holder Age"],
 ];
 
-/** What kubectl shows. */
+/** The tables of kubectl. */
 export function describeTables(api: () => Api): void {
   let namespace: string;
   let pods: string;

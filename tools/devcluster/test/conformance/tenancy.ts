@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
-/** What keeps those apart who share a cluster. */
+/** The separation of tenants that share a cluster. */
 export function describeTenancy(api: () => Api): void {
   let namespace: string;
   beforeAll(async () => {

@@ -6,7 +6,7 @@ import { type Api, configMap, pod } from "./api.ts";
 import { kubectlOn } from "./run-kubectl.ts";
 import { conditionIn, install } from "./widgets.ts";
 
-/** What people do to what is there already, with the real kubectl. */
+/** The operations of users on existing objects, with the real kubectl. */
 export function describeVerbs(api: () => Api): void {
   const kubectl = kubectlOn(api);
   const at = (kind: string, name = ""): string => `/api/v1/namespaces/${kubectl.namespace()}/${kind}/${name}`;

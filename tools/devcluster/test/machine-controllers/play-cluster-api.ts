@@ -9,7 +9,7 @@ const EVERY_MS = 20;
 /** Shared by all plays, so that no name of a machine is used twice. */
 let made = 0;
 
-/** What Cluster API reads and writes of one. */
+/** The fields of a machine that Cluster API reads and writes. */
 export type PlayedMachine = KubeObject & {
   readonly status?: { readonly phase?: string; readonly nodeRef?: { readonly name?: string } };
 };

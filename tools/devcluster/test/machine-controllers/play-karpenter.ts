@@ -7,7 +7,7 @@ const EVERY_MS = 20;
 
 const NODE_CLAIMS = { apiVersion: "karpenter.sh/v1", plural: "nodeclaims" };
 
-/** What Karpenter reads and writes of one. */
+/** The fields of a claim that Karpenter reads and writes. */
 export type PlayedNodeClaim = KubeObject & {
   readonly spec?: { readonly requirements?: readonly { readonly key: string; readonly values?: readonly string[] }[] };
   readonly status?: { readonly nodeName?: string; readonly conditions?: readonly { readonly type: string }[] };

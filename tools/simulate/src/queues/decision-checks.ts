@@ -173,7 +173,7 @@ function isContinued({ events }: PolicyDecision, { beneficiaries }: Ledger): boo
   return events.some(({ kind }) => kind === "preempted" || (kind === "granted" && beneficiaries.length > 0));
 }
 
-/** What is kept for requests that have waited too long is not part of the naive ledger. */
+/** The naive ledger does not hold machines for requests that have waited too long. */
 function isHoldPossible({ reservations }: Ledger, { policy, nowMs }: PolicyDecision): boolean {
   return [...reservations.values()].some(({ grant, createdAtMs }) => {
     return grant === undefined && createdAtMs < nowMs - policy.holdAfterMs;

@@ -8,7 +8,7 @@ import type { World } from "../world.ts";
 import { drawEdit } from "./draw-queues.ts";
 import { SIZE, type Machines, type SimMachine } from "./machines.ts";
 
-/** What events change. */
+/** The state that events change. */
 export type Stage = {
   readonly world: World;
   readonly machines: Machines;

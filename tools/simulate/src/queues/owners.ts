@@ -32,7 +32,7 @@ const SHORT_NOW: readonly string[] = ["pool_availability", "limit_exceeded"];
 /** One job, as the API server keeps it, or one session. */
 type Job = {
   readonly plan: WorkPlan;
-  /** What its pods have run before they left. */
+  /** The time that its pods ran before they left. */
   ranMs: number;
   /** When its pods have started; undefined: it has none. */
   startedAtMs: number | undefined;

@@ -29,7 +29,7 @@ export type TamperNodes = (nodes: NodeView) => NodeView;
 /** Plants a defect into the decisions of a ledger, for a test. */
 export type TamperEvents = (events: readonly LedgerEvent[]) => readonly LedgerEvent[];
 
-/** What a replica knows when it decides. */
+/** The nodes that a replica knows when it decides. */
 export type KnownNodes = {
   readonly nodes: readonly NodeFacts[];
   /** Otherwise nothing may be granted. */

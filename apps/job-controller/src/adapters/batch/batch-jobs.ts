@@ -24,7 +24,7 @@ export type BatchJobs = AsyncDisposable & {
   run(lead: Lead, signal: AbortSignal): Promise<void>;
   /** The queue of any Job may be another one. */
   wakeAll(): void;
-  /** What the service may not list, in words. */
+  /** Describes the lists that the service may not read. */
   refused(): string | undefined;
 };
 

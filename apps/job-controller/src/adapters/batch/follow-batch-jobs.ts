@@ -35,7 +35,7 @@ export type BatchWorld = AsyncDisposable & {
   jobs(kind: BatchKind): readonly JobRow[];
   /** `key`: `kind/namespace/name`. The newest version that this process knows, from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
-  /** What the row and the caches around it decide about its queue. */
+  /** The decisions about the row's queue from the row and the caches around it. */
   workOf(row: JobRow): BatchJob;
   /** The pods that the work controls. */
   podsOf(row: JobRow): readonly PodRow[];
@@ -56,7 +56,7 @@ export type BatchWorld = AsyncDisposable & {
   isComplete(kind: BatchKind): boolean;
   /** The age of the oldest of the caches of objects that decide about this kind. */
   ageMs(kind: BatchKind): number;
-  /** What this service may not list; undefined: it may list everything. */
+  /** The lists that this service may not read; undefined: it may read everything. */
   refused(): string | undefined;
 };
 

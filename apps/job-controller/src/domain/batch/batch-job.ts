@@ -8,7 +8,7 @@ import type { UnitSeen } from "../snapshot.ts";
 /** Scheduling gate of the pods of queued work of Kubernetes, until each is bound to a granted node. */
 export const QUEUE_GATE = `${API_GROUP}/queue`;
 
-/** What each pod of a set requests: a part of a machine with `shared`, else a whole machine. */
+/** The requests of each pod of a set: a part of a machine with `shared`, else a whole machine. */
 export type PodNeed = {
   readonly pool: string;
   /** As in `ReplicaSpec`. */

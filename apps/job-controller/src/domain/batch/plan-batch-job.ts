@@ -63,7 +63,7 @@ export type BatchStep =
     }
   | ForcePreempted;
 
-/** What the Job waits for: a stable code, and a text for people. */
+/** The reason why the Job waits: a stable code, and a text for people. */
 export type BatchWait = { readonly code: string; readonly text: string };
 
 export type BatchPlan = {

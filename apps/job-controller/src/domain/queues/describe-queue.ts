@@ -46,9 +46,9 @@ type QueueCondition = {
   readonly lastTransitionTime: string;
 };
 
-/** What is known beside the Queue itself. */
+/** The known facts beside the Queue itself. */
 export type QueueFacts = {
-  /** What the ledger answered about it; undefined: nothing. */
+  /** The answer of the ledger about it; undefined: none. */
   readonly state: LedgerQueue | undefined;
   /** The ledger does not answer. */
   readonly isSilent: boolean;

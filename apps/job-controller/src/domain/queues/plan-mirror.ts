@@ -1,7 +1,7 @@
 import { QUEUE_FINALIZER, recordOf, type QueueRow } from "./queue-row.ts";
 import type { QueueRecord } from "./read-queue.ts";
 
-/** What makes the bucket of queues equal to the Queues of the cluster. */
+/** The steps that make the bucket of queues equal to the Queues of the cluster. */
 export type MirrorPlan = {
   /** Get the finalizer before the ledger follows them. */
   readonly unprotected: readonly QueueRow[];

@@ -39,7 +39,7 @@ export function readQueueRow({ metadata = {}, spec, status }: QueueObject): Queu
   return { name, uid, resourceVersion, generation, isDeleting, finalizers, record: readQueue(name, spec), status };
 }
 
-/** What the ledger follows of a queue: one that is being deleted admits nothing. */
+/** The record that the ledger follows: a queue that is being deleted admits nothing. */
 export function recordOf({ record, isDeleting }: QueueRow): QueueRecord {
   return isDeleting ? { ...record, problem: DELETING } : record;
 }

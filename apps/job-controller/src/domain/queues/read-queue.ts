@@ -22,7 +22,7 @@ export type QueueRecord = {
   readonly minRunTimeMs: number;
   /** A gang that is not ready so long after its grant releases its machines; 0: there is no limit. */
   readonly readyTimeoutMs: number;
-  /** What the queues below it borrowed in the past counts, half of it after so long; 0: it does not count. */
+  /** Half-life of the past borrowing of the queues below it; 0: past borrowing does not count. */
   readonly pastUseHalfLifeMs: number;
   /** Its work may state that it is not to be preempted. */
   readonly permitsNonPreemptible: boolean;

@@ -109,7 +109,7 @@ async function findProblem(
   }
 }
 
-/** What the pool may ask for, and no MachineDeployment of its block makes. One that is missing in one zone keeps its type from all of them for a while. */
+/** The instance types that the pool may request and no MachineDeployment of its block creates. A type that one zone lacks is avoided in all for a while. */
 function findMissing(policy: PoolPolicy, own: readonly DeploymentSettings[]): readonly string[] {
   const { name: pool } = policy;
   return buildKinds(policy).flatMap((kind) => {

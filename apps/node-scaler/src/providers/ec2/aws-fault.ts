@@ -10,7 +10,7 @@ export function codeOf(error: unknown): string {
   return error instanceof Error ? error.name : "";
 }
 
-/** What an error of the SDK is to the caller. */
+/** Converts an error of the SDK into a fault for the caller. */
 export function awsFault(
   error: unknown,
   { provider, doing, timeoutMs }: { readonly provider: string; readonly doing: string; readonly timeoutMs: number },

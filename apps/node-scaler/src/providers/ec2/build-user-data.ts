@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import type { Boot } from "../provider.ts";
 
-/** What a template may name. Each is put in where `${NAME}` stands. */
+/** The variables of a template. Each replaces `${NAME}`. */
 const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOKEN"] as const;
 
 /** The largest that EC2 takes, before it is encoded. */

@@ -1,4 +1,4 @@
-/** What a refused launch means for the attempts that follow it. */
+/** The consequence of a refused launch for the attempts that follow it. */
 type LaunchVerdict =
   /** Another subnet may have room. */
   | { readonly kind: "other-subnet" }

@@ -15,7 +15,7 @@ export function buildImageFilters(properties: Readonly<Record<string, string>>):
   };
 }
 
-/** What EC2 lists, in the words of all providers. A date that cannot be read is none. */
+/** Converts the images that EC2 lists into those of all providers. An image without a readable date has no date. */
 export function readImages(images: readonly Image[]): readonly DatedImage[] {
   return images.flatMap(({ ImageId: id, CreationDate = "" }) => {
     const createdAtMs = Date.parse(CreationDate);

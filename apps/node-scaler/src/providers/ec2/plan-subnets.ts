@@ -1,4 +1,4 @@
-/** What the provider knows of a subnet. It lies in one zone. */
+/** The provider's facts about a subnet. It lies in one zone. */
 export type Subnet = {
   readonly id: string;
   readonly zone: string;

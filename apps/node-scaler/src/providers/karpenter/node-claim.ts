@@ -13,7 +13,7 @@ type Condition = {
   readonly message?: string;
 };
 
-/** What is read and written of a NodeClaim. */
+/** The fields of a NodeClaim that the scaler reads and writes. */
 export type NodeClaim = KubeObject & {
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: {

@@ -6,7 +6,7 @@ export const karpenterSettings = z.strictObject({
   kind: z.literal("karpenter"),
   /** NodeClaims carry it as a label, and only those that do are touched. One value a scaler and cluster. */
   controller: controllerName,
-  /** What the cloud needs to know of such nodes: an EC2NodeClass, an AKSNodeClass ... */
+  /** The class of such nodes in the cloud: an EC2NodeClass, an AKSNodeClass ... */
   nodeClass: z.strictObject({ group: z.string().min(1), kind: z.string().min(1), name: kubernetesName }),
   /** How long Karpenter may take to evict pods that the scaler's own drain has left. */
   terminationGracePeriod: z

@@ -45,7 +45,7 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
   return { amounts, isOnly: others.length === 0 };
 }
 
-/** What these machines use of the quota. */
+/** The amounts of the quota that these machines use. */
 export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {

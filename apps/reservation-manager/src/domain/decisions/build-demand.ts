@@ -111,7 +111,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
   const listed: Listed[] = [];
   const { ledger, machines } = world;
   const served = isChanging(world) ? futureOf(world).placed : new Set<number>();
-  // What the quota lets be granted beside those that are listed already. In a StrictFIFO queue nothing is listed behind one that is not.
+  // The grants that the quota admits beside the listed ones. In a StrictFIFO queue nothing is listed behind a request that is not listed.
   let admitting = { ledger, machines };
   const blocked = new Set<string>();
   const listedByKind = new Map<string, number>();

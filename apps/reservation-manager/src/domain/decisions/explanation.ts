@@ -45,7 +45,7 @@ export type PoolExplanation = {
   readonly kept: number;
   readonly capacity: number;
   readonly held: number;
-  /** What the pool may be scaled to; undefined: it is not scaled. */
+  /** The maximum size to which the pool may be scaled; undefined: it is not scaled. */
   readonly elasticMax: number | undefined;
   readonly unusable: Bounded<UnusableNode>;
   /** Who was granted machines of the pool, most machines first. */
@@ -90,7 +90,7 @@ export type Explanation = {
   readonly preemption: Outlook | undefined;
 };
 
-/** What would have to leave for a request that waits, as its queue permits. */
+/** The work that would have to leave for a waiting request, as its queue permits. */
 export type PreemptionOutlook = {
   /** Empty: no permitted set of work is enough now. */
   readonly victims: readonly Victim[];

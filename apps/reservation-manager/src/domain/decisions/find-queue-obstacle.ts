@@ -26,10 +26,10 @@ export type QuotaShortage = {
   readonly available: number;
 };
 
-/** What is asked for, and in which queue. */
+/** The requested machines and their queue. */
 export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
-/** What the queue of the demand has against a grant at this place now; undefined: nothing, or the demand has no queue. */
+/** The obstacle in the queue of the demand to a grant at this place now; undefined: none, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
   const { queue } = demand;
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
@@ -79,7 +79,7 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
   return queues.get(queue)?.strategy === "StrictFIFO";
 }
 
-/** What is kept for the first request of a queue that has waited too long and that the queue's own quota suffices for. */
+/** The quota held for the first request of a queue that has waited too long and for which the queue's own quota suffices. */
 export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 
 /** The quota that is kept for another request of the queue. What is not kept suffices for requests before that one. */
@@ -117,7 +117,7 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
   return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
-/** What a request asks of its queue. */
+/** The request of a demand to its queue. */
 type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
 
 /** What is short of what would be borrowed beside all that is kept from borrowers, or was kept in another world: see `useWithKept`. */

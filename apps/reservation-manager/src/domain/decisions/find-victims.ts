@@ -56,7 +56,7 @@ type Candidates = {
   readonly againAtMs: () => number | undefined;
 };
 
-/** What is asked, of whom, and in which world. */
+/** The request, the queue that asks, and the world in which it asks. */
 type Question = Need & {
   readonly waiting: Demand;
   readonly place: Place;
@@ -120,7 +120,7 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    // What others keep is what they keep now: the end of the victims lets more requests wait for what their queues own.
+    // The kept quota is that of the present: once the victims have ended, more requests wait for the quota that their queues own.
     fits: (after) =>
       obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,

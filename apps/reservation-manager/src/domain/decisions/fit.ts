@@ -49,7 +49,7 @@ export type Hold = {
   readonly isBorrowing: boolean;
 };
 
-/** What is kept for requests that have waited too long. */
+/** The machines and quota held for requests that have waited too long. */
 export type Holds = {
   readonly machines: Hold | undefined;
   readonly quotas: QuotaHolds;
@@ -57,7 +57,7 @@ export type Holds = {
   readonly overdueSinceMs: number;
 };
 
-/** What a grant depends on besides the place in the queue. */
+/** The parts of a request that a grant depends on besides the place in the queue. */
 export type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
@@ -258,7 +258,7 @@ function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { par
 
 type Fit = { readonly available: number; readonly fits: boolean };
 
-/** What was placed in a room: most rooms stay as they are from one decision to the next, and the same shapes wait. */
+/** Fits by room: most rooms stay unchanged from one decision to the next, and the same shapes wait. */
 const fitsByRoom = new WeakMap<Room, Map<string, Fit>>();
 const MAX_FITS = 10_000;
 
@@ -351,7 +351,7 @@ export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hol
   return (Number(isBorrowing) - Number(hold.isBorrowing) || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
 }
 
-/** What the hold leaves of the nodes that the need accepts. */
+/** The room that the hold leaves on the nodes that the need accepts. */
 export function roomBehind(need: View, machines: Machines, hold: Hold | undefined): Room {
   const room = viewOf(machines, need) ?? emptyRoom;
   const kept = hold === undefined ? [] : needsOf(need.pool, hold.needs);
@@ -372,7 +372,7 @@ export function roomBehind(need: View, machines: Machines, hold: Hold | undefine
   return behind;
 }
 
-/** What the needs of a hold leave of a pool, by the `viewKey` of who wants the rest. */
+/** The room that the needs of a hold leave in a pool, by the `viewKey` of the need that wants the rest. */
 const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
 
 export function isAtLimit({ ownerKind }: Pick<Demand, "ownerKind">, { ledger }: World): boolean {

@@ -10,7 +10,7 @@ import { chooseOption, listOptions, type Option } from "./choose-option.ts";
 import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 import { freeAmountsOf } from "./summarise-pools.ts";
 
-/** What becomes of the world when all preempted work has left, and its beneficiaries have their machines. */
+/** The world after all preempted work has left, and its beneficiaries have their machines. */
 export type Future = {
   readonly world: World;
   /** The beneficiaries that have machines in it. */
@@ -26,7 +26,7 @@ export function isChanging({ ledger }: World): boolean {
 
 const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, Future> }>();
 
-/** What is left out of a future. */
+/** The parts left out of a future. */
 type FutureOptions = {
   /** Only the first beneficiaries, so many of them. */
   readonly beneficiaries?: number;
@@ -239,7 +239,7 @@ function withForeignUse(facts: NodeFacts, use: Amounts): NodeFacts {
 
 type Free = { readonly isWhole: boolean; readonly amounts: Amounts };
 
-/** What can be granted of the node now; undefined: nothing. A free node of unknown size has no amounts. */
+/** The part of the node that can be granted now; undefined: none. A free node of unknown size has no amounts. */
 function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   const standing = standingOf(facts, record);
   const amounts = freeAmountsOf(facts, record, standing);
@@ -247,7 +247,7 @@ function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   return amounts && { isWhole: false, amounts };
 }
 
-/** What is known of a tree of queues is kept by it, and is something else where requests are left out. */
+/** Replaces the trees of queues, which cache results: without some requests these differ. */
 function withNewTrees(ledger: Ledger): Ledger {
   const { leaving, beneficiaries, reservations } = ledger;
   const queues = [...leaving.keys(), ...beneficiaries.map(({ sequence }) => sequence)].flatMap(

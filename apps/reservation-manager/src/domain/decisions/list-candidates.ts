@@ -16,7 +16,7 @@ export type Need = {
   readonly node: QueueNode;
   /** The pairs whose quota is short; where none is, all that are asked for. */
   readonly needed: readonly string[];
-  /** What becomes of the world when all that leaves has left: the work that is still granted in it may be preempted. */
+  /** The world after all leaving work has left: the work that is still granted in it may be preempted. */
   readonly world: World;
 };
 
@@ -131,7 +131,7 @@ export class Borrower {
   readonly #candidates: Iterator<Candidate>;
   #first: Candidate | undefined;
   #pairs: readonly string[] = [];
-  /** What each queue of `#below` uses of `#pairs`. */
+  /** The use of `#pairs` by each queue of `#below`. */
   #used: readonly PairAmounts[] = [];
 
   constructor({ node, candidates }: QueueWork, need: Need) {

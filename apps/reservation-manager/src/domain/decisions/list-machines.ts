@@ -22,7 +22,7 @@ export type MachinePageRequest = {
   readonly limit: number;
 };
 
-/** What the ledger knows of one node. */
+/** The state of one node in the ledger. */
 export type MachineState = {
   readonly node: string;
   readonly pool: string;
@@ -40,7 +40,7 @@ export type MachineState = {
   readonly partHolders: readonly Reservation[];
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
-  /** What can be granted in parts now, to needs that tolerate its taints; undefined: nothing. */
+  /** The part that can be granted in parts now, to needs that tolerate its taints; undefined: none. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
   /** How much is used beyond what the node can allocate; empty: nothing. */

@@ -7,7 +7,7 @@ import { pastShareOf } from "../ledger/past-use.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 
-/** What a queue has, uses and waits for. */
+/** The quota, the use and the waiting requests of a queue. */
 export type QueueReport = {
   readonly queue: Queue;
   /** The limited amounts of its work and of the work of the queues below it. */

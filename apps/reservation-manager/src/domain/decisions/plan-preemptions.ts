@@ -234,7 +234,7 @@ function isDrained({ path }: QueueNode): boolean {
  */
 export function planWithdrawals(start: World, atMs: number): readonly LedgerEvent[] {
   const events: LedgerEvent[] = [];
-  // What stays may have been what another request waited for.
+  // Another request may have waited for the work that stays.
   for (let world = start; ;) {
     const next = findUnserving(world, atMs);
     if (next.length === 0) return events;

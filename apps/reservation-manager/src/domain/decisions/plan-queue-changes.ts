@@ -11,7 +11,7 @@ export function queueBytes({ name, parent = "", quotas, problem = "" }: Queue): 
   return bytes;
 }
 
-/** What makes the ledger's queues those that are stated; not `complete`: the next plan continues. */
+/** Plans the steps from the ledger's queues to the stated ones; not `complete`: the next plan continues. */
 export function planQueueChanges(
   stated: readonly Queue[],
   queues: Queues,

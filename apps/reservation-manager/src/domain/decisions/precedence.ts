@@ -20,7 +20,7 @@ export type ComparedQueue = {
   readonly level: number;
   /** Once the request is granted, with past use. */
   readonly share: Share;
-  /** What of it is past use. */
+  /** The part of the share that is past use. */
   readonly pastShareMillionths: number;
 };
 

@@ -12,7 +12,7 @@ import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
 import { findStrictHead, findUnservedHead, isPossible, quotaWorldOf } from "./queue-heads.ts";
 
-/** What decides between the queues of one parent, in this order. */
+/** The standing that decides between the queues of one parent, in this order. */
 export type Standing = {
   /** It borrows for a queue without weight: it comes after all others. */
   readonly isLast: boolean;
@@ -23,7 +23,7 @@ export type Standing = {
   readonly place: Place;
 };
 
-/** What none of several requests falls below. Without requests at their concurrency limit. */
+/** The lower bounds of several requests, without requests at their concurrency limit. */
 export type Bounds = {
   /** By pair, the quota that each of them needs; without pairs that some of them do not ask for. */
   readonly needed: PairAmounts;
@@ -48,7 +48,7 @@ export type AdmittedBounds = Bounds & {
   readonly isBehind: boolean;
   /** As `needed`, of what is free beside what is kept for owners. */
   readonly besideKept: PairAmounts;
-  /** What each of them adds to the use of the parent. */
+  /** The amounts that each of them adds to the use of the parent. */
   readonly asked: PairAmounts;
   /** The best that one of them can have among the queues of the parent. */
   readonly best: Standing;
@@ -57,10 +57,10 @@ export type AdmittedBounds = Bounds & {
 /** The quota that is kept for a request. `place`: its end, as other options of it are not behind it. */
 export type HeldQuota = { readonly place: Place; readonly asked: PairAmounts };
 
-/** What is free of a pair. */
+/** The free amount of a pair. */
 export type FreeAmounts = (pair: string) => number;
 
-/** What is known while the nodes stay as they are (`sizesMark`) and the same owner kinds are at their concurrency limit. */
+/** The results that stay valid while the nodes stay unchanged (`sizesMark`) and the same owner kinds are at their concurrency limit. */
 type Known = {
   readonly ofClass: WeakMap<WaitingClass, Bounds>;
   readonly heads: Summaries<WaitingClass, Bounds>["known"];
@@ -154,14 +154,14 @@ function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world
   const requests = requestsOf(tree);
   if (requests === undefined) return tree.children.summary(owners) === true;
   const { node } = tree;
-  // What is behind a request that work is preempted for may keep quota, as `findKept` finds.
+  // The requests behind one that work is preempted for may keep quota, as `findKept` finds.
   const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
   const heads = requests.heads.summary(headSummaries(world), last);
   const used = useWithLeft(world).get(node.queue.name) ?? NO_PAIRS;
   return heads !== undefined && suffices({ node, used }, limitedBounds(heads, node), poolAmounts(world.machines));
 }
 
-/** What the queues use once preempted work has left and its beneficiaries have what it leaves. */
+/** The use of the queues after preempted work has left and its beneficiaries have been granted. */
 function useWithLeft({ ledger: { use } }: World): QueueUse["tree"] {
   return use.later ?? use.tree;
 }
@@ -397,7 +397,7 @@ export function isShort(needed: PairAmounts, freeFor: FreeAmounts): boolean {
   return false;
 }
 
-/** What is free for the requests of a queue. */
+/** The free amounts for the requests of a queue. */
 export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
   const quotas = quotaWorldOf(world);
   return onlyOnce((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));

@@ -16,11 +16,11 @@ import { compareText, SortedMap } from "../ledger/sorted-map.ts";
 
 /** Amounts of a pool, by resource. */
 export type PoolAmounts = {
-  /** What its ready and schedulable nodes can allocate. Nodes of unknown size add nothing. */
+  /** The amounts that its ready and schedulable nodes can allocate. Nodes of unknown size add nothing. */
   readonly allocatable: Amounts;
-  /** What can be granted of them in parts now. */
+  /** The amounts of them that can be granted in parts now. */
   readonly free: Amounts;
-  /** What pods use of all nodes that no grant counts. */
+  /** The use of all nodes by pods that no grant counts. */
   readonly foreign: { readonly pods: number; readonly requests: Amounts };
   /** Its over-committed nodes, by name. */
   readonly overcommitted: readonly string[];
@@ -175,7 +175,7 @@ function add(sum: Map<string, number>, amounts = NONE): void {
   for (const [resource, amount] of amounts) sum.set(resource, (sum.get(resource) ?? 0) + amount);
 }
 
-/** What can be granted of the node in parts, also of one that is free as a whole; undefined: nothing, or its size is not known. */
+/** The amounts of the node that can be granted in parts, also of one that is free as a whole; undefined: none, or its size is unknown. */
 export function freeAmountsOf(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
   return standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free;
 }

@@ -10,7 +10,7 @@ import type { Steps } from "./steps.ts";
 import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
 import { buildTrees, noTrees, withPastOf, withTree, type WaitingTrees } from "./waiting-trees.ts";
 
-/** What happened, in the order in which it was decided. The ledger is nothing but the sum of these. */
+/** A change of the ledger, in the order of decisions. The ledger is the sum of its events. */
 export type LedgerEvent =
   | { readonly kind: "requested"; readonly reservation: Reservation; readonly atMs: number }
   | ({ readonly kind: "granted"; readonly sequence: number } & Grant)
@@ -47,7 +47,7 @@ export type Ledger = {
   /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
   readonly limits: SortedMap<string, number>;
   readonly queues: Queues;
-  /** What the granted reservations of each queue use of its quota. */
+  /** The use of each queue's quota by its granted reservations. */
   readonly use: QueueUse;
   readonly pastUse: PastUse;
   /** Queue -> its granted reservations, in the order in which they are preempted. */
@@ -257,7 +257,7 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
   return reservation;
 }
 
-/** What a snapshot keeps beside the reservations. */
+/** The parts of a snapshot beside the reservations. */
 export type Restored = {
   readonly limits?: Iterable<readonly [string, number]>;
   readonly queues?: Iterable<Queue>;

@@ -17,7 +17,7 @@ import { viewKey, type Machine, type View } from "./reservation.ts";
 import { emptyRoom, freeKey, partialKey, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
-/** What a group of pods uses of a node. */
+/** The use of a node by a group of pods. */
 export type NodeUse = {
   readonly pods: number;
   readonly requests: Amounts;
@@ -25,7 +25,7 @@ export type NodeUse = {
   readonly examples: readonly string[];
 };
 
-/** What is known about one live node. */
+/** The known facts about one live node. */
 export type NodeFacts = {
   readonly name: string;
   /** The pool that its label names; a node without the label is in no pool. */
@@ -39,7 +39,7 @@ export type NodeFacts = {
   readonly taints: readonly Taint[];
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
-  /** What can be granted of the node while it is unused: allocatable less overhead. Undefined: unknown, so that it is granted only as a whole. */
+  /** The amounts of the unused node that can be granted: allocatable less overhead. Undefined: unknown, so it is granted only as a whole. */
   readonly allocatable: Amounts | undefined;
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: NodeUse;
@@ -86,7 +86,7 @@ export type PoolState = Room & {
 export type NodeSize = {
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
-  /** What of that foreign pods leave. */
+  /** The part of it that foreign pods leave. */
   readonly potential: Amounts;
   readonly hasForeignUse: boolean;
   readonly nodes: number;
@@ -369,14 +369,14 @@ function emptyView({ name, scaling }: PoolState): PoolState {
   return { ...emptyPool(name), scaling: scaling && { ...scaling, exhausted: true } };
 }
 
-/** What is known about the node for a pod of the selection; undefined: it does not accept the node. */
+/** The facts about the node for a pod of the selection; undefined: the pod does not accept the node. */
 export function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
   if (!matchesNode(selection, facts) || !holdsMinimum(selection, facts.allocatable)) return undefined;
   return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
 }
 
-/** What is known about the node for pods that tolerate its taints. */
+/** The facts about the node for pods that tolerate its taints. */
 export function withTaintsTolerated(facts: NodeFacts): NodeFacts {
   const { schedulable, cordoned, taints } = facts;
   return schedulable || cordoned || taints.length === 0 ? facts : { ...facts, schedulable: true };
@@ -463,7 +463,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
   return { ...pool, sizes, withoutForeign: pool.withoutForeign + (hasForeignUse ? 0 : change) };
 }
 
-/** What can be granted of the node in parts when nothing is granted on it. */
+/** The amounts that can be granted in parts while nothing is granted on the node. */
 function potentialOf({ allocatable = NOTHING, foreign }: NodeFacts): Amounts {
   if (foreign.pods === 0) return allocatable;
   return freeOf({ allocatable, overhead: NOTHING, uses: [useOf(foreign.requests, foreign.pods)] });
@@ -487,7 +487,7 @@ export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   return uncountedUseOf(facts, record) === undefined ? "free" : "foreign";
 }
 
-/** What can be granted of the node in parts; undefined: nothing, whatever is free on it. */
+/** The node as rooms list it for grants in parts; undefined: no part of it may be granted, whatever is free. */
 export function partialNodeOf(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
@@ -527,7 +527,7 @@ export function uncountedUseOf(
   return first && others.reduce(addUse, first);
 }
 
-/** What the pods of an owner use beyond the parts that he holds. */
+/** The use of an owner's pods beyond the parts that the owner holds. */
 function beyond({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
   const granted = parts.reduce((left, part) => subtract(left, part.requests), requests);
   const more = [...granted].filter(([, amount]) => amount > 0);

@@ -2,7 +2,7 @@ import type { QueueNode } from "./queue-forest.ts";
 import type { Queues } from "./queue.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
-/** What the queues below one queue borrowed in the past. */
+/** The past borrowing of the queues below one queue. */
 export type PastShares = {
   /** When they were counted. */
   readonly atMs: number;
@@ -15,7 +15,7 @@ export type PastUse = SortedMap<string, PastShares>;
 
 export const noPastUse: PastUse = SortedMap.empty(compareText);
 
-/** What is added to the share of the queue where it is compared with the others of its parent, in millionths. */
+/** The addition to the share of the queue when it is compared with the others of its parent, in millionths. */
 export function pastShareOf({ queue, parent }: QueueNode, pastUse: PastUse): number {
   return parent === undefined ? 0 : (pastUse.get(parent.queue.name)?.shares.get(queue.name) ?? 0);
 }

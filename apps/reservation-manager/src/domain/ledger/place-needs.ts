@@ -1,7 +1,7 @@
 import type { PoolNeed } from "./reservation.ts";
 import { placeShared, withoutKept, type FreeKey, type PartialKey, type PartialNode, type Room } from "./room.ts";
 
-/** What a need of a pool and what is free on the nodes that it accepts. Rooms of one pool may have nodes in common. */
+/** A need of a pool, and the room on the nodes that it accepts. Rooms of one pool may have nodes in common. */
 export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; readonly room: Room };
 
 /** The nodes of the parts, undefined where none has room, and of the whole machines, fewer than the need's where there are too few. */
@@ -12,7 +12,7 @@ export function countPlaced(parts: PlacedNeed["parts"]): number {
   return parts.filter((node) => node !== undefined).length;
 }
 
-/** What was taken of a room: the keys that it has no more, and the nodes that have become partial or fuller. */
+/** The part taken of a room: the removed keys, and the nodes that have become partial or fuller. */
 type Taken = {
   readonly free: readonly FreeKey[];
   readonly partial: readonly PartialKey[];
@@ -51,7 +51,7 @@ export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[]
   return rooms.map((each) => placed.get(each) ?? { parts: [], whole: [] });
 }
 
-/** What is left of a room while machines are kept for these needs of the same pool (`withoutKept`). */
+/** The rest of a room while machines are kept for these needs of the same pool (`withoutKept`). */
 export function withoutKeptFor(room: Room, kept: readonly RoomForNeed[]): Room {
   const [first, ...others] = kept;
   if (first?.room === room && others.length === 0) return withoutKept(room, first.need);

@@ -17,7 +17,7 @@ export type QueueNode = {
   readonly root: QueueTree;
   /** Its quota with what the queues below it lend. At the root without the amounts that it gets from its pools. */
   readonly total: PairAmounts;
-  /** What of that it lends to no other queue; without pairs that have no lending limit. */
+  /** The part of it that the queue lends to no other queue; without pairs that have no lending limit. */
   readonly guaranteed: PairAmounts;
   readonly problem: QueueProblem | undefined;
 };

@@ -2,7 +2,7 @@ import { compareText, SortedMap } from "./sorted-map.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 
-/** What granted work uses, by queue. */
+/** The use of granted work, by queue. */
 export type QueueUse = {
   /** By the queue that the work names, whether or not it exists. */
   readonly own: SortedMap<string, PairAmounts>;
@@ -43,7 +43,7 @@ export function withTreeUse(
   return after;
 }
 
-/** What the change of a queue's use changes in its parent's. */
+/** The change of the parent's use that follows from the change of a queue's use. */
 function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, change: PairAmounts): PairAmounts {
   if (node.guaranteed.size === 0) return change;
   const above = new Map<string, number>();
@@ -54,7 +54,7 @@ function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, c
   return above;
 }
 
-/** What of the use counts as its parent's, too. */
+/** The part of the use that also counts as its parent's. */
 export function upOf(node: QueueNode, pair: string, used: number): number {
   return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
 }

@@ -29,13 +29,13 @@ export type Queue = {
   readonly permitsNonPreemptible?: boolean;
   /** The owner releases a gang that is not ready so long after its grant. The ledger only shows it. */
   readonly readyTimeoutMs?: number;
-  /** What the queues below it borrowed in the past counts in their order, half of it after so long. Absent: it does not count. */
+  /** Half-life of the past borrowing of the queues below it, which counts in their order. Absent: it does not count. */
   readonly pastUseHalfLifeMs?: number;
 };
 
 export type Preemptible = "LowerPriority" | "Any";
 
-/** What a queue owns of one resource in one pool. */
+/** The quota of a queue for one resource in one pool. */
 export type Quota = {
   readonly nominal: number;
   /** The most that it uses beyond what it owns; undefined: no limit. */

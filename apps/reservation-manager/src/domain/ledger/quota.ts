@@ -2,12 +2,12 @@ import { upOf, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
 import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 
-/** What the quota of queues is compared with. */
+/** The amounts that the quota of queues is compared with. */
 export type QuotaWorld = {
   readonly use: QueueUse["tree"];
   /** As in `QueueUse`. */
   readonly later?: QueueUse["tree"] | undefined;
-  /** What the nodes of the pools can allocate together. */
+  /** The sum of the allocatable amounts of the pools' nodes. */
   readonly pools: PairAmounts;
 };
 
@@ -23,7 +23,7 @@ export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 
-/** What the queue and the queues below it could use in addition together. */
+/** The amounts that the queue and the queues below it could use in addition together. */
 export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
   const now = availableOf(node, pair, pools, use);
   return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));

@@ -9,7 +9,7 @@ export type Need = {
   readonly pool: string;
   /** Acceptable, too, in order of preference; absent: none. The needs of a reservation that accept the same pools are granted in one of them. */
   readonly otherPools?: readonly string[];
-  /** What the one pod requests of the machine; undefined: the need is exclusive, a whole machine. */
+  /** The requests of the one pod on the machine; undefined: the need is exclusive, a whole machine. */
   readonly shared?: Amounts;
   /** The nodes that its pod accepts; undefined: each node of the pool without taints. */
   readonly selection?: NodeSelection;
@@ -51,7 +51,7 @@ export type Grant = {
   readonly machines: readonly Machine[];
   /** The value of `topology` that the nodes have; only with `topology`. */
   readonly domain?: string;
-  /** What it uses of the quota of its queue until it is released; only with a queue. */
+  /** Its use of the queue's quota until it is released; only with a queue. */
   readonly use?: PairAmounts;
   /** Its owner shall end the work. */
   readonly preemption?: Preemption;
@@ -71,7 +71,7 @@ export type Preemption = {
 /** DRAIN: its queue asks all work to leave. */
 export type PreemptionReason = "RECLAIM" | "FAIR_SHARING" | "WITHIN_QUEUE" | "DRAIN";
 
-/** What a reservation needs of the nodes of one pool, or of those that one selection accepts. */
+/** The needs of a reservation in one pool, or on the nodes that one selection accepts. */
 export type PoolNeed = {
   readonly pool: string;
   readonly selection?: NodeSelection;
@@ -136,7 +136,7 @@ export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean
   return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
 
-/** What a reservation asks for, all of it or nothing. */
+/** The request of a reservation, all of it or nothing. */
 export type Gang = Pick<Reservation, "needs" | "topology">;
 
 /** The same by pool. */

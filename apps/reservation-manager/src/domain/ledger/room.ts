@@ -13,9 +13,9 @@ import { compareNumbers, compareText, SortedMap, type Summaries } from "./sorted
 /** A node that can be granted in parts and not as a whole: parts of it are held, or foreign pods are on it. */
 export type PartialNode = {
   readonly free: Amounts;
-  /** What the node can allocate, less its overhead. */
+  /** Its allocatable amounts, less its overhead. */
   readonly allocatable: Amounts;
-  /** What is free on it once all parts are released: less than `allocatable` while it has foreign pods. */
+  /** Its free amounts once all parts are released: less than `allocatable` while it has foreign pods. */
   readonly potential: Amounts;
   /** Pods are on it that the ledger does not know, so that it does not become free by releases. */
   readonly hasForeignUse: boolean;
@@ -27,7 +27,7 @@ export type FreeKey = { readonly isSpecial: boolean; readonly size: Amounts; rea
 /** The most allocated node first, so that whole machines stay free; ties as free nodes. */
 export type PartialKey = FreeKey & { readonly fraction: number };
 
-/** What can be granted of a pool now. */
+/** The part of a pool that can be granted now. */
 export type Room = {
   /** Nodes that can be granted as a whole, and what each can allocate; undefined: not known, so that it is not granted in parts. */
   readonly free: SortedMap<FreeKey, Amounts | undefined>;

@@ -117,7 +117,7 @@ export class SortedMap<Key, Value> {
     }
   }
 
-  /** What all values come to together, or those whose keys are not after `last`; undefined: nothing. Summarises only branches that no earlier map shares. */
+  /** The summary of all values, or of those whose keys are not after `last`; undefined: none. Summarises only branches that no earlier map shares. */
   summary<Summary>(summaries: Summaries<Value, Summary>, last?: Key): Summary | undefined {
     let at = this.#root;
     if (last === undefined) return summarise(summaries, at);

@@ -202,7 +202,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   };
 }
 
-/** What lists of needs come to, counted once for lists that are the same one. */
+/** The shapes of lists of needs, computed once for lists that are identical. */
 function rememberShapes() {
   const known = new Map<readonly Need[], { readonly needs: readonly PoolNeed[]; readonly key: string }>();
   return (list: readonly Need[]) => {

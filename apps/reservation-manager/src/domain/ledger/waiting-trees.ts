@@ -23,7 +23,7 @@ export type WaitingTree = {
 /** By name. */
 export type WaitingTrees = SortedMap<string, WaitingTree>;
 
-/** What the trees are made of. */
+/** The source of the trees. */
 type Source = {
   readonly queues: Queues;
   readonly use: Pick<QueueUse, "tree">;

@@ -1,7 +1,7 @@
 import { type Json, objectAt, textAt } from "../json.ts";
 import { decodeSegments } from "../path-segments.ts";
 
-/** What a request wants, as the rules of roles name it. */
+/** The attributes of a request, as the rules of roles name them. */
 export type Attributes =
   | { readonly verb: string; readonly path: string }
   | {

@@ -4,7 +4,7 @@ import { type Failure, forbidden } from "../status.ts";
 import type { Attributes } from "./attributes.ts";
 import { hasAllRights, type User } from "./user.ts";
 
-/** What is kept of roles and bindings. */
+/** The kept part of roles and bindings. */
 export type RoleBook = {
   /** The bindings of the whole cluster, and those of the namespace unless it is "". */
   readonly bindings: (namespace: string) => readonly JsonObject[];

@@ -51,7 +51,7 @@ export function checkDefinitionName(definition: JsonObject): Problem[] {
   return [invalidValue("metadata.name", nameOf(definition), 'must be spec.names.plural+"."+spec.group')];
 }
 
-/** What may not change once the names of a definition are in use. */
+/** Checks the fields that may not change once the names of a definition are in use. */
 export function checkDefinitionChange(before: JsonObject, after: JsonObject): Problem[] {
   const isEstablished = listAt(before, "status", "conditions").some(
     (one) => textAt(one, "type") === "Established" && textAt(one, "status") === "True",

@@ -29,7 +29,7 @@ export function customResources(store: ObjectStore): () => readonly Resource[] {
     if (seen !== undefined) return all;
     seen = store.revision();
     const definitions = store.entries(bucket).map(([, definition]) => definition);
-    // What a definition is compiled to is kept while nothing but its conditions changes.
+    // The compiled form of a definition is kept while only its conditions change.
     const next = definitions.filter((one) => isTrue(one, "Established")).map((definition) => serve(definition, served));
     served = new Map(next);
     all = next.flatMap(([, { resources }]) => resources);

@@ -2,7 +2,7 @@ import { type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../jso
 import { finalizersOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
 import { CLEANUP, withCondition } from "./definition-resource.ts";
 
-/** What has to be done about the definitions that there are. */
+/** A step for the existing definitions. */
 export type DefinitionStep =
   | {
       readonly kind: "report";

@@ -15,7 +15,7 @@ const AGE: Column = {
   cell: (object, nowMs) => ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),
 };
 
-/** What `kubectl get` shows of a version of a definition. */
+/** The columns that `kubectl get` shows of a version of a definition. */
 export function columnsOf(version: JsonObject): readonly Column[] {
   const given = listAt(version, "additionalPrinterColumns").filter(isObject);
   return [NAME, ...(given.length === 0 ? [AGE] : given.map(buildColumn))];

@@ -27,7 +27,7 @@ export function withSpec(pod: JsonObject, spec: JsonObject): JsonObject {
   return put({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
 }
 
-/** What is filled in wherever a pod is described, also in the template of a workload. */
+/** Fills in the defaults wherever a pod is described, also in the template of a workload. */
 export function defaultPodSpec(spec: JsonObject): JsonObject {
   return withDefaults(
     {

@@ -28,7 +28,7 @@ const PULL_POLICIES = ["Always", "IfNotPresent", "Never"];
 const RESTART_POLICIES = ["Always", "OnFailure", "Never"];
 const LARGEST_PORT = 65_535;
 
-/** What Kubernetes refuses in a new pod, as far as a pod of processes can meet it. */
+/** Checks a new pod as Kubernetes does, as far as a pod of processes can meet the rules. */
 export function validatePod(pod: JsonObject): Problem[] {
   const spec = objectAt(pod, "spec");
   refuseUnsupported(spec);
@@ -54,7 +54,7 @@ export function validatePod(pod: JsonObject): Problem[] {
   ];
 }
 
-/** What neither kubelet nor scheduler here has. Sessions, jobs and leases ask for readiness alone, and end by themselves. */
+/** The fields that neither kubelet nor scheduler here supports. Sessions, jobs and leases use readiness alone, and end by themselves. */
 const NOT_SERVED = ["livenessProbe", "startupProbe", "readinessProbe.grpc", "lifecycle.postStart"];
 
 /** Refuses them, and required pod affinity. */

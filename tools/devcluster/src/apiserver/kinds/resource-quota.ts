@@ -4,7 +4,7 @@ import { checkLabelKey, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem } from "../status.ts";
 
-/** What counts without a prefix. */
+/** The resources that count without a prefix. */
 const PLAIN = [
   "cpu",
   "memory",

@@ -14,7 +14,7 @@ export const accessReviews: Resource = defineResource({
   answer: (review, { user, book }) => answerAccess(review, user, book),
 });
 
-/** What a server of another API asks for its users: the gateway does. */
+/** The review that a server of another API, such as the gateway, sends for its users. */
 export const subjectAccessReviews: Resource = defineResource({
   group: "authorization.k8s.io",
   kind: "SubjectAccessReview",

@@ -8,7 +8,7 @@ import { ELASTIC, POOLS, publishCloud } from "../../elastic.ts";
 type Config = {
   /** All state of the cluster; a restart continues with it. */
   readonly directory: string;
-  /** What clients need: the kubeconfig, the pools file, and the token of the small cloud. */
+  /** The folder with the files for clients: the kubeconfig, the pools file, and the token of the small cloud. */
   readonly access: string;
   readonly host: string;
   readonly port: number;
