@@ -33,6 +33,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
   listDemand: notAsked,
   listMachines: notAsked,
   listQueues: notAsked,
+  listUsage: notAsked,
   explainReservation: () => Promise.resolve(explained),
   listPools: () => Promise.resolve({ pools: [...pools] }),
 };

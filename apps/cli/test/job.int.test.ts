@@ -196,6 +196,7 @@ const LEDGER = {
   listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
   listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),
   listQueues: () => throwFault({ code: "internal", operation: "listQueues" }),
+  listUsage: () => throwFault({ code: "internal", operation: "listUsage" }),
   getReservation: () => throwFault({ code: "internal", operation: "getReservation" }),
   listPools: () => Promise.resolve({ pools: [] }),
   listReservations: () =>

@@ -132,6 +132,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
       ],
     }),
   listQueues: () => Promise.resolve({ queues: [] }),
+  listUsage: notAsked,
   listMachines: () =>
     Promise.resolve({
       machines: [

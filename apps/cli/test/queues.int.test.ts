@@ -75,6 +75,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
   getReservation: notAsked,
   listDemand: notAsked,
   listMachines: notAsked,
+  listUsage: notAsked,
   explainReservation: () => Promise.resolve(EXPLANATION),
   listReservations: () => Promise.resolve({ reservations: [...RESERVATIONS] }),
   listPools: () => Promise.resolve({ pools: [{ name: "h100", capacity: 2, allocatable: { [GPU]: 8 } }] }),

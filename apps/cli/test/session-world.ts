@@ -324,6 +324,7 @@ async function serveAll(
         listDemand: () => throwFault({ code: "internal", operation: "listDemand" }),
         listMachines: () => throwFault({ code: "internal", operation: "listMachines" }),
         listQueues: () => throwFault({ code: "internal", operation: "listQueues" }),
+        listUsage: () => throwFault({ code: "internal", operation: "listUsage" }),
         getReservation: ({ owner }) =>
           owner?.id === "waiting"
             ? Promise.resolve({ reservation })

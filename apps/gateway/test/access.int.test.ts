@@ -56,6 +56,8 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/reservations/:kind/:id/explain": "get reservations in default",
   "GET /v1/queues": "list queues in cluster",
   "GET /v1/queues/:name": "get queues in cluster",
+  "GET /v1/usage": "list queues in cluster",
+  "GET /v1/usage/:queue": "get queues in cluster",
   "GET /v1/sessions/:name/next": "get sessions in default",
   "GET /v1/sessions/:name/log": "get sessions/log in default",
   "GET /v1/jobs/:namespace/:name/next": "get jobs in default",

@@ -115,6 +115,22 @@ it("asks the service of a list for the one item", async () => {
   expect((await gateway.ask("/v1/nodes?name=a")).json).toMatchObject({ items: [{ name: "a" }], continue: "" });
 });
 
+it("shows what queues use, and leaves out the quota of resources without a limit", async () => {
+  const gpu = { pool: "h100", resource: "nvidia.com/gpu", nominal: 8, quota: 8, used: 10, borrowed: 2 };
+  const pods = { pool: "h100", resource: "pods", used: 10, borrowed: 0 };
+  const usage = { queue: "team-a", parent: "company", resources: [gpu, pods], pending: 1, admitted: 2 };
+  world.answers["listUsage"] = () => ({ usage: [{ ...usage, shareMillionths: 200_000 }], continue: "team-a" });
+  const expected = { ...usage, shareMillionths: 200_000 };
+  const page = await gateway.ask("/v1/usage?limit=1");
+  expect([page.status, page.json]).toEqual([200, { items: [expected], continue: "team-a" }]);
+  const one = await gateway.ask("/v1/usage/team-a");
+  expect([one.status, one.json]).toEqual([200, expected]);
+  expect(world.received).toMatchObject([
+    { method: "listUsage", request: { limit: 1, queue: "" } },
+    { method: "listUsage", request: { queue: "team-a" } },
+  ]);
+});
+
 it("has the events of a session", async () => {
   world.answers["getSession"] = ({ name }) => ({
     session: {

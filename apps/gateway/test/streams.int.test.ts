@@ -57,6 +57,19 @@ it("writes the whole list, and then each change", async () => {
   expect(shown(stream).slice(4)).toEqual(["modified a@2", "added c@1", "deleted b@1"]);
 });
 
+it("reports a job that stops matching the selector of the watch as deleted", async () => {
+  const labels = new Map([["train", "team=a"]]);
+  world.answers["listJobs"] = ({ labelSelector }) => {
+    const names = [...labels].filter(([, each]) => each === labelSelector).map(([name]) => name);
+    return { jobs: names.map((name) => ({ key: { kind: "Job", namespace: "default", name } })) };
+  };
+  await using stream = await gateway.stream("/v1/jobs/default?watch=true&labelSelector=team%3Da");
+  await until("the list is there", isSynced(stream));
+  labels.set("train", "team=b");
+  await until("the job is gone", () => shown(stream).length > 3);
+  expect(stream.events().map(({ event }) => event)).toEqual(["reset", "added", "synced", "deleted"]);
+});
+
 it("gives a client that reconnects all that it has missed, and nothing else", async () => {
   let id: string;
   {

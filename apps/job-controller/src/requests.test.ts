@@ -40,6 +40,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   const waits: number[] = [];
   /** The sizes in bytes of jobs that are larger than others. */
   const sizes = new Map<string, number>();
+  const labels = new Map<string, Readonly<Record<string, string>>>();
   const deps: RequestDeps<string> = {
     kinds: KINDS,
     defaults: {
@@ -56,7 +57,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       return Promise.resolve([...jobs.values()].filter(isMeant));
     },
     unread: () => [],
-    keys: () => [...jobs.values()].map(({ key }) => key),
+    listed: () => [...jobs.values()].map(({ key }) => ({ key, labels: labels.get(key.name) ?? {} })),
     seen: ({ kind, name }) => {
       counts.built += 1;
       return jobs.get(`${name}/${kind}`);
@@ -93,7 +94,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     },
     now: () => clock.nowMs,
   };
-  return { deps, put, clock, jobs, counts, conflicts, waits, sizes };
+  return { deps, put, clock, jobs, counts, conflicts, waits, sizes, labels };
 }
 
 describe("a job that is submitted", () => {
@@ -353,11 +354,24 @@ describe("the list of jobs", () => {
     expect(counts.built).toBe(10);
   });
 
+  it("has the jobs whose labels match, in pages that are full", () => {
+    const { deps, counts, labels } = world(...["a", "b", "c", "d"].map((name) => [name, "Job"] as const));
+    labels.set("a", { team: "x" }).set("c", { team: "x", tier: "low" }).set("d", { team: "x" });
+    const request = { limit: 2, bytes: BYTES, after: "", labelSelector: "team in (x, y),tier!=low" };
+    const { jobs, next } = list(deps, request);
+    expect([jobs.map(({ key }) => key.name), next]).toEqual([["a", "d"], ""]);
+    expect(counts.built).toBe(2);
+    const fault = { code: "invalid_request", field: "labelSelector" };
+    expect(() => list(deps, { ...request, labelSelector: "team in x" })).toThrow(
+      expect.objectContaining({ fault: expect.objectContaining(fault) as unknown }),
+    );
+  });
+
   it("leaves out a job that has gone since it was counted", () => {
     const { deps, jobs } = world(["a", "Job"], ["b", "Job"], ["c", "Job"]);
-    const keys = deps.keys();
+    const before = deps.listed();
     jobs.delete("b/Job");
-    const { jobs: listed, next } = list({ ...deps, keys: () => keys }, { limit: 2, bytes: BYTES, after: "" });
+    const { jobs: listed, next } = list({ ...deps, listed: () => before }, { limit: 2, bytes: BYTES, after: "" });
     expect(listed.map(({ key }) => key.name)).toEqual(["a"]);
     expect(next).toBe("b/Job");
   });

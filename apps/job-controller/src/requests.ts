@@ -1,6 +1,7 @@
 import { retryOnConflict } from "@muster/backoff";
 import { fillPage } from "@muster/bus";
 import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
+import { matchesLabels, readLabelSelector } from "@muster/names";
 import { isObject } from "@muster/resources";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
@@ -22,6 +23,17 @@ export type Found<View> = {
   readonly view: View;
 };
 
+type ListedJob = { readonly key: JobKey; readonly labels: Readonly<Record<string, string>> };
+
+type ListRequest = {
+  readonly limit: number;
+  readonly bytes: number;
+  readonly after: string;
+  readonly namespace?: string;
+  /** As kubectl writes it; absent or empty: all. */
+  readonly labelSelector?: string;
+};
+
 /** The dependencies of answering users. Everything that returns a promise rejects with FaultError. */
 export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
@@ -29,8 +41,8 @@ export type RequestDeps<View> = {
   readonly namespace: string;
   /** All jobs of that name, of one kind or of all, as of now: not from a cache, which may be behind an earlier answer. */
   readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
-  /** The keys of all jobs, in any order, from a cache that may be slightly stale. */
-  readonly keys: () => readonly JobKey[];
+  /** All jobs by their keys, in any order, from a cache that may be slightly stale. */
+  readonly listed: () => readonly ListedJob[];
   /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];
   /** From the same cache; undefined when the job is no longer in it. */
@@ -187,18 +199,20 @@ export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined):
 }
 
 /**
- * Jobs in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until all caches are
- * complete: a partial list would look complete.
+ * Jobs that match the selector in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until
+ * all caches are complete: a partial list would look complete.
  */
 export function list<View>(
   deps: RequestDeps<View>,
-  request: { readonly limit: number; readonly bytes: number; readonly after: string; readonly namespace?: string },
+  request: ListRequest,
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
   checkNamespace(deps, "namespace", request.namespace);
+  const selector = readLabelSelector("labelSelector", request.labelSelector ?? "");
   refuseUnread(deps.unread());
   const rest = deps
-    .keys()
-    .map((key) => ({ key, at: place(key) }))
+    .listed()
+    .filter(({ labels }) => matchesLabels(selector, labels))
+    .map(({ key }) => ({ key, at: place(key) }))
     .filter(({ at }) => at > request.after)
     .sort((a, b) => (a.at < b.at ? -1 : 1));
   const { messages, last, isMore } = fillPage(rest, ({ key }) => deps.seen(key), {

@@ -166,6 +166,7 @@ export async function contractLedger(
     limitConcurrency: notServed,
     listDemand: notServed,
     listMachines: notServed,
+    listUsage: notServed,
     listQueues: async () => {
       const queues = await readQueues();
       await grantAll();

@@ -38,7 +38,7 @@ for (const server of API_SERVERS) {
       const manifest = {
         apiVersion: "muster.dev/v1",
         kind: "Job",
-        metadata: { name: "talker" },
+        metadata: { name: "talker", labels: { team: "a" } },
         spec: {
           replicaSpecs: {
             worker: {
@@ -90,8 +90,13 @@ for (const server of API_SERVERS) {
         return pods.length >= 2 && { pods: pods.toSorted(), types: new Set(reported.map(({ type }) => type)) };
       });
       expect(made).toEqual({ pods: ["talker-worker-0", "talker-worker-1"], types: new Set(["Normal"]) });
-      const { jobs } = await world.jobs.listJobs({});
-      expect(jobs.map((each) => each.key?.name)).toContain("talker");
+      const namesOf = async (labelSelector: string): Promise<readonly (string | undefined)[]> => {
+        const { jobs } = await world.jobs.listJobs({ labelSelector });
+        return jobs.map((each) => each.key?.name);
+      };
+      expect(await namesOf("")).toContain("talker");
+      expect(await namesOf("team in (a, b)")).toEqual(["talker"]);
+      expect(await namesOf("team!=a")).not.toContain("talker");
 
       await world.jobs.cancelJob({ requestId: "three", key });
       const cancelled = await world.untilCondition("talker", "Failed");

@@ -1,7 +1,7 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
 import { throwFault } from "@muster/faults";
+import { readLabelSelector } from "@muster/names";
 import { readEnv } from "@muster/service";
-import { readSelector } from "./domain/eligible-nodes.ts";
 import type { SetPolicy } from "./domain/set-snapshot.ts";
 
 export type Config = {
@@ -62,7 +62,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     webhook: read.optional("FARM_ALERT_WEBHOOK_URL"),
   }));
   const { rcSelector, webhook } = config;
-  readSelector("FARM_RC_SELECTOR", rcSelector);
+  readLabelSelector("FARM_RC_SELECTOR", rcSelector);
   if (webhook !== undefined && !/^https?:/.test(URL.parse(webhook)?.protocol ?? "")) {
     // The URL may contain a secret.
     const reason = "is no http or https URL, such as https://alerts.example/hook";

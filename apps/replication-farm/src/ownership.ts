@@ -1,6 +1,6 @@
+import { readLabelSelector } from "@muster/names";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
-import { readSelector } from "./domain/eligible-nodes.ts";
 import { planSetClaims, type LiveFarm, type OwnableSet } from "./domain/plan-set-claims.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { SetPasses } from "./set-passes.ts";
@@ -109,7 +109,7 @@ function liveFarms(session: Session): LiveFarm[] {
     const text = about?.["rcSelector"];
     if (typeof text !== "string") return [];
     try {
-      return [{ session: id, selector: readSelector("rcSelector", text) }];
+      return [{ session: id, selector: readLabelSelector("rcSelector", text) }];
     } catch {
       // Perhaps of a later version: a farm with an unreadable selector gets no sets from this one.
       return [];

@@ -1,7 +1,8 @@
 import { faultOf } from "@muster/faults";
+import { readLabelSelector } from "@muster/names";
 import { makeRecords } from "../src/adapters/records.ts";
 import { newOwned } from "../src/set-passes.ts";
-import { findNodes, readSelector } from "../src/domain/eligible-nodes.ts";
+import { findNodes } from "../src/domain/eligible-nodes.ts";
 import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
@@ -108,7 +109,7 @@ function depsOf(
 }
 
 function worldOf(model: MachinesModel): PassDeps["world"] {
-  const everything = readSelector("", "");
+  const everything = readLabelSelector("", "");
   return {
     nodesFor: ({ machines }) => {
       const sights = [...model.nodes].map(([name, node]) => ({ name, labels: {}, ...node }));

@@ -186,6 +186,26 @@ it("sets are listed as many a page as fit into a reply", async () => {
   ]);
 });
 
+it("sets are listed by their labels, and a malformed selector is refused", async () => {
+  await using world = await passWorld();
+  const labels = { web: { team: "a" }, cache: { team: "b" }, proxy: { team: "a", tier: "low" } };
+  for (const [name, of] of Object.entries(labels))
+    await world.sets.create(name, placedOn([], { name, spec: aSpec({ labels: of }) }));
+  await until("the sets are seen", () => world.world.sets().length === 3);
+  const { listReplicaSets } = makeHandlers(requestDeps(world));
+  const namesOf = async (labelSelector: string, after = "") => {
+    const request = new muster.farm.v1.ListReplicaSetsRequest({ labelSelector, continue: after, limit: 1 });
+    const { sets, continue: next } = await listReplicaSets(request, CONTEXT);
+    return [sets?.map(({ record }) => record?.name), next];
+  };
+  expect(await namesOf("team=a")).toEqual([["proxy"], "proxy"]);
+  expect(await namesOf("team=a", "proxy")).toEqual([["web"], ""]);
+  expect(await namesOf("team,!tier,team!=a")).toEqual([["cache"], ""]);
+  await expect(async () => namesOf("team in a")).rejects.toMatchObject({
+    fault: { code: "invalid_request", field: "labelSelector" },
+  });
+});
+
 describe("a rolling update that has ended", () => {
   it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
     let isAway = true;

@@ -86,6 +86,23 @@ it("follows queues, lets work wait for their quota, lists what they use, and kee
   const page = await persist(() => reservations.listQueues({ limit: 2, continue: "teams" }));
   expect(page).toMatchObject({ queues: [{ queue: { name: "web" } }], continue: "" });
 
+  expect(await persist(() => reservations.listUsage({ limit: 2 }))).toMatchObject({
+    usage: [
+      {
+        ...{ queue: "ai", parent: "teams", pending: 1, admitted: 1, shareMillionths: 250_000 },
+        resources: [{ pool: "a", resource: "cpu", nominal: 4000, quota: 4000, used: 6000, borrowed: 2000 }],
+      },
+      {
+        ...{ queue: "teams", parent: "", pending: 0, admitted: 0, shareMillionths: 0 },
+        resources: [{ pool: "a", resource: "cpu", nominal: undefined, quota: 8000, used: 6000, borrowed: 0 }],
+      },
+    ],
+    continue: "teams",
+  });
+  const ofWeb = { queue: "web", resources: [{ pool: "a", resource: "cpu", nominal: 4000, used: 0 }] };
+  for (const request of [{ limit: 2, continue: "teams" }, { queue: "web" }])
+    expect(await persist(() => reservations.listUsage(request))).toMatchObject({ usage: [ofWeb], continue: "" });
+
   const address = await until("the address was logged", () => first.http);
   const response = await fetch(new URL("/metrics", address.includes("://") ? address : `http://${address}`));
   const measured = await response.text();

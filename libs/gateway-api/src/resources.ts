@@ -214,6 +214,16 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { at: ["queue", "name"] },
   }),
   resource({
+    path: "usage",
+    plural: "queues",
+    noun: "usage",
+    scope: "cluster",
+    name: ["queue"],
+    service: ReservationService,
+    list: { call: "listUsage", items: "usage", key: [["queue"]] },
+    get: { at: ["queue"] },
+  }),
+  resource({
     path: "audit",
     plural: "audits",
     noun: "change",

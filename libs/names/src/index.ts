@@ -1,4 +1,4 @@
-export { matchesLabels, parseLabelSelector } from "./label-selector.ts";
+export { matchesLabels, parseLabelSelector, readLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
 export { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";

@@ -1,3 +1,6 @@
+import { throwFault } from "@muster/faults";
+import { checkLabelKey, checkLabelValue } from "./names.ts";
+
 export type Requirement =
   | { readonly key: string; readonly operator: "in" | "notin"; readonly values: readonly string[] }
   | { readonly key: string; readonly operator: "exists" | "absent" }
@@ -31,6 +34,19 @@ export function parseLabelSelector(text: string, rules: SelectorRules): LabelSel
     if (separator !== ",") refuse(`found '${separator}', expected: ',' or 'end of string'`);
     if (peek() === "") refuse("found '', expected: identifier after ','");
   }
+}
+
+/** Parses a selector from a request or the configuration. Throws FaultError invalid_request, which names the field and the problem. */
+export function readLabelSelector(field: string, text: string): LabelSelector {
+  const refuse = (reason: string): never =>
+    throwFault({ code: "invalid_request", field, reason: `"${text}" is not a label selector: ${reason}` });
+  const reasonOf = (fault: ReturnType<typeof checkLabelKey>): string | undefined =>
+    fault?.code === "invalid_request" ? fault.reason : undefined;
+  return parseLabelSelector(text, {
+    checkKey: (key) => reasonOf(checkLabelKey(field, key)),
+    checkValue: (value) => reasonOf(checkLabelValue(field, value)),
+    refuse,
+  });
 }
 
 /** Whether labels meet every requirement. A label that is absent meets `!=` and `notin`, as in Kubernetes. */

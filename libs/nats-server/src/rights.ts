@@ -234,6 +234,7 @@ export const rights = {
         "getReservation",
         "explainReservation",
         "listQueues",
+        "listUsage",
         "listMachines",
       ),
       ...requests(NodeService, "listNodes", "terminateNode", "explainDemand"),

@@ -70,7 +70,7 @@ export function buildSetSchema(): Schema {
           maxLength: MAX_SET_NAME,
           description: "Name of the set. Pods are called NAME-NUMBER.",
         },
-        labels: { ...texts("Labels of the set, for the selectors of farms."), maxProperties: MAX_SET_LABELS },
+        labels: { ...texts("Labels of the set, for the selectors of farms and lists."), maxProperties: MAX_SET_LABELS },
       }),
       spec: spec(),
     }),

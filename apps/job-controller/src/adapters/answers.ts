@@ -121,8 +121,8 @@ export function answers(
       refuseEarly();
       return reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal));
     },
-    listJobs: ({ limit, continue: after, namespace }, { pageBytes: bytes }) => {
-      const { jobs, next } = list(requests, { limit, bytes, after, namespace });
+    listJobs: ({ continue: after, ...request }, { pageBytes: bytes }) => {
+      const { jobs, next } = list(requests, { ...request, bytes, after });
       return Promise.resolve({
         jobs: jobs.map(({ view }) => view.message()),
         continue: next,
@@ -176,9 +176,9 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     now: Date.now,
     find: async (key, signal) => (await findAtServer(deps, key, signal)).map(see),
     unread: () => unreadOf(deps),
-    keys: () =>
+    listed: () =>
       runtimes().flatMap(({ kind, jobs }) =>
-        jobs.list().map(({ metadata }) => ({ kind: kind.kind, name: metadata.name })),
+        jobs.list().map(({ metadata: { name, labels = {} } }) => ({ key: { kind: kind.kind, name }, labels })),
       ),
     seen: ({ kind, name }) => {
       const row = runtimes()

@@ -1,4 +1,5 @@
 import { fillPage, type Handlers, type PageLimits } from "@muster/bus";
+import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
 import { desiredOf } from "../domain/desired-of.ts";
@@ -49,10 +50,11 @@ function makeSetHandlers(deps: RequestDeps) {
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
     getReplicaSet: ({ name }) => set(requireSet(deps, name)),
-    listReplicaSets: (request, { pageBytes: bytes }) => {
+    listReplicaSets: ({ labelSelector, ...request }, { pageBytes: bytes }) => {
+      const selector = readLabelSelector("labelSelector", labelSelector);
       const encode = (set: WireReplicaSet): Uint8Array => muster.farm.v1.ReplicaSet.encode(set).finish();
       const { messages, next } = pageOf(
-        deps.world.sets(),
+        deps.world.sets().filter(({ read }) => "record" in read && matchesLabels(selector, read.record.spec.labels)),
         ({ name }) => name,
         (stored) => setMessage(deps, stored),
         { ...request, bytes, encode },

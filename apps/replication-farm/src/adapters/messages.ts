@@ -1,9 +1,9 @@
 import { throwFault } from "@muster/faults";
 import type { Reservation } from "@muster/ledger-client";
+import { readLabelSelector } from "@muster/names";
 import { enums, lowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
 import { describeTransferReason } from "../domain/describe-transfer.ts";
-import { readSelector } from "../domain/eligible-nodes.ts";
 import {
   AUDIT_EVENTS,
   MIN_READY_SECONDS,
@@ -135,7 +135,7 @@ export function toSpec(set: string, spec: muster.farm.v1.ReplicaSetSpec): Replic
   const desired = spec.replicasDesired ?? (daemon ? 0 : refuse("replicas_desired", "is missing: state 0 explicitly"));
   if (templateJson === "") refuse("template_json", "is missing: the JSON of a pod template is needed");
   // Every pass over related sets parses the selector: an invalid one would stop passes over other sets, too.
-  readSelector("spec.node_selector", nodeSelector);
+  readLabelSelector("spec.node_selector", nodeSelector);
   return {
     podId: podId === "" ? set : podId,
     template: templateJson,

@@ -3,9 +3,10 @@ import { bucketKeys, buckets, enums, muster } from "@muster/proto";
 import { bucketRevision, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
+import { readLabelSelector } from "@muster/names";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContest, type Contest } from "../domain/find-overlap.ts";
-import { findNodes, readSelector, type ObservedNode, type Nodes } from "../domain/eligible-nodes.ts";
+import { findNodes, type ObservedNode, type Nodes } from "../domain/eligible-nodes.ts";
 import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
@@ -107,7 +108,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     observedNodes,
     nodesFor: ({ spec, machines }) => {
       const sights = observedNodes();
-      const selector = readSelector("spec.node_selector", spec.nodeSelector);
+      const selector = readLabelSelector("spec.node_selector", spec.nodeSelector);
       const granted = new Set(machines.flatMap(({ grant }) => grant?.node ?? []));
       const among = spec.pool === undefined ? {} : { among: granted };
       const by = { nowMs: now(), graceMs: nodeGraceMs, foreign: foreign.on(spec.podId), ...among };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { findNodes, readSelector, type ObservedNode } from "./eligible-nodes.ts";
+import { readLabelSelector } from "@muster/names";
+import { findNodes, type ObservedNode } from "./eligible-nodes.ts";
 
 const node = (name: string, rest: Partial<ObservedNode> = {}): ObservedNode => ({
   name,
@@ -21,32 +22,24 @@ describe("nodes for a set", () => {
     ["has been not ready for as long as the grace", node("a", { ready: false, unreadySinceMs: 40_000 }), false, false],
     ["was seen not ready just now", node("a", { ready: false }), true, false],
   ])("%s", (_case, given, eligible, usable) => {
-    const found = findNodes(readSelector("selector", "disk=ssd"), [given], look);
+    const found = findNodes(readLabelSelector("selector", "disk=ssd"), [given], look);
     expect(names(found.eligible)).toEqual(eligible ? ["a"] : []);
     expect(names(found.usable)).toEqual(usable ? ["a"] : []);
   });
 
   it("are not those on which a pod of the pod id belongs to no set", () => {
     const foreign = new Map([["a", "web-1"]]);
-    const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, foreign });
+    const found = findNodes(readLabelSelector("selector", ""), [node("a"), node("b")], { ...look, foreign });
     expect(names(found.eligible)).toEqual(["b"]);
     expect(names(found.usable)).toEqual(["a", "b"]);
     expect(found.foreign).toEqual(foreign);
   });
 
   it("are among the machines of the set where it has a pool", () => {
-    const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, among: new Set(["b"]) });
+    const found = findNodes(readLabelSelector("selector", ""), [node("a"), node("b")], {
+      ...look,
+      among: new Set(["b"]),
+    });
     expect(names(found.eligible)).toEqual(["b"]);
-  });
-
-  it.each([
-    ["a==", "a=="],
-    ["-x=1", "not a label key"],
-    ["a in b", "expected: '('"],
-    ["a=b c", "expected: ',' or 'end of string'"],
-  ])("selected by %s are refused with a reason, or read", (text, words) => {
-    const read = (): unknown => readSelector("node_selector", text);
-    if (text === "a==") expect(read()).toEqual([{ key: "a", operator: "in", values: [""] }]);
-    else expect(read).toThrow(words);
   });
 });

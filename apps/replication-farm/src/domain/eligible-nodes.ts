@@ -1,5 +1,4 @@
-import { FaultError } from "@muster/faults";
-import { checkLabelKey, checkLabelValue, matchesLabels, parseLabelSelector, type LabelSelector } from "@muster/names";
+import { matchesLabels, type LabelSelector } from "@muster/names";
 
 export type Nodes = {
   /** Nodes that may have a pod of the set. */
@@ -23,20 +22,6 @@ export type ObservedNode = {
   /** Since when this process has seen it not ready; undefined: it is ready. */
   readonly unreadySinceMs: number | undefined;
 };
-
-/** Parses a selector from a request or the configuration. Throws FaultError invalid_request, which names the field and the problem. */
-export function readSelector(field: string, text: string): LabelSelector {
-  const refuse = (reason: string): never => {
-    throw new FaultError({ code: "invalid_request", field, reason: `"${text}" is not a label selector: ${reason}` });
-  };
-  const reasonOf = (fault: ReturnType<typeof checkLabelKey>): string | undefined =>
-    fault?.code === "invalid_request" ? fault.reason : undefined;
-  return parseLabelSelector(text, {
-    checkKey: (key) => reasonOf(checkLabelKey(field, key)),
-    checkValue: (value) => reasonOf(checkLabelValue(field, value)),
-    refuse,
-  });
-}
 
 /**
  * The nodes that may have a pod of a set. `foreign`: nodes with a running pod of the same pod id that belongs to no set, by the pod's name; they are not

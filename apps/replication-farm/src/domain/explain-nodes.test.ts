@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { readLabelSelector } from "@muster/names";
 import { aSpec, placedOn } from "../../test/a-set.ts";
-import { findNodes, readSelector, type ObservedNode } from "./eligible-nodes.ts";
+import { findNodes, type ObservedNode } from "./eligible-nodes.ts";
 import { explainNodes } from "./explain-nodes.ts";
 
 function sight(name: string, rest: Partial<ObservedNode> = {}): ObservedNode {
@@ -14,7 +15,7 @@ function explained(
   foreign: ReadonlyMap<string, string> = new Map(),
 ) {
   const set = placedOn(placed, { spec: aSpec({ nodeSelector: "disk=ssd" }) });
-  const nodes = findNodes(readSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5, foreign });
+  const nodes = findNodes(readLabelSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5, foreign });
   return explainNodes(set, sights, nodes, new Map(Object.entries(taken))).map(({ node, code, message }) =>
     [node, code, message].join(" ").trim(),
   );

@@ -1,5 +1,5 @@
-import { matchesLabels } from "@muster/names";
-import { readSelector, type ObservedNode, type Nodes } from "./eligible-nodes.ts";
+import { matchesLabels, readLabelSelector } from "@muster/names";
+import type { ObservedNode, Nodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 /** The most important first: thousands of nodes may be not selected. */
@@ -38,7 +38,7 @@ export function explainNodes(
 
 /** Why the node accepts no new pod of the set. */
 function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, foreign }: Nodes): Judged | undefined {
-  const selector = readSelector("spec.node_selector", spec.nodeSelector);
+  const selector = readLabelSelector("spec.node_selector", spec.nodeSelector);
   if (!matchesLabels(selector, sight.labels))
     return { code: "NOT_SELECTED", message: `its labels do not match ${spec.nodeSelector}` };
   if (!sight.schedulable) return { code: "CORDONED", message: "it is cordoned" };

@@ -1,5 +1,5 @@
-import { matchesLabels } from "@muster/names";
-import { readSelector, type ObservedNode } from "./eligible-nodes.ts";
+import { matchesLabels, readLabelSelector } from "@muster/names";
+import type { ObservedNode } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 /** An older set, and why both sets would select the same nodes. */
@@ -71,8 +71,8 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
 }
 
 function findShared(set: ReplicaSet, other: ReplicaSet, sights: readonly ObservedNode[]): readonly ObservedNode[] {
-  const ours = readSelector("node_selector", set.spec.nodeSelector);
-  const theirs = readSelector("node_selector", other.spec.nodeSelector);
+  const ours = readLabelSelector("node_selector", set.spec.nodeSelector);
+  const theirs = readLabelSelector("node_selector", other.spec.nodeSelector);
   return sights.filter(({ labels }) => matchesLabels(ours, labels) && matchesLabels(theirs, labels));
 }
 
@@ -110,8 +110,8 @@ function compare(
   other: ReplicaSet,
   nodes: readonly ObservedNode[],
 ): Omit<Overlap, "with"> | undefined {
-  const ours = readSelector("node_selector", set.spec.nodeSelector);
-  const theirs = readSelector("node_selector", other.spec.nodeSelector);
+  const ours = readLabelSelector("node_selector", set.spec.nodeSelector);
+  const theirs = readLabelSelector("node_selector", other.spec.nodeSelector);
   if (ours.length === 0 || theirs.length === 0) return { because: "selects-everything", nodes: [] };
   if (JSON.stringify(ours) === JSON.stringify(theirs)) return { because: "same-selector", nodes: [] };
   const shared = nodes.filter(({ labels }) => matchesLabels(ours, labels) && matchesLabels(theirs, labels));

@@ -1,10 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readSelector } from "./eligible-nodes.ts";
+import { readLabelSelector } from "@muster/names";
 import { planSetClaims, type LiveFarm, type OwnableSet } from "./plan-set-claims.ts";
 
-const all = readSelector("selector", "");
-const farm = (session: string, selector = ""): LiveFarm => ({ session, selector: readSelector("selector", selector) });
+const all = readLabelSelector("selector", "");
+const farm = (session: string, selector = ""): LiveFarm => ({
+  session,
+  selector: readLabelSelector("selector", selector),
+});
 const sets = (count: number): OwnableSet[] =>
   Array.from({ length: count }, (_none, index) => ({ name: `set-${index}`, labels: {}, owner: undefined }));
 

@@ -1,11 +1,12 @@
 import { fillPage, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
+import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import { ownerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
 import { machineWriter } from "./machine-messages.ts";
 import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
-import { toWireQueueState } from "./queue-messages.ts";
+import { toWireQueueState, toWireUsage } from "./queue-messages.ts";
 
 /** Reservations in one page: what is asked for when nothing is, and the most. */
 const MAX_PAGE_SIZE = 500;
@@ -62,7 +63,7 @@ export function makeHandlers(
       return { reservations: [...messages], more: more + reports.length - messages.length, rooms: [...rooms] };
     },
     listMachines: listMachines(keeper),
-    listQueues: listQueues(keeper),
+    ...queueHandlers(keeper),
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({
         ...toWirePool(report),
@@ -104,20 +105,40 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
   };
 }
 
-function listQueues(keeper: LedgerKeeper): Handlers<typeof ReservationService>["listQueues"] {
-  return async ({ limit, continue: after, name }, { pageBytes }) => {
-    const page = await keeper.listQueues({
-      name: emptyIsAbsent(name),
-      after: emptyIsAbsent(after),
-      limit: clampLimit(limit, MAX_PAGE_SIZE),
-    });
-    const { messages, last, isMore } = fillPage(page.reports, toWireQueueState, {
-      limit: MAX_PAGE_SIZE,
-      bytes: pageBytes,
-      encode: (state) => muster.reservation.v1.QueueState.encode(state).finish(),
-    });
-    return { queues: [...messages], continue: (isMore ? last?.queue.name : page.next) ?? "" };
+function queueHandlers(keeper: LedgerKeeper): Pick<Handlers<typeof ReservationService>, "listQueues" | "listUsage"> {
+  const { QueueState, QueueUsage } = muster.reservation.v1;
+  return {
+    listQueues: async (request, { pageBytes }) => {
+      const { messages, next } = await readQueues(keeper, request, toWireQueueState, {
+        bytes: pageBytes,
+        encode: (state) => QueueState.encode(state).finish(),
+      });
+      return { queues: messages, continue: next };
+    },
+    listUsage: async ({ limit, continue: after, queue }, { pageBytes }) => {
+      const { messages, next } = await readQueues(keeper, { limit, continue: after, name: queue }, toWireUsage, {
+        bytes: pageBytes,
+        encode: (usage) => QueueUsage.encode(usage).finish(),
+      });
+      return { usage: messages, continue: next };
+    },
   };
+}
+
+/** One page of the queues, each as `toWire` shows it. */
+async function readQueues<Message>(
+  keeper: LedgerKeeper,
+  { limit, continue: after, name }: Pick<muster.reservation.v1.ListQueuesRequest, "limit" | "continue" | "name">,
+  toWire: (report: QueueReport) => Message,
+  size: { readonly bytes: number; readonly encode: (message: Message) => Uint8Array },
+): Promise<{ readonly messages: Message[]; readonly next: string }> {
+  const page = await keeper.listQueues({
+    name: emptyIsAbsent(name),
+    after: emptyIsAbsent(after),
+    limit: clampLimit(limit, MAX_PAGE_SIZE),
+  });
+  const { messages, last, isMore } = fillPage(page.reports, toWire, { limit: MAX_PAGE_SIZE, ...size });
+  return { messages: [...messages], next: (isMore ? last?.queue.name : page.next) ?? "" };
 }
 
 /** 0 asks for the most. */

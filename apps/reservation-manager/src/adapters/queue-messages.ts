@@ -163,3 +163,21 @@ export function toWireQueueState(report: QueueReport): muster.reservation.v1.Que
     ...{ pending, admitted, shareMillionths, pastShareMillionths, problem },
   };
 }
+
+/** The numbers of a queue, a row for each pool and resource. */
+export function toWireUsage(report: QueueReport): muster.reservation.v1.QueueUsage.$Properties {
+  const { queue, used, borrowed, quota, pending, admitted, shareMillionths } = report;
+  const pairs = [...new Set([...queue.quotas.keys(), ...quota.keys(), ...used.keys()])].sort();
+  return {
+    queue: queue.name,
+    ...(queue.parent !== undefined && { parent: queue.parent }),
+    resources: pairs.map((pair) => ({
+      ...pairOf(pair),
+      nominal: queue.quotas.get(pair)?.nominal,
+      quota: quota.get(pair),
+      used: used.get(pair) ?? 0,
+      borrowed: borrowed.get(pair) ?? 0,
+    })),
+    ...{ pending, admitted, shareMillionths },
+  };
+}
