@@ -15,7 +15,7 @@ const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 /** For waits that depend on the speed of the machine. */
 export const LONG = { timeoutMs: 90_000, everyMs: 50 };
 
-/** For an engine that must not lose its lead, and with it what it remembers, on a busy machine. */
+/** For an engine that must not lose its lead, and its memory with it, on a busy machine. */
 export const LASTING_LEAD = { PROVISION_LOCK_TTL_MS: "600000" };
 
 export const ENGINE_KEY = "5a".repeat(32);

@@ -118,7 +118,7 @@ function report(server: string, farmMs: readonly number[], bareMs: readonly numb
   );
 }
 
-/** BENCH_PROFILE names a directory: the farm writes there what it spent its time with. */
+/** BENCH_PROFILE names a directory: the farm writes its CPU profile there. */
 function profiling(app: string): string[] {
   const directory = process.env["BENCH_PROFILE"];
   return directory === undefined || app !== "replication-farm" ? [] : ["--cpu-prof", `--cpu-prof-dir=${directory}`];

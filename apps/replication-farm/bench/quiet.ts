@@ -8,7 +8,7 @@ const NODES = 100;
 const ROUNDS = sized(5, 1);
 const AT_ONCE = 32;
 
-/** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts what is written. */
+/** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts the writes. */
 export async function measureQuiet(): Promise<void> {
   await using world = await passWorld();
   const names = Array.from({ length: SETS }, (_, index) => `set-${index}`);

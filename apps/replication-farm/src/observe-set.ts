@@ -17,7 +17,7 @@ export type SeenSet = Omit<PassSnapshot, "rollout"> & {
   readonly owned: Owned;
   readonly stored: Stored<ReplicaSet> | undefined;
   readonly rollout: SeenRollout | undefined;
-  /** When time alone changes what is observed. */
+  /** The time at which the observation changes without an event. */
   readonly atMs: number;
 };
 

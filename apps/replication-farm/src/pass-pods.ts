@@ -148,7 +148,7 @@ export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapsho
   }
 }
 
-/** Waits until no step is in flight, and returns the results. What the API server has answered changes the plan of the next round. Rethrows a defect. */
+/** Waits until no step is in flight, and returns the results. The API server's answers change the plan of the next round. Rethrows a defect. */
 export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwned): Promise<Finished> {
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();

@@ -8,5 +8,5 @@ const EVERY_RUN = ["farm.int.test.ts"];
 /** The servers that a suite runs against. */
 export const API_SERVERS = apiServers(startApiServer, { file: expect.getState().testPath ?? "", everyRun: EVERY_RUN });
 
-/** For what does not depend on which API server it is. */
+/** For tests that do not depend on the kind of API server. */
 export const [EMBEDDED] = API_SERVERS;

@@ -17,7 +17,7 @@ export type FarmProcess = {
   readonly pid: number;
   /** SIGKILL: it ends without notice. */
   kill(): Promise<void>;
-  /** SIGTERM: what it owns is given up. */
+  /** SIGTERM: the farm releases its sets. */
   stop(): Promise<void>;
 };
 
@@ -196,7 +196,7 @@ export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(str
   return (await farms.listAudit({ name })).records.map(({ eventType }) => eventType);
 }
 
-/** Whether what was asked for does not exist. */
+/** Whether the requested object does not exist. */
 export function isMissing(answer: Promise<unknown>): Promise<boolean> {
   return answer.then(
     () => false,

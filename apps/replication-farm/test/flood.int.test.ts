@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** As a client does: what may be tried again is. */
+/** Acts as a client: retries faults that allow it. */
 async function apply(name: string, count: number): Promise<void> {
   const spec = specOf("zone=a", count % 3, { labels: { count: `${count}` } });
   const request = { requestId: `${name}-${count}`, name, spec };

@@ -22,7 +22,7 @@ export type ModelPod = {
 };
 type Reservation = { readonly id: string; readonly owner: string; node: string | undefined };
 
-/** The ledger, the API server, the nodes and the store, as far as one set needs them. What must never happen is written down when it does. */
+/** The ledger, the API server, the nodes and the store, as far as one set needs them. It records violations. */
 export class MachinesModel {
   nowMs = 1_000_000;
   ledgerAway = false;
@@ -92,7 +92,7 @@ export class MachinesModel {
     return own;
   }
 
-  /** Who has waited longest gets what is free. */
+  /** Grants free machines to the request that has waited longest. */
   grant(): void {
     if (this.ledgerAway) return;
     for (const reservation of this.reservations) reservation.node ??= this.#freeNode();
@@ -142,7 +142,7 @@ export class MachinesModel {
     }
   }
 
-  /** Whether farms still rely on what the watcher published, as by FARM_NODES_FRESH_MS. */
+  /** Whether farms still rely on the watcher's states, as by FARM_NODES_FRESH_MS. */
   get isWatched(): boolean {
     return this.nowMs - this.#watchedAtMs <= 120_000;
   }

@@ -169,7 +169,7 @@ class Run {
     for (let missing = wanted - own.length; missing > 0; missing -= 1) model.reserve(`job-${model.newId()}`);
   }
 
-  /** As farms do for what no set has. */
+  /** Acts as farms do on objects that no set has. */
   sweep(): void {
     const { model } = this;
     if (model.ledgerAway) return;

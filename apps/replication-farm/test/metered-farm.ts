@@ -1,7 +1,7 @@
 import { freePort } from "@muster/testkit";
 import type { FarmProcess, FarmWorld } from "./farm-world.ts";
 
-/** A farm whose metrics show a test what it does without visible effects. */
+/** A farm whose metrics show a test its work without visible effects. */
 export type MeteredFarm = FarmProcess & {
   /** How many sets it owns; undefined until it has started. */
   owned(): Promise<number | undefined>;

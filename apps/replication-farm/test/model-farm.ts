@@ -31,7 +31,7 @@ export type ModelFarm = {
 
 class Death extends Error {}
 
-/** The owner of the set, as of the lock with this token. `sleeps`: what others do while it does not notice. */
+/** The owner of the set, as of the lock with this token. `sleeps`: the events of others that it does not notice. */
 export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Promise<void>): ModelFarm {
   const life = { dead: false, calls: 0, fate: undefined as Fate | undefined };
   const call = async <Value>(effect: () => Value | Promise<Value>): Promise<Value> => {

@@ -12,7 +12,7 @@ const json = {
   decode: (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(bytes)),
 };
 
-/** A farm to which only what it hears reports anything: no look of it is for a time that has passed. */
+/** A farm that only notifications inform: none of its polls is due. */
 function farmOf({ deps, world }: PassWorld, warn: (text: unknown) => void = () => undefined): Farm {
   return makeFarm({
     pass: deps,

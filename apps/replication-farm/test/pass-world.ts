@@ -28,7 +28,7 @@ export type PassWorld = AsyncDisposable & {
   putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
   /** Marks all nodes as known. */
   complete(): Promise<void>;
-  /** One pass by the owner of the set, who remembers what the passes before it did. */
+  /** One pass by the owner of the set, which remembers the passes before it. */
   pass(name: string): Promise<Passed>;
   /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods. */
   writes(): Promise<number>;
@@ -50,7 +50,7 @@ type Others = Pick<Partial<PassDeps>, "auditLog" | "now" | "unhealthyMs" | "aler
   readonly wallNow?: () => number;
 };
 
-/** `pods`: what the API server does instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
+/** `pods`: the API server's behaviour instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
 export async function passWorld(
   pods: Partial<PassDeps["pods"]> = {},
   { wallNow = Date.now, ...others }: Others = {},

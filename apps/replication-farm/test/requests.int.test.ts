@@ -140,7 +140,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     expect((await change("c2", "RESUME")).roll?.record?.phase).toBe(ROLL_PHASE_RUNNING);
     await change("c3", "UNDO");
     const again = await change("c3", "UNDO").catch((error: unknown) => error);
-    // The same request twice is one, unless what it asked for is done already.
+    // A repeated request is the same one, unless it has taken effect already.
     if (again instanceof Error) expect(again.message).toMatch(/does not exist/);
     else expect(again).toMatchObject({ roll: { record: { undone: 1, oldSet: "p-new", newSet: "p-old" } } });
     await isGone("p-new");
@@ -262,7 +262,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
 
   it.skipIf(skip)("the audit trail is listed in pages from its end", async () => {
     await apply("listed", specOf("listed=yes", 0));
-    // The node selector matches nothing, so that nothing else is done than what is asked.
+    // The node selector matches nothing, so only the request has an effect.
     for (const [index, enabled] of [false, true, false, true].entries())
       await farms.enableReplicaSet({ requestId: `e${index}`, name: "listed", enabled });
     const whole = ["CREATED", "DISABLED", "ENABLED", "DISABLED", "ENABLED"];

@@ -1,6 +1,6 @@
 import { connectNats } from "@muster/bus";
 
-/** Answers requests with the client library alone: what a request and its reply cost when nothing is decided, remembered or typed. */
+/** Answers requests with the client library alone: the cost of a request and its reply without a decision, a store or types. */
 const { BENCH_NATS_URL: url = "", BENCH_NATS_TOKEN: token = "", BENCH_REPLY_BYTES: bytes = "0" } = process.env;
 const { connection } = await connectNats({ url, token, name: "bare" });
 const reply = new Uint8Array(Number(bytes));

@@ -27,7 +27,7 @@ export async function perSecond(
 /** Kernel ticks are this long wherever Linux runs. */
 const TICK_MS = 10;
 
-/** Processor time that a process has used, in ms: what it costs does not depend on who else uses the machine. NaN where there is no /proc. */
+/** Processor time that a process has used, in ms: it does not depend on the other load of the machine. NaN where /proc is missing. */
 export function cpuMs(pid: number | undefined): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];

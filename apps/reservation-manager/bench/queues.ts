@@ -9,7 +9,7 @@ import { connected, nodeWriter, persist, startManager, type Reservations } from 
 import { cpuMs, residentMiB } from "./load.ts";
 import { startBare } from "./bare.ts";
 
-/** The set of Kueue's own benchmark: what each queue gets of each class, and when. */
+/** The set of Kueue's own benchmark: the work of each class in each queue, and its times. */
 const COHORTS = 5;
 const QUEUES_PER_COHORT = 6;
 const NOMINAL_CPU = 20_000;
@@ -137,7 +137,7 @@ async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Prom
       void granted(reservation?.owner?.id ?? "", reservation?.id ?? "").catch(done.reject);
     },
   });
-  // Events are hints, and dropped when too many wait: what was granted without one is found by a poll.
+  // Events are hints, and dropped when too many wait: a poll finds grants without an event.
   const polling = setInterval(() => {
     void findGranted(reservations, granted).catch(done.reject);
   }, POLL_MS);

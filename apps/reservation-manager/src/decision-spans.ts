@@ -40,7 +40,7 @@ export async function inDecisionSpan<Result>(
   }
 }
 
-/** A span of its own for what was decided without a request. */
+/** A span for a decision without a request. */
 export async function showPlan(steps: Steps): Promise<void> {
   await inSpan(TRACER, "plan grants", {}, (span) => {
     showSteps(span, steps);

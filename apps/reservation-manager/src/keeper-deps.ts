@@ -21,11 +21,11 @@ export type LedgerDeps = {
   /** Whether the nodes are all there are. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
-  /** Announces what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
+  /** Announces stored changes, under the trace of the request that caused them where that is known. Must not throw. */
   readonly announce: (news: News, caller: Context | undefined) => void;
   /** Called with each decision: for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
-  /** Called with what becomes of preemptions once it is on disk, and with each limit that a pass has reached: for metrics and the log. */
+  /** Called with the stored outcomes of preemptions, and with each limit that a pass has reached: for metrics and the log. */
   readonly preemption: (news: PreemptionNews) => void;
   /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;

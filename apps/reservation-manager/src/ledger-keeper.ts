@@ -95,7 +95,7 @@ export class LedgerKeeper {
         );
   }
 
-  /** Rejects with FaultError: what `decideReservation` refuses with, and what the log rejects with. */
+  /** Rejects with FaultError: the refusals of `decideReservation`, and the faults of the log. */
   async reserve(request: ReservationRequest): Promise<ReservationReport> {
     const { owner, needs, wait } = request;
     const attributes = { ...ownerAttributes(owner), "muster.needs": needs.length, "muster.wait": wait };
@@ -111,7 +111,7 @@ export class LedgerKeeper {
     });
   }
 
-  /** Why `reserve` would queue this as the ledger is now; undefined: it would grant it. Rejects with what it would refuse with for good. Nothing is kept. */
+  /** The reason why `reserve` would queue this now; undefined: it would grant it. Rejects with the refusals that are final. Stores nothing. */
   async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner" | "queue">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
@@ -228,7 +228,7 @@ export class LedgerKeeper {
     return done === "limit";
   }
 
-  /** Decides what needs nothing to be free, and grants by the same decision what it makes possible. */
+  /** Decides a change that needs no free machines, and grants by the same decision the requests that the change lets fit. */
   #change<Verdict extends ReleaseVerdict | LimitVerdict | AcceptVerdict | RequeueVerdict>(
     name: string,
     attributes: Record<string, string | number>,
@@ -256,7 +256,7 @@ export class LedgerKeeper {
     return this.#read((world, nowMs) => this.#report(existing(world, owner), world, nowMs));
   }
 
-  /** Why the owner's reservation waits, and who has what it waits for. */
+  /** Why the owner's reservation waits, and who holds the machines that it waits for. */
   async explain(owner: Owner): Promise<Explanation> {
     mustBeRight(checkOwner(owner));
     return this.#read((world, nowMs) => buildExplanation(existing(world, owner), world, this.#policy, nowMs));
@@ -375,7 +375,7 @@ export class LedgerKeeper {
     signal.removeEventListener("abort", stop);
   }
 
-  /** Until something changes, or time alone changes what may be done. */
+  /** Waits for a change, or for the time at which a step becomes possible. */
   async #idle(signal: AbortSignal): Promise<void> {
     if (this.#againAtMs === undefined) {
       await this.#wake.promise;
@@ -435,7 +435,7 @@ export class LedgerKeeper {
     return plan(world, this.#policy, nowMs);
   }
 
-  /** Once an end is on disk the ledger knows no more what has ended. */
+  /** Keeps ended reservations until their end is stored: the ledger then no longer has them. */
   #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
     for (const event of events)
       if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));

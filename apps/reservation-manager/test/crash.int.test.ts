@@ -15,7 +15,7 @@ const APPEND = `HPUB ${streams.ledger.subjects[0]} `;
 const owner = (id: string) => ({ kind: "session", id });
 const request = (id: string) => ({ owner: owner(id), needs: needs("a"), wait: true });
 
-/** A leader behind a wire, with two machines to give away; `kill` ends it with SIGKILL, and what it had not sent yet is lost. */
+/** A leader behind a wire, with two free machines; `kill` ends it with SIGKILL, and its unsent messages are lost. */
 async function leaderOnWire(bus: NatsBus, wire: Wire) {
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");

@@ -41,7 +41,7 @@ class Claims {
   }
 }
 
-/** Owners that reserve and release again and again, each until the storm is over; then they hold what they were granted last. */
+/** Owners that reserve and release repeatedly until the storm is over; then they hold their last grants. */
 type Storm = { over: boolean; grants: number; readonly claims: Claims; readonly reservations: Reservations };
 
 async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promise<void> {

@@ -44,7 +44,7 @@ export class NaiveLedger {
   readonly #limits = new Map<string, number>();
   #next = 1;
   #now = 0;
-  /** Only what is free there, too, is free. */
+  /** A machine is free only if it is free there, too. */
   #beside: NaiveLedger | undefined;
 
   constructor(nodes: readonly NodeFacts[], holdAfterMs: number) {
@@ -52,7 +52,7 @@ export class NaiveLedger {
     this.#holdAfterMs = holdAfterMs;
   }
 
-  /** Does one operation; for a request says what becomes of it in a few words. */
+  /** Does one operation; for a request returns its outcome in a few words. */
   step(operation: Operation): string {
     const said = this.#do(operation);
     this.#settle();
@@ -661,7 +661,7 @@ function isSpecial({ allocatable }: Spot, wants: Record<string, number>): boolea
   return (allocatable?.["example.com/gpu"] ?? 0) > 0 && (wants["example.com/gpu"] ?? 0) === 0;
 }
 
-/** The mean of what is in use of cpu and of memory. */
+/** The mean use of cpu and memory. */
 function inUse({ allocatable = {}, free }: Spot): number {
   const fraction = (name: string): number => 1 - (free[name] ?? 0) / (allocatable[name] ?? 1);
   return (fraction("cpu") + fraction("memory")) / 2;
@@ -671,7 +671,7 @@ function compareLists(a: readonly number[], b: readonly number[]): number {
   return a.map((value, index) => value - (b[index] ?? 0)).find((order) => order !== 0) ?? 0;
 }
 
-/** Without what is kept for these needs: what fits of them, and for the rest what may become free first. */
+/** Keeps nodes for these needs: those that fit, and for the rest those that may become free first. */
 function keep(spots: Spot[], needs: Needs): Spot[] {
   const missing = partsOf(needs).filter(({ shared }) => put(spots, shared) === undefined);
   let left = spots;

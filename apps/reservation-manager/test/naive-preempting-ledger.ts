@@ -167,7 +167,7 @@ export class NaivePreemption {
     return { kind: "waiting", sequence: work.sequence };
   }
 
-  /** A queue whose numbers cannot be known refuses nothing: what is in it waits until it is repaired. */
+  /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */
   #refusalOf(work: Work): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | "POOL_CAPACITY" | undefined {
     if (!isPossible(this.#world, work)) return "POOL_CAPACITY";
     const { queue } = work;
@@ -253,7 +253,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "preempted", beneficiary, reason, deadlineMs });
   }
 
-  /** The beneficiary has what it needs, or is over. */
+  /** The beneficiary has its machines, or is over. */
   #withdrawFor(beneficiary: Work): void {
     const withdrawn = this.#world.work.filter((each) => isToBeWithdrawn(each, beneficiary.sequence));
     this.#world = withdrawnFor(this.#world, beneficiary);

@@ -57,7 +57,7 @@ type Help = {
   readonly preemption?: Preemption;
 };
 
-/** The next grant; undefined: no request that waits can be granted. What was promised comes first. */
+/** The next grant; undefined: no waiting request can be granted. Promises come first. */
 export function planGrant(
   world: PreemptionWorld,
 ): { readonly sequence: number; readonly nodes: readonly string[] } | undefined {
@@ -79,7 +79,7 @@ export function planPreemption(world: PreemptionWorld): (Preemption & { readonly
   return next && { beneficiary: next.work.sequence, ...next.preemption };
 }
 
-/** With the future in which those before it have what leaves already. */
+/** Finds it with the future in which earlier beneficiaries have got the leaving machines. */
 function findNextPreemption(
   world: PreemptionWorld,
 ): { readonly future: PreemptionWorld; readonly work: Work; readonly preemption: Preemption } | undefined {
@@ -94,7 +94,7 @@ function findNextPreemption(
       }) ?? {};
     if (work === undefined) return undefined;
     if (preemption !== undefined) return { future, work, preemption };
-    // It waits for work that already leaves, and has what is left of that.
+    // It waits for work that already leaves, and gets the rest of that.
     if (claim !== undefined) future = expected(future, work, claim);
   }
 }

@@ -54,7 +54,7 @@ export class NaiveQueues {
   /** By the queue above: when the shares of those below it were counted, and their past shares in millionths. */
   #past = new Map<string, { readonly atMs: number; readonly shares: ReadonlyMap<string, number> }>();
 
-  /** `allocatable` is what the nodes of each pool can allocate together. */
+  /** `allocatable` is the sum of the allocatable amounts of each pool's nodes. */
   constructor(allocatable: PairAmounts) {
     this.#allocatable = allocatable;
   }
@@ -158,7 +158,7 @@ export class NaiveQueues {
     return this.#lines.filter(({ isGranted }) => !isGranted);
   }
 
-  /** Sequences of what is granted and not released, in the order of arrival. */
+  /** Sequences of granted and unreleased requests, in the order of arrival. */
   granted(): readonly number[] {
     return this.#lines.filter(({ isGranted }) => isGranted).map(({ sequence }) => sequence);
   }
@@ -178,7 +178,7 @@ export class NaiveQueues {
     return { queues: this.#queues, own, allocatable: this.#allocatable, past: new Map(past) };
   }
 
-  /** A queue whose numbers cannot be known refuses nothing: what is in it waits until it is repaired. */
+  /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */
   #refusalOf(queue: string | undefined, asks: readonly PairAmounts[]): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
     if (queue === undefined) return undefined;
     const forest = this.forest();

@@ -7,7 +7,7 @@ export type Forest = {
   readonly own: ReadonlyMap<string, PairAmounts>;
   /** The sum of the allocatable amounts of each pool's nodes. */
   readonly allocatable: PairAmounts;
-  /** By queue, what is added to its share in the order, in millionths. Absent: nothing. */
+  /** By queue, the addition to its share in the order, in millionths. Absent: none. */
   readonly past?: ReadonlyMap<string, number>;
 };
 
@@ -88,7 +88,7 @@ export function guaranteedOf(forest: Forest, name: string, pair: string): bigint
   return limit === undefined ? 0n : max(0n, totalOf(forest, name, pair) - BigInt(limit));
 }
 
-/** used(n) = own + sum over children of up(c); what is not limited is not counted. */
+/** used(n) = own + sum over children of up(c); pairs without a limit are not counted. */
 export function usedOf(forest: Forest, name: string, pair: string): bigint {
   const own = isLimited(forest, name, pair) ? BigInt(forest.own.get(name)?.get(pair) ?? 0) : 0n;
   return own + sum(childrenOf(forest, name).map((child) => upOf(forest, child, pair)));
@@ -230,7 +230,7 @@ export function keptOf(
   return lineOf(forest, name, waiting).find(({ ask }) => levelOf(future, name, ask) === 0 && !fits(forest, name, ask));
 }
 
-/** The forest as requests see it that would borrow: what is kept for its owners counts as used, without what is kept for the request itself. */
+/** The forest for requests that would borrow: quota kept for its owners counts as used, except that kept for the request itself. */
 export function withKept(forest: Forest, waiting: readonly QueuedRequest[], own?: QueuedRequest): Forest {
   const kept = forest.queues.flatMap(({ name }) => {
     const request = keptOf(forest, name, waiting);

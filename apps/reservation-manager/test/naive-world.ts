@@ -34,7 +34,7 @@ export type Leaving = {
   readonly isAccepted: boolean;
 };
 
-/** A request, and what it was granted. */
+/** A request, and its grant. */
 export type Work = {
   readonly sequence: number;
   readonly owner: Owner;
@@ -49,7 +49,7 @@ export type Work = {
   readonly graceMs?: number;
   /** The sequence of the request that it last left for. */
   readonly preemptedFor?: number;
-  /** Other work was preempted for it, and it waits for what that work leaves. A later promise has a higher number. */
+  /** Other work was preempted for it, and it waits for that work to leave. A later promise has a higher number. */
   readonly promise?: number;
   /** Undefined: it waits. */
   readonly grant?: {
@@ -124,7 +124,7 @@ export function forestIn({ queues, nodes, work }: PreemptionWorld): Forest {
   return { queues, own: new Map(own), allocatable };
 }
 
-/** With what it asks for: a whole machine counts with the least that a machine has which the need accepts. */
+/** The request with its amounts: a whole machine counts as the smallest machine that the need accepts. */
 export function requestIn({ nodes }: PreemptionWorld, work: Work): QueuedRequest {
   const asks = work.needs.map(({ pool, shared, selection }) => {
     if (shared !== undefined) return inPool(pool, withPod(shared));
@@ -202,7 +202,7 @@ export function futureOf(world: PreemptionWorld, promisedBefore = Number.POSITIV
     }, withoutLeaving(world));
 }
 
-/** Whether the future keeps for the work what was promised to it. */
+/** Whether the future keeps the promised machines for the work. */
 export function isServed(future: PreemptionWorld, { sequence, promise }: Work): boolean {
   return promise !== undefined && waitingIn(future).every((each) => each.sequence !== sequence);
 }
@@ -301,7 +301,7 @@ export function isPossible(world: PreemptionWorld, work: Work): boolean {
   return place({ ...world, nodes, work: [] }, work) !== undefined;
 }
 
-/** Whether its machines exist, and it need not borrow what it may not. Its quota is for `lineOf`. */
+/** Whether its machines exist, and it needs no forbidden borrowing. Its quota is for `lineOf`. */
 function mayEverStart(world: PreemptionWorld, work: Work): boolean {
   return isPossible(world, work) && mayBorrow({ ...world, work: [] }, work);
 }
@@ -321,7 +321,7 @@ export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   });
 }
 
-/** Whether the work borrows nothing, or fits beside what is kept. */
+/** Whether the work borrows nothing, or fits beside the kept quota. */
 export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): boolean {
   if (work.queue === undefined || problemOf(forestIn(world), work.queue) !== undefined) return true;
   const forest = forestIn(world);

@@ -41,7 +41,7 @@ export const PREEMPTION_PROPERTIES: readonly Property[] = [
   { rule: "5: a preemption is withdrawn only where it serves nothing any more", findBroken: findWithdrawn },
 ];
 
-/** Follows the requests that work is preempted for: what they wait for is theirs until nodes or queues change. */
+/** Follows the requests that work is preempted for: their promise holds until nodes or queues change. */
 export function followBeneficiaries(): Property {
   /** By sequence: nodes and queues when it had machines in the future. */
   const known = new Map<number, string>();
@@ -59,7 +59,7 @@ export function followBeneficiaries(): Property {
       if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
     }
     known.clear();
-    // Once a node is lost, what a request waits for may depend on the victims of another one.
+    // Once a node is lost, the promise of a request may depend on the victims of another one.
     const world = worldOf(decision, after);
     for (const { sequence } of after.beneficiaries) if (isServedWithout(world, sequence)) known.set(sequence, is);
     return undefined;

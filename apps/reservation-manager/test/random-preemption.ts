@@ -138,7 +138,7 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
     .filter((name) => queues.every(({ parent }) => parent !== name));
   return fc
     .record({
-      // The first leaf asks for more than its part, so that it borrows what others miss later.
+      // The first leaf requests more than its part, so it borrows quota that others miss later.
       queue: fc.oneof(
         { weight: 10, arbitrary: fc.constant(first) },
         { weight: 12, arbitrary: fc.constantFrom(first, ...others) },

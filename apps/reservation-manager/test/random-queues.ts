@@ -3,7 +3,7 @@ import type { Owner } from "@muster/names";
 import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 
-/** A change of queues, a change of what is asked for, or time that passes. */
+/** A change of queues, a change of requests, or time that passes. */
 export type QueueOperation =
   | {
       readonly kind: "reserve";
@@ -223,7 +223,7 @@ export const queueOperations = forests.chain((queues) => operationsOn(queues, dr
 /** The same without any change of the queues: no queue ever exceeds its limits. */
 export const queueOperationsWithoutChanges = forests.chain((queues) => operationsOn(queues, workOn(queues)));
 
-/** Work of queues that compete for the same cpu, without any change of the queues: mostly the order and what is kept decide. */
+/** Work of queues that compete for the same cpu, without any change of the queues: the order and kept quota decide mostly. */
 export const rivalOperations = rivals.chain((queues) => operationsOn(queues, workOn(queues)));
 
 /** Work that accepts both pools, in queues that own parts of both and change. */
@@ -273,7 +273,7 @@ function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Dra
   const names = queues.map(({ name }) => name);
   const anyQueue = fc.constantFrom(undefined, MISSING, ...names);
   const anyLeaf = leaves.length === 0 ? anyQueue : fc.constantFrom(...leaves.map(({ name }) => name));
-  // The first leaf asks for more than its part, so that it borrows what others miss later.
+  // The first leaf requests more than its part, so it borrows quota that others miss later.
   const queueName = fc.oneof(
     { weight: 10, arbitrary: anyLeaf },
     { weight: 10, arbitrary: fc.constant(leaves[0]?.name) },

@@ -91,7 +91,7 @@ export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}
   return { name, pool, ...GOOD, allocatable: SIZE, ...more };
 }
 
-/** A queue with these quotas, by `pairKey`: what it owns, may borrow and lends. */
+/** A queue with these quotas, by `pairKey`: nominal quota, borrowing limit and lending limit. */
 export function queueOf(
   name: string,
   quotas: Readonly<Record<string, number | Quota>> = {},
@@ -124,7 +124,7 @@ export function amounts(record: Readonly<Record<string, number>>): Amounts {
   return new Map(Object.entries(record));
 }
 
-/** Makes of the pool what a scaler says of it; without a number it is scaled no more. */
+/** Applies a scaler's report to the pool; without a number it is no longer scaled. */
 export function scaleTo(pool: string, max?: number, exhausted = false): Operation {
   return { kind: "scale", pool, scaling: max === undefined ? undefined : { pool, max, exhausted } };
 }

@@ -16,7 +16,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const { record, reservation, replacements, obstacles } = run;
   // Before the list, so that a time limit that has passed by now is decided on one.
   const nowMs = deps.now();
-  // Also what was read during the last write.
+  // Including reads during the last write.
   const isReading = run.reading !== undefined || run.read.length > 0;
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
   const podsFresh = deps.podsFresh();

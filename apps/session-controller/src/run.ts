@@ -21,7 +21,7 @@ export type Run = HeldSession & {
   isWriteUnknown: boolean;
   /** On the monotonic clock: from this moment on pods without news from a watcher are listed at the API server. */
   listPodsAtMs: number;
-  /** The pods as a clean-up listed them last, with what was deleted since; when, on the monotonic clock. */
+  /** The pods of the clean-up's last list, with those deleted since; its time, on the monotonic clock. */
   lastList: { readonly atMs: number; readonly pods: readonly LivePod[] } | undefined;
   /** As in the snapshot of the last pass. */
   isProgressReported: boolean;

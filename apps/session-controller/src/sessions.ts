@@ -30,7 +30,7 @@ type Sessions = {
   isNews(name: string, revision: number): boolean;
   /** Sessions that have something to do. */
   readonly size: number;
-  /** Call after the last pass: ends what is in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
+  /** Call after the last pass: ends calls in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
   stop(stopping: AbortSignal): Promise<void>;
 };
 
@@ -167,7 +167,7 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
   return run;
 }
 
-/** Forgets what may have changed since the pass before. */
+/** Forgets results that may have changed since the pass before. */
 function wake({ deps, granted }: Table, run: Run): void {
   const { name } = run.record;
   if (granted.delete(name) && eventOf(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };

@@ -24,7 +24,7 @@ const pod = {
   createdAtMs: START_MS,
 } as const;
 
-/** A world whose list of sessions may lag behind what is stored. */
+/** A world whose list of sessions may lag behind the stored ones. */
 function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {}, listed = stored) {
   const did: string[] = [];
   let now = stored;

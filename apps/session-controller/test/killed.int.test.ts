@@ -20,7 +20,7 @@ const POOLS = { drivers: 1, workers: 2 };
 const DONE = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 const BLOCKER = { kind: "lease", id: "blocker" };
 
-/** How a session comes into the phase in which its controller is killed; what it returns lets the session continue after that. */
+/** The way of a session into the phase in which its controller is killed; the result lets the session continue after that. */
 type Phase = {
   readonly title: string;
   readonly driver: readonly string[];

@@ -59,7 +59,7 @@ const SPEAKER = `
   setInterval(() => {}, 1000);
 `;
 
-/** Writes what its template gives, and then waits for the end. */
+/** Writes the content of its template, and then waits for the end. */
 const EQUIPPED = `
   const data = require("node:fs").readFileSync(process.env.HOME + "/data/greeting", "utf8");
   console.log(JSON.stringify({ data, token: process.env.TOKEN, level: process.env.CONFIG_LEVEL }));

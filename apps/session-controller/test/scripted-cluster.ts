@@ -7,7 +7,7 @@ import type { TestApiServer } from "@muster/testkit";
 const NAMESPACE = "default";
 const PASS_MS = 30;
 
-/** A cluster with nodes that only exist in it, and pods that do what the first word of their arguments says. */
+/** A cluster with nodes that only exist in it, and pods that act by the first word of their arguments. */
 export type ScriptedCluster = AsyncDisposable & {
   readonly kubeconfig: string;
   readonly api: CoreV1Api;

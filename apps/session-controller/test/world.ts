@@ -153,7 +153,7 @@ export function scripted(name: string, kind: "driver" | "server" | "client", ...
   return { name, kind: wire[kind], pool: kind === "driver" ? "drivers" : "workers", image: "scripted", args };
 }
 
-/** A driver that does what the words say, with a server and a client that serve. */
+/** A driver that acts by the words, with a server and a client that serve. */
 export function trio(...driver: string[]): ComponentProperties[] {
   return [
     scripted("driver", "driver", ...driver),

@@ -43,7 +43,7 @@ beforeEach(async () => {
 });
 afterEach(() => stack.disposeAsync());
 
-/** On the same port it is the same one again: what it knew is on disk. */
+/** On the same port it is the same server again: its state is on disk. */
 function startApi(port = 0): Promise<ApiServer> {
   return startApiServer({ directory, persist: true, port, watchLimits: { bookmarkEveryMs: BOOKMARK_EVERY_MS } });
 }

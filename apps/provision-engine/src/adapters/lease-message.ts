@@ -35,7 +35,7 @@ export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): 
   };
 }
 
-/** A lease with facts that are not in its record: what it waits for, and whether it needs the operator. */
+/** A lease with facts beyond its record: the reason for its wait, and whether it needs the operator. */
 function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   const { holdings, nowNs } = leases;
   const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;

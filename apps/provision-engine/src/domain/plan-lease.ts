@@ -150,7 +150,7 @@ function waitUntil(untilNs: bigint | undefined, because: LeaseReason): LeasePlan
   return { kind: "wait", untilNs, waitsFor: undefined, because };
 }
 
-/** The inputs of the next step of a lease. Plain data without what its user ordered or received, so that a log can hold it and a decision can be replayed. */
+/** The inputs of the next step of a lease. Plain data without the user's order and result, so that a log can hold it and a decision can be replayed. */
 export type LeaseSnapshot = {
   readonly lease: LeaseFacts;
   /** The resources and dependencies of its order, or the problems of its data. */

@@ -19,7 +19,7 @@ export type CallOptions = {
   readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
   /** The record as this process knows it: a lease may have ended while its call was queued. Later ends cancel the call. */
   readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
-  /** Records what a provisioner waits for. Rejects only with AbortError. */
+  /** Records the reason why a provisioner waits. Rejects only with AbortError. */
   readonly recordWait: (record: LeaseRecord, because: string) => Promise<void>;
   /** Records a loss before the lease became active. Rejects only with AbortError. */
   readonly recordLoss: (record: LeaseRecord, what: string) => Promise<void>;

@@ -6,7 +6,7 @@ import type { Outcome, PassDeps } from "./pass.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
-  /** Checks an active lease and recreates what is missing. Undefined: the lease has ended; an outcome that `isWaiting`: the check was not possible. */
+  /** Checks an active lease and recreates missing parts. Undefined: the lease has ended; an outcome that `isWaiting`: the check was not possible. */
   readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
 };
 

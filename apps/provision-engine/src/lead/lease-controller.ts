@@ -19,7 +19,7 @@ export type LeaseControllerOptions = {
   readonly clock?: Clock;
 };
 
-/** Makes passes over leases: one at a time for each lease, concurrently for different ones. What the passes call limits them. */
+/** Makes passes over leases: one at a time for each lease, concurrently for different ones. The called services limit them. */
 export type LeaseController = {
   /** Makes a pass now, or once the one in flight has ended. */
   readonly add: (id: string) => void;

@@ -28,7 +28,7 @@ type Given = {
   readonly queues: readonly string[];
 };
 
-/** A ledger that grants everything in a queue that it knows, and what it was asked for. */
+/** A ledger that grants everything in a known queue, and the requests that it received. */
 function ledgerOf({ found, queues }: Given) {
   let present = found;
   const calls: string[] = [];

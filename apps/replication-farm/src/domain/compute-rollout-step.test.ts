@@ -41,7 +41,7 @@ describe("one step of a rolling update", () => {
   });
 });
 
-/** Pods of both sets, as the world has them: what is asked for comes later, becomes healthy later or never, and falls ill. */
+/** Pods of both sets in the world: requested pods appear later, become healthy later or never, and fail. */
 type World = { old: boolean[]; fresh: boolean[]; oldDesired: number; newDesired: number };
 
 const healthy = (pods: readonly boolean[]): number => pods.filter(Boolean).length;
@@ -116,7 +116,7 @@ function act(
   else if (what === "recover" && world.fresh.length > 0) world.fresh[which % world.fresh.length] = true;
   else if (what === "old-recovers" && world.old.length > 0) world.old[which % world.old.length] = true;
   else if (what === "old-falls-ill" && world.old.length > 0) world.old[which % world.old.length] = false;
-  // As the old set's owner does it: what is not healthy first.
+  // The old set's owner does the same: unhealthy pods first.
   else if (what === "remove" && world.old.length > world.oldDesired) {
     const ill = world.old.indexOf(false);
     world.old.splice(ill < 0 ? which % world.old.length : ill, 1);

@@ -12,7 +12,7 @@ import type { Rollout } from "./rollout.ts";
 import type { SetChange, SetChangeReason, SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
-/** The state that one round of a pass plans from, with what the farm remembers of the set. */
+/** The state that one round of a pass plans from, with the farm's memory of the set. */
 export type PassSnapshot = {
   readonly nowMs: number;
   /** The token of the farm's lock. */

@@ -314,7 +314,7 @@ class World {
     this.nodes.push(`m${this.#nodesEver}`);
   }
 
-  /** The update is over, and what is left is as it should be. */
+  /** The update is over, and the rest is in its final state. */
   isAtRest(): boolean {
     const [set, ...others] = this.sets.values();
     const isWhole = this.healthy() === set?.spec.replicasDesired && this.pods.length === this.healthy();
@@ -410,7 +410,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     moves: fc.array(fc.record({ what, which: fc.nat({ max: 11 }) }), { maxLength: 120 }),
   });
 
-  /** Two steps before the old set carries out the first one; then it takes away from cordoned nodes what is healthy. */
+  /** Two steps before the old set carries out the first one; then it removes healthy pods from cordoned nodes. */
   const twoStepsAtOnce: Start = {
     old: 4,
     target: 2,

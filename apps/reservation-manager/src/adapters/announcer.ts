@@ -5,7 +5,7 @@ import { idOf } from "../domain/ledger/reservation.ts";
 import type { News } from "../keeper-deps.ts";
 import { toWireReservation } from "./messages.ts";
 
-/** Publishes what is on disk, in the background. */
+/** Publishes stored changes, in the background. */
 type Announcer = AsyncDisposable & {
   announce(news: News, caller: Context | undefined): void;
 };

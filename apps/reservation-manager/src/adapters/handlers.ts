@@ -8,7 +8,7 @@ import { machineWriter } from "./machine-messages.ts";
 import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 import { toWireQueueState, toWireUsage } from "./queue-messages.ts";
 
-/** Reservations in one page: what is asked for when nothing is, and the most. */
+/** Reservations in one page: the default and the maximum. */
 const MAX_PAGE_SIZE = 500;
 /** The same for machines. Pages end earlier where they would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;

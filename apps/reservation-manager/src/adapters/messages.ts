@@ -297,7 +297,7 @@ type ReadNeeds = (message: WireNeeds) => readonly Need[];
 /** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
 const MAX_INTERNED_LISTS = 10_000;
 
-/** Gives equal lists as one and the same: of a million requests most ask for what others ask for, and what is not made need not be kept either. */
+/** Returns equal lists as the same object: of a million requests most have equal needs, and one list takes less memory. */
 export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (message) => {

@@ -15,7 +15,7 @@ type LedgerCounts = {
 export type LedgerMetrics = Disposable & {
   /** Counts one decision. */
   decided(outcome: DecisionOutcome): void;
-  /** Counts what becomes of a preemption. */
+  /** Counts the outcome of a preemption. */
   preemption(news: PreemptionNews): void;
 };
 

@@ -119,7 +119,7 @@ export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properti
   };
 }
 
-/** The queue above, and what those below it borrowed. */
+/** The queue above, and the past borrowing of the queues below it. */
 export function toPastShares({
   parent,
   shareMillionths,

@@ -13,7 +13,7 @@ const MEANING: Record<PreemptionLimit, string> = {
   MAX_VICTIMS: `${MAX_VICTIMS} victims are not enough for a request, and no larger set is searched`,
 };
 
-/** Counts what becomes of preemptions, and logs the limits that they reach. */
+/** Counts the outcomes of preemptions, and logs the limits that they reach. */
 export function reportPreemptions(
   metrics: Pick<LedgerMetrics, "preemption">,
   logger: Pick<Logger, "warn">,

@@ -84,7 +84,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   return yield* restoreLedger(reservations, nextId, { limits, queues, beneficiaries, pastUse });
 }
 
-/** The field that begins here; undefined when the bytes end before it does. `value` is the length of what is a message. */
+/** The field that begins here; undefined when the bytes end before it does. `value` is the length of an embedded message. */
 function readField(bytes: Buffer, at: number): { tag: number; value: number; end: number } | undefined {
   const tag = bytes[at];
   if (tag === undefined) return undefined;

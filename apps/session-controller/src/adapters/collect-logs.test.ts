@@ -13,7 +13,7 @@ import { tailOf, type LogTail } from "./pod-logs.ts";
 const record = running();
 const pods = ["driver", "client-0", "server-0"].map((name) => livePod(podSeen(name)));
 
-/** Every log is one line of JSON; what is kept is noted. */
+/** Every log is one line of JSON; the lines that are kept are recorded. */
 function reading(
   more: { keep?: LogReading["store"]["keep"] } & Partial<Pick<LogReading["logs"], "readTail" | "readEnd">> = {},
 ) {

@@ -15,7 +15,7 @@ export type PodNews = MachineFacts & {
   readonly podsFresh: boolean;
   /** The last list is old enough for a new one. */
   readonly isListDue: boolean;
-  /** The last list, without what was deleted since; undefined: none is recent enough. */
+  /** The last list, without objects deleted since; undefined: none is recent enough. */
   readonly listed: readonly LivePod[] | undefined;
   readonly isReading: boolean;
 };

@@ -4,7 +4,7 @@ import type { SessionStep } from "./session-steps.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Outcome } from "./transition-record.ts";
 
-/** After a write of the record, what can be found again at the API server waits this long for the next one. */
+/** After a write of the record, facts that the API server still has wait this long for the next write. */
 export const BRIEF_MS = 1000;
 
 export type SessionPlan = {

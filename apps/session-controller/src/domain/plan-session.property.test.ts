@@ -9,7 +9,7 @@ import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts
 import { hasEnded, type PodSeen } from "./summarise-components.ts";
 import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
 
-/** A cluster and a ledger in memory, that do what the steps say and what chance says. */
+/** A cluster and a ledger in memory, which follow the steps and random events. */
 type World = {
   nowMs: number;
   record: SessionRecord;
@@ -115,7 +115,7 @@ function observe(world: World): Snapshot {
   };
 }
 
-/** Does one step, and says what must never be wrong at that moment. */
+/** Does one step, and checks the invariants of that moment. */
 function execute(world: World, step: SessionStep): void {
   switch (step.kind) {
     case "reserve":

@@ -188,7 +188,7 @@ function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
   );
 }
 
-/** A worker that has succeeded is not waited for: it will never be ready again, and only the driver decides what that means. */
+/** A worker that has succeeded is not awaited: it will never be ready again, and only the driver decides the outcome. */
 function isUsable({ state, podIp }: ComponentStatus): boolean {
   return podIp !== "" && (state === "READY" || state === "SUCCEEDED");
 }

@@ -17,7 +17,7 @@ export type Component = {
   readonly readyPort: number;
   /** JSON text of a pod template that was checked; empty: none. */
   readonly templateJson: string;
-  /** Its pod gets a part of a machine: what its template requests. Otherwise it gets a whole machine. */
+  /** Its pod gets a part of a machine with the requests of its template. Otherwise it gets a whole machine. */
   readonly shared: boolean;
 };
 
@@ -104,7 +104,7 @@ export type ComponentStatus = {
   readonly pool: string;
   readonly node: string;
   readonly pod: string;
-  /** Uid of the one pod that is this component; empty until it was made. What is seen of other pods of this name does not count. */
+  /** Uid of the one pod that is this component; empty before its creation. States of other pods of this name do not count. */
   readonly podUid: string;
   readonly podIp: string;
   readonly state: ComponentState;
@@ -124,7 +124,7 @@ export type Warning = {
   readonly message: string;
 };
 
-/** Everything that is remembered of a session: what a replica needs to take it over from another that died. */
+/** The memory of a session: a replica needs it to take the session over from another that died. */
 export type SessionRecord = {
   readonly name: string;
   readonly uid: string;

@@ -28,7 +28,7 @@ type Sources = {
   readonly onDropped?: (removed: RemovedPod) => void;
 };
 
-/** Makes snapshots of everything, or of what was touched since the last one. */
+/** Takes snapshots of everything, or of the changes since the last one. */
 export type Observer = {
   /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
@@ -102,7 +102,7 @@ export function makeObserver(sources: Sources): Observer {
 /** The pods and nodes that changed since the last snapshot. */
 type Touched = { readonly pods: Set<string>; readonly nodes: Set<string> };
 
-/** Follows both sides: keeps the index and the removed pods current, and collects what the next snapshot needs. */
+/** Follows both sides: keeps the index and the removed pods current, and collects the changes for the next snapshot. */
 function touchChanges(
   { pods, nodes, podSide, nodeSide, podView, nodeView }: Sources,
   index: PodIndex,

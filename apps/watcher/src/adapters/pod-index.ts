@@ -1,7 +1,7 @@
 import { isOwned, type ClusterPod } from "../domain/node-use.ts";
 import { podKey, type WatchedPod } from "../domain/pod-state.ts";
 
-/** The followed pods by the key of their state and by their node, so that a change costs what it touches. */
+/** The followed pods by the key of their state and by their node, so that the cost of a change is that of its objects. */
 export type PodIndex = {
   /** The pods that share a key: at most one a namespace. Pods without owner labels have none. */
   byKey(key: string): readonly WatchedPod[];

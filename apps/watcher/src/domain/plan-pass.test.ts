@@ -306,7 +306,7 @@ describe("replicas that count differently", () => {
     foreign: NO_USE,
     shared: [],
   });
-  /** A watcher that knows neither allocatable amounts nor requests: it reads, compares and writes only what it knows. */
+  /** A watcher that knows neither allocatable amounts nor requests: it reads, compares and writes only the fields that it knows. */
   const olderNode = (part: Parameters<typeof world>[0]): NodeState | undefined => {
     const published = (part.publishedNodes ?? []).map(cut);
     const pods = (part.pods ?? []).filter(({ exclusive }) => exclusive);

@@ -28,7 +28,7 @@ function state(pod: string, observedAtMs: number, part: Partial<PodWatchEvent> =
   };
 }
 
-/** Everything that was sent has arrived: what is followed here answers within one turn of the event loop. */
+/** All sent messages have arrived: the handlers here answer within one turn of the event loop. */
 async function settled(): Promise<void> {
   for (let turns = 0; turns < 3; turns += 1) await turn();
 }

@@ -28,7 +28,7 @@ import type { World } from "../ledger/world.ts";
 /** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
 const MAX_LISTED = 20;
 
-/** Explains why a reservation waits, and who holds what it waits for. Its cost grows with machines, not with requests. */
+/** Explains why a reservation waits, and who holds the machines that it waits for. Its cost grows with machines, not with requests. */
 export function buildExplanation(
   reservation: Reservation,
   world: World,

@@ -6,7 +6,7 @@ import { levelOfDemand } from "./find-queue-obstacle.ts";
 import type { Demand } from "./fit.ts";
 import { findQuotaTooSmall, isPossible } from "./queue-heads.ts";
 
-/** A way to grant a request: what it asks for with one choice of pools. */
+/** A way to grant a request: its needs with one choice of pools. */
 export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: Place };
 
 /** In order of preference. */

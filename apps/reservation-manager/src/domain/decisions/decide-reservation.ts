@@ -29,7 +29,7 @@ export type ReservationPolicy = GrantPolicy & {
   readonly queueLimit: number;
 };
 
-/** `events` are what the ledger has to remember; a refusal has none. */
+/** `events` are the changes of the ledger; a refusal has none. */
 export type Verdict =
   | {
       readonly kind: "answer";
@@ -202,7 +202,7 @@ function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined 
   return { code: "queue_unknown", queue, ...(known.length > 0 && { known: known.slice(0, MAX_NAMED) }) };
 }
 
-/** Refuses what the queue could not have if nothing else were granted. A queue whose quota is not known refuses nothing: its problem may pass. */
+/** Refuses a request that exceeds the quota even if nothing else were granted. A queue whose quota is unknown refuses nothing: its problem may pass. */
 function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
   const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
   if (queue === undefined || node === undefined || isBroken(node)) return undefined;

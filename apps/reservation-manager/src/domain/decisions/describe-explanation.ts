@@ -15,7 +15,7 @@ import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 /** Names in one sentence; the explanation has the rest. */
 const MAX_NAMED = 3;
 
-/** One sentence for people: what is missing, who has it, and how many are looked at earlier. */
+/** One sentence for people: the shortage, the holders, and the number of requests ahead. */
 export function describeExplanation(facts: Omit<Explanation, "message">): string {
   const { reservation, because, pools, concurrency, hold } = facts;
   if (reservation.grant !== undefined) return `holds ${describeGrant(reservation.grant.machines)}`;

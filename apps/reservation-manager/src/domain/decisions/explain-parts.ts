@@ -24,7 +24,7 @@ export type PartShortage = {
 /** `free` is left on the node beside the parts that fit there. */
 export type ResourceShortage = { readonly resource: string; readonly requested: number; readonly free: number };
 
-/** The parts of a need by their requests, the largest first, and what they lack in the room. */
+/** The parts of a need by their requests, the largest first, and their shortage in the room. */
 export function explainParts({ shared }: Pick<PoolNeed, "shared">, room: Room): readonly PartDemand[] {
   const { nodes, room: left } = placeShared(room, shared);
   const kinds = new Map<string, { requests: Amounts; requested: number; fitting: number }>();

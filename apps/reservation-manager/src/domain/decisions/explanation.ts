@@ -69,7 +69,7 @@ export type ConcurrencyUse = {
   readonly holders: Bounded<Holder>;
 };
 
-/** Why a reservation has what it has, in numbers of one moment. */
+/** The reasons for the state of a reservation, in numbers of one moment. */
 export type Explanation = {
   readonly reservation: Reservation;
   /** Undefined when nothing is waited for. */

@@ -82,7 +82,7 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
 /** The quota held for the first request of a queue that has waited too long and for which the queue's own quota suffices. */
 export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 
-/** The quota that is kept for another request of the queue. What is not kept suffices for requests before that one. */
+/** The quota that is kept for another request of the queue. The rest suffices for requests before that one. */
 export function findHeldQuota(
   { queue, needs }: QueueDemand,
   place: Place,

@@ -172,7 +172,7 @@ function selecting(
   return (limit) => select(question, work, limit);
 }
 
-/** A few candidates are enough for most requests. All of them follow, with own work that gives the rest. What is beyond a minimum comes first. */
+/** A few candidates are enough for most requests. All of them follow, with own work that gives the rest. Members beyond a minimum come first. */
 function* attemptsWith(
   own: Iterable<Candidate>,
   select: Select,
@@ -198,7 +198,7 @@ function mayStayWithin(subtree: QueueNode, { node, asked, world }: Question, own
   return isWithin(subtree, without, asked, pools);
 }
 
-/** Whether the queue and those below it use no more than its quota of what is asked for. */
+/** Whether the queue and those below it use no more than its quota of the requested pairs. */
 function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, pools: PairAmounts): boolean {
   const used = use.get(node.queue.name) ?? NO_PAIRS;
   return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= totalOf(node, pair, pools));

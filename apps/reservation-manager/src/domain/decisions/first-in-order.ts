@@ -34,7 +34,7 @@ import { compareShares, shareOf, withPastShare } from "../ledger/share.ts";
 
 type Candidate = Asking & { readonly waiting: WaitingClass };
 
-/** A request that names a queue, and what its grant would come to. */
+/** A request that names a queue, and the standing that its grant would give. */
 export type Asking = Pick<Standing, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */

@@ -19,7 +19,7 @@ export type Future = {
   readonly nodes: ReadonlySet<string>;
 };
 
-/** Whether work is leaving, or machines are kept for what it leaves for. */
+/** Whether work is leaving, or machines are kept for the beneficiaries of leaving work. */
 export function isChanging({ ledger }: World): boolean {
   return ledger.leaving.size > 0 || ledger.beneficiaries.length > 0;
 }
@@ -139,7 +139,7 @@ export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boole
   return keepsPlacesAfter(world, after);
 }
 
-/** The same of a later world. What is known of its futures is used again. */
+/** Compares with a later world. Computed futures are reused. */
 export function keepsPlacesAfter(world: World, after: World): boolean {
   if (!keepsPlacesIn(world, after, {})) return false;
   const spared = sparedFor(world.ledger);
@@ -216,7 +216,7 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
   if (free === undefined) return machines;
   const later = then?.facts && freeOn(then.facts, then);
   if (later === undefined) {
-    // A cordoned node is no part of its pool, and the quota of a root may be what its pools have.
+    // A cordoned node is no part of its pool, and the quota of a root may be the sum of its pools.
     const hasLimit = free.amounts.has("pods");
     return withNode(
       machines,

@@ -98,7 +98,7 @@ export function smallestLossFirst(candidates: readonly Candidate[]): readonly Ca
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
 
-/** Of the path of the other queue, what is below the queue where it meets the path of the own one; and of that path the child of that queue. */
+/** The part of the other queue's path below the queue where both paths meet; and the child of that queue on the own path. */
 export function meet(
   own: QueueNode,
   other: QueueNode,

@@ -43,7 +43,7 @@ export type MachineState = {
   /** The part that can be granted in parts now, to needs that tolerate its taints; undefined: none. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
-  /** How much is used beyond what the node can allocate; empty: nothing. */
+  /** The use beyond the allocatable amounts; empty: none. */
   readonly excess: Amounts;
 };
 

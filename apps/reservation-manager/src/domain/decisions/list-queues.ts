@@ -19,7 +19,7 @@ export type QueueReport = {
   readonly pending: number;
   readonly admitted: number;
   readonly shareMillionths: number;
-  /** The share of what it borrowed in the past; 0 where that does not count. */
+  /** The share of its past borrowing; 0 where that does not count. */
   readonly pastShareMillionths: number;
   readonly problem: QueueProblem | undefined;
 };

@@ -54,7 +54,7 @@ export function eventOf({ kind: _kind, because: _because, ...granted }: GrantSte
   return { kind: "granted", ...granted, atMs: nowMs };
 }
 
-/** One walk in queue order over the classes that may fit. `budget`: in machines of one plan; what is left of it. */
+/** One walk in queue order over the classes that may fit. `budget`: in machines of one plan; the result has the rest. */
 function planRound(
   start: World,
   policy: HoldPolicy,

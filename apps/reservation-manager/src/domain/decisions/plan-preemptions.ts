@@ -102,7 +102,7 @@ export function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }
 /** Work that is to end ranks behind all that leaves anyway, however far the quota is. */
 const MAX_LEVEL = 1000;
 
-/** The first request in order that preemption helps. Those before it get what leaves already. */
+/** The first request in order that preemption helps. Those before it get the leaving machines. */
 function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   let future = futureOf(world).world;
   let againAtMs: number | undefined;

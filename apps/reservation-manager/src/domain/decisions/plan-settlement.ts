@@ -43,7 +43,7 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
       world = evolveWorld(world, [event]);
     }
     if (isRefused) continue;
-    // A grant moves what the others get, so that a request that work was preempted for may fit now.
+    // A grant moves the other placements, so a request that work was preempted for may fit now.
     const mayFit = steps.length > 0 && world.ledger.beneficiaries.length > 0;
     return { steps, complete: plan.complete && !mayFit, world, events, againAtMs: undefined };
   }

@@ -35,7 +35,7 @@ function released({ world }: Run): World {
   return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
 
-/** The trees that a search for what can be granted visits. */
+/** The trees that a search for grants visits. */
 function promising(world: World, overdueSinceMs: number): string[] {
   const summaries = treeSummaries(world, overdueSinceMs);
   const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);

@@ -18,7 +18,7 @@ export type Standing = {
   readonly isLast: boolean;
   /** How far from the queue below the parent the quota is that suffices. */
   readonly level: number;
-  /** The share of that queue once the request is granted, with what the queue borrowed in the past. */
+  /** The share of that queue once the request is granted, with the queue's past borrowing. */
   readonly share: Share;
   readonly place: Place;
 };
@@ -31,7 +31,7 @@ export type Bounds = {
   readonly oldestMs: number;
 };
 
-/** The same of the requests in a queue and below it. Holds while what is overdue began to wait after `fromMs`, and at `untilMs` or before. */
+/** The bounds of the requests in a queue and below it. Valid while overdue requests began to wait after `fromMs`, and at `untilMs` or before. */
 export type TreeBounds = {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -42,11 +42,11 @@ export type TreeBounds = {
 };
 
 export type AdmittedBounds = Bounds & {
-  /** The own quota of their queue may suffice. Otherwise they leave what is kept for owners. */
+  /** The own quota of their queue may suffice. Otherwise they leave the quota that is kept for owners. */
   readonly isOwner: boolean;
   /** They are behind the request that quota of their queue is held for, which `needed` includes. */
   readonly isBehind: boolean;
-  /** As `needed`, of what is free beside what is kept for owners. */
+  /** As `needed`, of the amounts that are free beside the quota kept for owners. */
   readonly besideKept: PairAmounts;
   /** The amounts that each of them adds to the use of the parent. */
   readonly asked: PairAmounts;
@@ -95,7 +95,7 @@ function knownOf({ ledger, machines }: World): Known {
   return known;
 }
 
-/** The use of a tree with all that is kept, and without what is kept for requests with options: another option of them may be the one that asks. */
+/** The use of a tree with all kept quota, and without that kept for requests with options: another option of them may be the one that asks. */
 type KeptUse = {
   readonly kept: readonly Kept[];
   readonly withAll: QueueUse["tree"];
@@ -403,7 +403,7 @@ export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
   return onlyOnce((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));
 }
 
-/** Whether what is free for a queue may suffice for one of some requests below it. */
+/** Whether the free amounts of a queue may suffice for one of some requests below it. */
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
   const quotas = quotaWorldOf(world);
   const free = onlyOnce((pair) => freeOfTree(node, pair, quotas));

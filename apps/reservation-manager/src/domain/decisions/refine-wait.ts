@@ -120,7 +120,7 @@ function isTooLarge(gang: PoolGang, machines: Machines): boolean {
   });
 }
 
-/** Whether what is free on the nodes that each need accepts suffices in sum for all parts that are needed of the pool. Never with whole machines. */
+/** Whether the free amounts of the accepted nodes suffice in sum for all needed parts of the pool. Never with whole machines. */
 function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean {
   return remember(machines, `fragmented ${pool} ${gangKey(gang)}`, () => {
     const needs = needsOf(pool, withoutHeldMinima(gang.needs, machines));

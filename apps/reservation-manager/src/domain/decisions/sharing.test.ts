@@ -312,7 +312,7 @@ describe("a pool of several sizes", () => {
 });
 
 describe("a hold", () => {
-  /** Parts of 2 cpu that arrive and end one after the other, until the owner has what it waits for. */
+  /** Parts of 2 cpu that arrive and end one after the other, until the owner is granted. */
   function overtake(run: Run, id: string): number {
     for (let number = 0; number < 100; number += 1) {
       if (nodesOf(run, id) !== undefined) return number;

@@ -40,7 +40,7 @@ function amountsOf(record: LiveRecord): readonly (readonly [string, number])[] {
   ];
 }
 
-/** Whether a granted node is used beyond what it can allocate. */
+/** Whether the use of a granted node exceeds its allocatable amounts. */
 function isOvercommitted(record: LiveRecord): boolean {
   const { facts, holder, parts } = record;
   if (facts.allocatable === undefined || (holder === undefined && parts === undefined)) return false;

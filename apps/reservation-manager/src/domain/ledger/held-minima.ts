@@ -42,7 +42,7 @@ function isHeldByAll(sizes: PoolState["sizes"], { selection }: View): boolean {
   return answer;
 }
 
-/** Lists without some of their minima, so that one list is one object: what is known of it is kept by its identity. */
+/** Lists without some of their minima, so that one list is one object: caches are keyed by its identity. */
 const reducedLists = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
 /** The needs without held minima (`withoutHeldMinimum`), those that then accept the same nodes as one, in the order of their `viewKey`. */

@@ -171,7 +171,7 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
   }
 }
 
-/** A beneficiary keeps nothing from borrowers, so that what is known of its queue changes. */
+/** A beneficiary keeps nothing from borrowers, so cached results of its queue change. */
 function updateBeneficiary(ledger: Ledger, sequence: number | undefined): Ledger {
   const reservation = sequence === undefined ? undefined : ledger.reservations.get(sequence);
   return reservation === undefined ? ledger : updateTrees(ledger, reservation);

@@ -76,7 +76,7 @@ export type PoolState = Room & {
   readonly cordoned: number;
   /** Ready and schedulable nodes without foreign pods, used or not. */
   readonly withoutForeign: number;
-  /** Ready and schedulable nodes, used or not, by what they can allocate and what their foreign pods use. */
+  /** Ready and schedulable nodes, used or not, by their allocatable amounts and the use of their foreign pods. */
   readonly sizes: SortedMap<string, NodeSize>;
   /** Undefined: the pool has the nodes that it has. */
   readonly scaling: PoolScaling | undefined;
@@ -262,7 +262,7 @@ function withoutMachine(machines: Machines, { node, component, shared }: Machine
   return replaceRecord(machines, node, parts.length === 0 ? facts : { ...facts, parts });
 }
 
-/** The record of a node without what is known of the node itself. */
+/** The record of a node without the facts about the node itself. */
 function heldOf(record: MachineRecord | undefined): MachineRecord {
   return {
     ...(record?.holder !== undefined && { holder: record.holder }),
@@ -423,7 +423,7 @@ function updateViews(
   const updated = [...known].map(([key, partition]): [string, Partition] => {
     const inPool = (record: MachineRecord | undefined) => (record?.facts?.pool === pool ? record : undefined);
     const without = countSeen(state, partition, inPool(before), -1, isResized);
-    // Only now, so that the node of a domain of one node may change what it counts as and keep its size.
+    // Only now, so that the node of a domain of one node may change its standing and keep its size.
     const changed = countSeen(state, without, inPool(next), 1, isResized);
     return [key, [before, next].reduce(withoutEmptyDomain, changed)];
   });

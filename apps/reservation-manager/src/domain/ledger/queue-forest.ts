@@ -1,6 +1,6 @@
 import type { PairAmounts, Queue, Queues } from "./queue.ts";
 
-/** Why a queue admits nothing. What is wrong with a queue, other than that it has queues below it, is wrong with those, too. */
+/** The reason why a queue admits nothing. A problem of a queue, except that it has queues below it, is also a problem of those. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
 /** Its quota cannot be known. */
@@ -15,7 +15,7 @@ export type QueueNode = {
   readonly pathFromRoot: readonly QueueNode[];
   readonly children: readonly QueueNode[];
   readonly root: QueueTree;
-  /** Its quota with what the queues below it lend. At the root without the amounts that it gets from its pools. */
+  /** Its quota with the lent quota of the queues below it. At the root without the amounts that it gets from its pools. */
   readonly total: PairAmounts;
   /** The part of it that the queue lends to no other queue; without pairs that have no lending limit. */
   readonly guaranteed: PairAmounts;
@@ -30,7 +30,7 @@ export type QueueTree = {
   readonly name: string;
   /** Pairs for which some queue of the tree has a quota. */
   readonly named: ReadonlySet<string>;
-  /** The root has no quota: of pairs that are not named it has what the nodes of its pools can allocate. */
+  /** The root has no quota: for unnamed pairs it has the allocatable amounts of its pools' nodes. */
   readonly hasPoolsAsQuota: boolean;
 };
 
@@ -130,7 +130,7 @@ function addNode(
   return node;
 }
 
-/** `above`: what is wrong with the queues above it. What makes quotas unknown comes first. */
+/** `above`: the problem of the queues above it. Problems that make quotas unknown come first. */
 function problemOf(
   { problem, stopPolicy }: Queue,
   above: QueueProblem | undefined,
@@ -158,7 +158,7 @@ export function isLimited({ path }: QueueNode, pair: string): boolean {
   return !isOptional(pair) || path.some(({ queue }) => queue.quotas.has(pair));
 }
 
-/** Work of a queue with a quota uses only what the queue names. */
+/** Work of a queue with a quota uses only the named pairs. */
 export function mayUse({ queue }: QueueNode, pair: string): boolean {
   return queue.quotas.size === 0 || queue.quotas.has(pair) || isOptional(pair);
 }

@@ -6,9 +6,9 @@ import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 export type QueueUse = {
   /** By the queue that the work names, whether or not it exists. */
   readonly own: SortedMap<string, PairAmounts>;
-  /** By queue that exists, what is limited: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
+  /** By existing queue, the limited use: of its own work, and the use of the queues below it beyond what those guarantee themselves. */
   readonly tree: SortedMap<string, PairAmounts>;
-  /** `tree` once preempted work has left and its beneficiaries have what it leaves; absent: as now. What is granted has to fit into both. */
+  /** `tree` once preempted work has left and its beneficiaries have been granted; absent: as now. A grant has to fit into both. */
   readonly later?: SortedMap<string, PairAmounts>;
 };
 

@@ -7,7 +7,7 @@ export type Queue = {
   readonly parent?: string;
   /** In thousandths. With 0 it borrows only when no other queue has work that fits. */
   readonly weightMilli: number;
-  /** By `pairKey`. Empty: it has no quota of its own, and may use what its tree has. */
+  /** By `pairKey`. Empty: it has no quota of its own, and may use that of its tree. */
   readonly quotas: ReadonlyMap<string, Quota>;
   readonly strategy: "BestEffortFIFO" | "StrictFIFO";
   readonly stopPolicy: "None" | "Hold" | "HoldAndDrain";
@@ -15,7 +15,7 @@ export type Queue = {
   readonly maxPriority?: number;
   /** Found where it was read; it admits nothing then. */
   readonly problem?: string;
-  /** Which work of other queues that borrow its requests may preempt, for what the queue owns. Absent, as in the next two: none. */
+  /** Which borrowing work of other queues its requests may preempt, for quota that the queue owns. Absent, as in the next two: none. */
   readonly reclaim?: Preemptible;
   /** Which work of other queues that have a larger share. */
   readonly fairSharing?: Preemptible;
@@ -38,9 +38,9 @@ export type Preemptible = "LowerPriority" | "Any";
 /** The quota of a queue for one resource in one pool. */
 export type Quota = {
   readonly nominal: number;
-  /** The most that it uses beyond what it owns; undefined: no limit. */
+  /** The maximum use beyond its own quota; undefined: no limit. */
   readonly borrowingLimit?: number;
-  /** The most of what it owns that other queues may use; undefined: all. */
+  /** The maximum of its own quota that other queues may use; undefined: all. */
   readonly lendingLimit?: number;
 };
 

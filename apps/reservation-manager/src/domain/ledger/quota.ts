@@ -45,13 +45,13 @@ export function neededAbove(
   return above > shareableOf(node, pair, total, used) ? undefined : above;
 }
 
-/** The most that the queue, with those below it, could use in addition of what its parent has free. */
+/** The maximum that the queue, with those below it, could use in addition of its parent's free amount. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
   return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
 }
 
-/** The most that work of the queue can ever have: what is free for it while nothing is used. */
+/** The maximum that work of the queue can ever have: its free amount while nothing is used. */
 export function mostOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   return mayUse(node, pair) ? mostOfTree(node, pair, pools) : 0;
 }
@@ -77,7 +77,7 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
   return free;
 }
 
-/** Its quota with what the queues below it lend. */
+/** Its quota with the lent quota of the queues below it. */
 export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
   if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;

@@ -87,7 +87,7 @@ export function idOf(sequence: number): string {
   return `r-${sequence}`;
 }
 
-/** The inverse of `idOf`; throws on what is no id. */
+/** The inverse of `idOf`; throws on an invalid id. */
 export function sequenceOf(id: string): number {
   const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
   if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);

@@ -29,7 +29,7 @@ export type PartialKey = FreeKey & { readonly fraction: number };
 
 /** The part of a pool that can be granted now. */
 export type Room = {
-  /** Nodes that can be granted as a whole, and what each can allocate; undefined: not known, so that it is not granted in parts. */
+  /** Nodes that can be granted as a whole, and the allocatable amounts of each; undefined: unknown, so it is not granted in parts. */
   readonly free: SortedMap<FreeKey, Amounts | undefined>;
   readonly partial: SortedMap<PartialKey, PartialNode>;
 };
@@ -83,7 +83,7 @@ export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
   return { nodes, room: left };
 }
 
-/** How far the search for equal parts has come: what has no room for one of them has none for the next one. */
+/** The progress of the search for equal parts: a node without room for one of them has none for the next one. */
 type Search = {
   readonly key: string;
   /** Where the last part was placed, among the partial nodes. */
@@ -186,7 +186,7 @@ export function mayHaveRoom({ free, partial }: Room, { shared }: Pick<PoolNeed, 
   return shared.every((request) => fitsInto(request, most));
 }
 
-/** By resource, the most that some node has: what does not fit into that fits on none of them. */
+/** By resource, the maximum of all nodes: a request beyond it fits on none of them. */
 const sizesOfFree: Summaries<Amounts | undefined, Amounts> = {
   of: (allocatable) => allocatable,
   merge: mergeLargest,

@@ -42,7 +42,7 @@ export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<Quot
   return most;
 }
 
-/** The share with what the queue borrowed in the past, in millionths: the order between queues. Preemption compares without it. */
+/** The share with the queue's past borrowing, in millionths: the order between queues. Preemption compares without it. */
 export function withPastShare(share: Share, pastMillionths: number): Share {
   if (pastMillionths === 0) return share;
   const { isLast, numerator, denominator } = share;
@@ -55,7 +55,7 @@ export function withPastShare(share: Share, pastMillionths: number): Share {
 
 const MILLION = 1_000_000n;
 
-/** For people, and for what is counted: comparisons use the fraction. */
+/** For people and counters: comparisons use the fraction. */
 export function millionthsOf({ numerator, denominator }: Share): number {
   if (numerator === 0n) return 0;
   if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
@@ -74,7 +74,7 @@ export function compareShares(a: Share, b: Share): number {
 
 const lendables = new WeakMap<QueueNode, { readonly pools: PairAmounts; readonly lendable: PairAmounts }>();
 
-/** By resource, what the parent can have at most in all pools together, of what is limited for the queue. */
+/** By resource, the maximum of the parent in all pools together, of the pairs that are limited for the queue. */
 function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): PairAmounts {
   const known = lendables.get(node);
   if (known?.pools === pools) return known.lendable;

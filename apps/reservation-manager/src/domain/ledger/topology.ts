@@ -21,7 +21,7 @@ export function alternativesOf(gang: PoolGang, machines: Machines): readonly (re
   return domains.map(({ value }) => inDomain(needs, topology, value));
 }
 
-/** By list of needs and domain, so that one list in one domain is one object: what is known of it is kept by its identity. */
+/** By list of needs and domain, so that one list in one domain is one object: caches are keyed by its identity. */
 const listsByDomain = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
 function inDomain(needs: readonly PoolNeed[], key: string, value: string): readonly PoolNeed[] {

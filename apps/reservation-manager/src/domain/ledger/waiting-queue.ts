@@ -251,7 +251,7 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
     const asked = newClass(reservation, countByPool(option.needs));
     const previous = classOf({ groups, requests: ofQueue }, asked);
     if (previous === undefined && change === -1) throw new Error(`reservation ${sequence} does not wait`);
-    // One list of needs for all requests of a class: what is known of it is kept by its identity.
+    // One list of needs for all requests of a class: caches are keyed by its identity.
     const before = previous ?? asked;
     const next = { ...before, places: withPlace(before.places, option.place, change) };
     groups = replaceInGroups(groups, change, previous, next);

@@ -5,7 +5,7 @@ import { withEvent, type Machines } from "./machines.ts";
 export type World = {
   readonly ledger: Ledger;
   readonly machines: Machines;
-  /** Where `machines` leaves out what is kept: the machines as they are, which decide what can ever be granted. Absent: `machines`. */
+  /** Where `machines` leaves out kept machines: all machines, which decide what can ever be granted. Absent: `machines`. */
   readonly attainable?: Machines;
 };
 
