@@ -48,6 +48,7 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
       killAfterMs: duration,
       priority: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 }), { nil: undefined }),
       queue: fc.option(label, { nil: undefined }),
+      topology: fc.constantFrom(undefined, "rack", "topology.kubernetes.io/zone"),
       workerPort: port,
     }),
   });

@@ -43,6 +43,7 @@ export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
     workerPort: 10_000,
     killAfterMs: 5000,
     queue: "",
+    topology: "",
     ...more,
   };
 }

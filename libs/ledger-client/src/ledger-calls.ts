@@ -42,7 +42,7 @@ export type LedgerCalls = {
   check(
     ownerId: string,
     needs: readonly Need[],
-    options?: CallOptions & Pick<ReserveOptions, "queue">,
+    options?: CallOptions & Pick<ReserveOptions, "topology" | "queue">,
   ): Promise<WaitReason | undefined>;
   /** Reads the ledger's reservation of the owner now. */
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
@@ -70,8 +70,8 @@ export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKi
       const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
-    check: async (ownerId, needs, { queue, ...options } = {}) => {
-      const request = { owner: ownerOf(ownerId), ...needsMessage(needs), queue };
+    check: async (ownerId, needs, { topology, queue, ...options } = {}) => {
+      const request = { owner: ownerOf(ownerId), ...needsMessage(needs), topology, queue };
       const { because } = await calls.checkReservation(request, options);
       return readWaitReason(because);
     },

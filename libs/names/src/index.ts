@@ -5,7 +5,14 @@ export { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";
 export { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
 export type { BatchKind } from "./batch-kinds.ts";
 export { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "./muster-keys.ts";
-export { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
+export {
+  checkDnsLabel,
+  checkDnsSubdomain,
+  checkEnvName,
+  checkLabelKey,
+  checkLabelValue,
+  checkTopology,
+} from "./names.ts";
 export { otherInstallation } from "./other-installation.ts";
 export { shortHash } from "./short-hash.ts";
 export { isReservedEnvName } from "./reserved-env.ts";

@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelKey, checkLabelValue } from "./names.ts";
+import {
+  checkDnsLabel,
+  checkDnsSubdomain,
+  checkEnvName,
+  checkLabelKey,
+  checkLabelValue,
+  checkTopology,
+} from "./names.ts";
 
 const long = (length: number) => "a".repeat(length);
 
@@ -20,6 +27,11 @@ describe.each([
     check: checkLabelKey,
     good: ["pool", "muster.dev/owner", "a/B_c.d"],
     bad: ["", "a/", "/a", "A/b", "a/b/c", `a/${long(64)}`],
+  },
+  {
+    check: checkTopology,
+    good: ["rack", "topology.kubernetes.io/zone"],
+    bad: ["", "rack=a", "a/", "/a", "a b", long(64)],
   },
   { check: checkEnvName, good: ["A", "_a1", "SCENARIO_JSON"], bad: ["", "1A", "A-B", "A B", "Ä", "A="] },
 ])("$check.name", ({ check, good, bad }) => {

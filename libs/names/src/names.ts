@@ -47,6 +47,12 @@ export function checkLabelKey(field: string, value: string): Checked {
   );
 }
 
+/** The label of nodes whose one value all machines of an owner have. */
+export function checkTopology(field: string, value: string): Checked {
+  if (checkLabelKey(field, value) === undefined) return undefined;
+  return wrong(field, `must be the label of nodes, such as topology.kubernetes.io/zone, not "${value}"`);
+}
+
 export function checkEnvName(field: string, value: string): Checked {
   if (ENV_NAME.test(value)) return undefined;
   return wrong(

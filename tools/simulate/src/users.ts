@@ -71,7 +71,7 @@ async function sendUntilAnswered(
   const submission: Submission = {
     requestId: `submit-${name}`,
     name,
-    draft: { scenarioJson: "", queue: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
+    draft: { scenarioJson: "", queue: "", topology: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>

@@ -266,8 +266,13 @@ spec: {}
       "an unknown field that is near nothing",
       VALID.replace("timeout:", "flavour:"),
       [
-        'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, queue, workerPort',
+        'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, queue, topology, workerPort',
       ],
+    ],
+    [
+      "a topology that is no label",
+      VALID.replace("timeout: 1h30m", "topology: rack=a"),
+      ['f.yaml:17:13: spec.topology: must be the label of nodes, such as topology.kubernetes.io/zone, not "rack=a"'],
     ],
     [
       "a duration without a unit",

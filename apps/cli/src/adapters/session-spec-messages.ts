@@ -34,6 +34,7 @@ export function specFromMessage(message = muster.session.v1.SessionSpec.create()
     killAfterMs: unlessDefault(message.killAfterMs),
     priority: unlessDefault(message.priority),
     queue: unlessDefault(message.queue),
+    topology: unlessDefault(message.topology),
     workerPort: unlessDefault(message.workerPort),
   };
 }

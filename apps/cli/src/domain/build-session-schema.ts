@@ -11,6 +11,7 @@ import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const LABEL_KEY = "^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 const CONFIGURABLE = "The session controller may be configured with another default.";
 const DURATION = "^(\\d+(\\.\\d+)?(ms|d|h|m|s))+$";
 
@@ -102,6 +103,13 @@ function spec() {
       minLength: 1,
       maxLength: 253,
       description: "The queue whose quota its machines use. Default: that of the namespace, if queues exist.",
+    },
+    topology: {
+      type: "string",
+      pattern: LABEL_KEY,
+      maxLength: 317,
+      description:
+        "A label of nodes, such as topology.kubernetes.io/zone. All machines of the session are nodes with the same value of it.",
     },
     workerPort: {
       ...integer(`Port on which workers are driven. ${CONFIGURABLE}`, 1, 65_535),

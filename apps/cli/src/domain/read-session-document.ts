@@ -1,4 +1,11 @@
-import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
+import {
+  checkDnsLabel,
+  checkDnsSubdomain,
+  checkEnvName,
+  checkLabelValue,
+  checkTopology,
+  isReservedEnvName,
+} from "@muster/names";
 import {
   checkComponentTemplate,
   checkShared,
@@ -74,17 +81,22 @@ function readSpec(reader: ValueReader, value: unknown, name: DocumentName | unde
     ttlMs: duration("ttl"),
     killAfterMs: duration("killAfter"),
     priority: optional("priority", (path, found) => reader.integer(path, found, PRIORITY)),
-    queue: optional("queue", (path, found) => readQueueName(reader, path, found)),
+    queue: optional("queue", (path, found) => readChecked(reader, path, found, checkDnsSubdomain)),
+    topology: optional("topology", (path, found) => readChecked(reader, path, found, checkTopology)),
     workerPort: optional("workerPort", (path, found) => reader.integer(path, found, PORT)),
   };
 }
 
-/** The name of a Queue is that of an object of Kubernetes. */
-function readQueueName(reader: ValueReader, path: Path, value: unknown): string | undefined {
-  const name = reader.text(path, value);
-  const fault = name === undefined ? undefined : checkDnsSubdomain("queue", name);
-  if (fault?.code === "invalid_request") reader.report(path, fault.reason);
-  return name;
+/** Reads a text, and reports what `check` finds wrong. */
+function readChecked(
+  reader: ValueReader,
+  path: Path,
+  value: unknown,
+  check: (field: string, value: string) => Fault | undefined,
+): string | undefined {
+  const text = reader.text(path, value);
+  if (text !== undefined) reportFault(reader, path, check(path.join("."), text));
+  return text;
 }
 
 function readScenario(reader: ValueReader, value: unknown): string | undefined {

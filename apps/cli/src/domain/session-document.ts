@@ -47,6 +47,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
     killAfter: duration(spec.killAfterMs),
     priority: spec.priority,
     queue: spec.queue,
+    topology: spec.topology,
     workerPort: spec.workerPort,
   });
 }

@@ -90,7 +90,8 @@ it("sends a session as the service reads it", () => {
 });
 
 it("sends every field of the schema of a session", () => {
-  const fields = "priority: 3\n  queue: research\n  queueTimeout: 1h\n  ttl: 2h\n  killAfter: 5s\n  workerPort: 9000";
+  const fields =
+    "priority: 3\n  queue: research\n  topology: rack\n  queueTimeout: 1h\n  ttl: 2h\n  killAfter: 5s\n  workerPort: 9000";
   const [document] = read(SESSION.replace("timeout: 90s", `timeout: 90s\n  ${fields}`));
   const { properties } = (SCHEMAS["Session"] as { properties: { spec: { properties: object } } }).properties.spec;
   expect(Object.keys((document!.value as { spec: object }).spec).toSorted()).toEqual(
@@ -100,7 +101,14 @@ it("sends every field of the schema of a session", () => {
     request: {
       body: {
         spec: {
-          ...{ priority: 3, queue: "research", timeoutMs: 90_000, queueTimeoutMs: 3_600_000, ttlMs: 7_200_000 },
+          ...{
+            priority: 3,
+            queue: "research",
+            topology: "rack",
+            timeoutMs: 90_000,
+            queueTimeoutMs: 3_600_000,
+            ttlMs: 7_200_000,
+          },
           ...{ killAfterMs: 5000, workerPort: 9000, scenarioJson: '{"seconds":5}' },
         },
       },

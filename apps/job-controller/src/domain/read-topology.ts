@@ -1,4 +1,4 @@
-import { API_GROUP, checkLabelKey } from "@muster/names";
+import { API_GROUP, checkTopology } from "@muster/names";
 import type { Fields } from "./read-fields.ts";
 
 /** Annotation of a job: a label of nodes, such as topology.kubernetes.io/zone. All machines of the job have the same value of it. */
@@ -9,11 +9,8 @@ export function readTopology(metadata: Fields | undefined): string | undefined {
   const annotations = metadata?.object("annotations");
   const topology = annotations?.text(TOPOLOGY_ANNOTATION);
   if (topology === undefined) return undefined;
-  const wrong = checkLabelKey(TOPOLOGY_ANNOTATION, topology);
-  if (wrong === undefined) return topology;
-  annotations?.refuse(
-    TOPOLOGY_ANNOTATION,
-    `must be the label of nodes, such as topology.kubernetes.io/zone, not "${topology}"`,
-  );
+  const wrong = checkTopology(TOPOLOGY_ANNOTATION, topology);
+  if (wrong?.code !== "invalid_request") return topology;
+  annotations?.refuse(TOPOLOGY_ANNOTATION, wrong.reason);
   return undefined;
 }

@@ -16,7 +16,7 @@ import { mayOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
 import { nodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
-import { needOf, type ComponentNeed } from "../domain/component-need.ts";
+import { inDomain, needOf, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { Owned } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
@@ -137,7 +137,9 @@ export async function explainWaiting(
       const choice = await chooseQueue(record.spec.queue, options);
       if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
       const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
-      return waitReasonOf(await sessions.check(record.name, needs, { ...options, queue: queueOf(choice) }));
+      return waitReasonOf(
+        await sessions.check(record.name, needs, { ...options, ...inTopology(record), queue: queueOf(choice) }),
+      );
     }
     const reservation = await sessions.ask(record.name, options);
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
@@ -191,7 +193,12 @@ async function reserve(
     if (found !== undefined && decideSessionRelease(record, found) === found.id) return reservationSeenOf(found);
     return { state: "unqueued", text: textOf(choice) };
   }
-  const options = { priority, concurrencyLimit: executorsMax, ...inQueue(queueOf(choice)) };
+  const options = {
+    priority,
+    concurrencyLimit: executorsMax,
+    ...inTopology(record),
+    ...inQueue(queueOf(choice)),
+  };
   const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.());
   return reserveOrAdopt(ledger.sessions, record.name, needs, options);
 }
@@ -211,20 +218,26 @@ function inQueue(queue: string | undefined): Parameters<LedgerCalls["reserve"]>[
   return queue === undefined ? {} : { queue, notPreemptible: true };
 }
 
+function inTopology({ spec: { topology } }: SessionRecord): { readonly topology?: string } {
+  return topology === "" ? {} : { topology };
+}
+
 function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefaults): ComponentNeed[] {
   return spec.components.map((component) => needOf(component, poolLabel, defaults));
 }
 
-/** One machine in addition to the session's grant, in the same queue. */
+/** One machine in addition to the session's grant, in the same queue and domain. */
 async function reserveReplacement(
   { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
   { component }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
-  const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
   const own = await ledger.sessions.ask(record.name);
-  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needs, {
+  const { needs, own: ownNeeds } = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
+  const beside = (need: ComponentNeed): ComponentNeed => inDomain(need, own);
+  const needed = { needs: needs.map(beside), own: ownNeeds.map(beside) };
+  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needed, {
     priority,
     ...inQueue(own?.queue),
   });
@@ -246,7 +259,8 @@ async function reserveOrAdopt(
     const fault = faultOf(error);
     if (fault?.code === "reservation_differs") {
       const found = await ledger.ask(ownerId);
-      if (found !== undefined && isAdoptable(found.needs, own)) return reservationSeenOf(found);
+      if (found !== undefined && found.topology === options?.topology && isAdoptable(found.needs, own))
+        return reservationSeenOf(found);
     }
     if (fault !== undefined && unqueuedCode(fault) !== undefined)
       return { state: "unqueued", text: describeFault(fault) };

@@ -164,8 +164,8 @@ function specOf(spec = SpecMessage.create()): SessionSpec {
 }
 
 function limitsOf(spec: muster.session.v1.SessionSpec): Omit<SessionSpec, "components"> {
-  const { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue } = spec;
-  return { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue };
+  const { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue, topology } = spec;
+  return { scenarioJson, timeoutMs, queueTimeoutMs, ttlMs, priority, workerPort, killAfterMs, queue, topology };
 }
 
 function programOf(component: muster.session.v1.Component) {

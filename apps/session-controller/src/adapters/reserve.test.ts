@@ -26,13 +26,19 @@ const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: 
 /** When the reservation of the ledger was created. */
 const CREATED_MS = 1;
 
+type World = {
+  readonly choice?: QueueChoice;
+  /** Of the reservation that the ledger has. */
+  readonly domain?: Pick<Extract<Reservation, { readonly state: "granted" }>, "topology" | "domain">;
+};
+
 /** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
 function reserving(
   fault: Fault | undefined,
   existing: readonly Need[] = PLAIN,
   session = SESSION,
   podDefaults?: ActDeps["podDefaults"],
-  choice: QueueChoice = { kind: "none" },
+  { choice = { kind: "none" }, domain = {} }: World = {},
 ) {
   const asked: (readonly Need[])[] = [];
   const options: Parameters<LedgerCalls["reserve"]>[2][] = [];
@@ -55,7 +61,7 @@ function reserving(
       options.push(more);
       return fault === undefined ? Promise.resolve(reservation(needs)) : Promise.reject(new FaultError(fault));
     },
-    ask: () => Promise.resolve({ ...reservation(existing), queue: "team-a" }),
+    ask: () => Promise.resolve({ ...reservation(existing), ...domain, queue: "team-a" }),
   };
   const deps = {
     ledger: { sessions: ledger, replacements: ledger },
@@ -139,25 +145,53 @@ const TEAM_A: QueueChoice = { kind: "queue", name: "team-a" };
 const UNKNOWN: QueueChoice = { kind: "unknown", message: "no queue serves the namespace" };
 
 it("requests its machines in its queue, and that of the reservation for a machine in place of a lost one", async () => {
-  const chosen = reserving(undefined, PLAIN, SESSION, undefined, TEAM_A);
+  const chosen = reserving(undefined, PLAIN, SESSION, undefined, { choice: TEAM_A });
   await chosen.step(RESERVE);
   expect(chosen.options).toEqual([expect.objectContaining({ queue: "team-a", notPreemptible: true })]);
   const without = reserving(undefined);
   await without.step(RESERVE);
   expect(without.options[0]).not.toHaveProperty("queue");
-  const moved = reserving(undefined, PLAIN, SESSION, undefined, { kind: "queue", name: "team-b" });
+  const moved = reserving(undefined, PLAIN, SESSION, undefined, { choice: { kind: "queue", name: "team-b" } });
   await moved.step({ kind: "reserve-replacement", component: "server-0", pool: "workers", because: "machine-lost" });
   expect(moved.options).toEqual([expect.objectContaining({ queue: "team-a", notPreemptible: true })]);
 });
 
+const RACK = { topology: "rack", domain: "b" };
+const IN_RACK_B = { matchExpressions: [{ key: "rack", operator: "In", values: ["b"] }] };
+const ONE_TOPOLOGY = { topology: "rack" };
+const ONE_RACK = record({}, { ...SESSION.spec, ...ONE_TOPOLOGY });
+
+it("requests its machines with its topology, and in the domain of the grant for a machine in place of a lost one", async () => {
+  const { options, step } = reserving(undefined, PLAIN, ONE_RACK);
+  await step(RESERVE);
+  expect(options).toEqual([expect.objectContaining({ topology: "rack" })]);
+  const lost = reserving(undefined, PLAIN, ONE_RACK, undefined, { domain: RACK });
+  for (const name of ["driver", "server-0"])
+    await lost.step({ kind: "reserve-replacement", component: name, pool: "", because: "machine-lost" });
+  expect(lost.asked).toEqual([
+    [{ ...DRIVER, selection: { terms: [IN_RACK_B], tolerations: [GPU] } }],
+    [{ ...SERVER, selection: { terms: [IN_RACK_B], tolerations: [] } }],
+  ]);
+  expect(lost.options).toEqual([expect.not.objectContaining(ONE_TOPOLOGY), expect.not.objectContaining(ONE_TOPOLOGY)]);
+});
+
+it("takes no reservation of another topology", async () => {
+  const without = reserving(DIFFERS, PLAIN, ONE_RACK);
+  expect(await without.step(RESERVE)).toMatchObject({ state: "refused" });
+  const other = reserving(DIFFERS, PLAIN, SESSION, undefined, { domain: RACK });
+  expect(await other.step(RESERVE)).toMatchObject({ state: "refused" });
+  const same = reserving(DIFFERS, PLAIN, ONE_RACK, undefined, { domain: RACK });
+  expect(await same.step(RESERVE)).toMatchObject({ state: "granted" });
+});
+
 it("requests nothing while its queue is not known, and keeps what it has", async () => {
-  const { asked, step } = reserving(undefined, PLAIN, SESSION, undefined, UNKNOWN);
+  const { asked, step } = reserving(undefined, PLAIN, SESSION, undefined, { choice: UNKNOWN });
   expect(await step(RESERVE)).toEqual({ state: "unqueued", text: "no queue serves the namespace" });
-  const early = reserving(undefined, PLAIN, SESSION, undefined, { kind: "unlisted" });
+  const early = reserving(undefined, PLAIN, SESSION, undefined, { choice: { kind: "unlisted" } });
   expect(await early.step(RESERVE)).toEqual({ state: "unqueued", text: "the queues are not known yet" });
-  const held = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-1" }, undefined, UNKNOWN);
+  const held = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-1" }, undefined, { choice: UNKNOWN });
   expect(await held.step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
-  const former = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-0" }, undefined, UNKNOWN);
+  const former = reserving(undefined, PLAIN, { ...SESSION, reservationId: "r-0" }, undefined, { choice: UNKNOWN });
   expect(await former.step(RESERVE)).toMatchObject({ state: "unqueued" });
   expect([asked, early.asked, held.asked, former.asked].flat()).toEqual([]);
 });
@@ -165,9 +199,9 @@ it("requests nothing while its queue is not known, and keeps what it has", async
 it("takes a reservation that it made before its process died, and none of an earlier session of its name", async () => {
   const { createdAtMs } = SESSION;
   for (const choice of [UNKNOWN, { kind: "unlisted" } as const]) {
-    const own = reserving(undefined, PLAIN, { ...SESSION, createdAtMs: CREATED_MS }, undefined, choice);
+    const own = reserving(undefined, PLAIN, { ...SESSION, createdAtMs: CREATED_MS }, undefined, { choice });
     expect(await own.step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
-    const earlier = reserving(undefined, PLAIN, { ...SESSION, createdAtMs }, undefined, choice);
+    const earlier = reserving(undefined, PLAIN, { ...SESSION, createdAtMs }, undefined, { choice });
     expect(await earlier.step(RESERVE)).toMatchObject({ state: "unqueued" });
     expect([own.asked, earlier.asked].flat()).toEqual([]);
   }
@@ -177,6 +211,6 @@ it.each<[Fault, string]>([
   [{ code: "queue_unknown", queue: "team-a" }, "queue team-a does not exist"],
   [{ code: "quota_exceeded", queue: "team-a", pool: "p", resource: "cpu", requested: 2, most: 1 }, "team-a"],
 ])("waits without a reservation where the ledger answers %j", async (fault, text) => {
-  const { step } = reserving(fault, PLAIN, SESSION, undefined, TEAM_A);
+  const { step } = reserving(fault, PLAIN, SESSION, undefined, { choice: TEAM_A });
   expect(await step(RESERVE)).toEqual({ state: "unqueued", text: expect.stringContaining(text) as string });
 });

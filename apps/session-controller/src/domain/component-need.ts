@@ -1,6 +1,7 @@
 import {
   NO_DEFAULTS,
   nodeSelectionOf,
+  restrictSelection,
   tolerationsOf,
   withMinimum,
   type NodeSelection,
@@ -33,6 +34,17 @@ export function needOf(component: Component, poolLabel: string, defaults: PodDef
     ...(component.shared && { shared: requests }),
     ...(selection !== undefined && { selection }),
   };
+}
+
+/** The need on a node of the domain that the session was granted, if it has a topology. */
+export function inDomain(
+  need: ComponentNeed,
+  granted: { readonly topology?: string; readonly domain?: string } | undefined,
+): ComponentNeed {
+  const { topology, domain } = granted ?? {};
+  if (topology === undefined || domain === undefined) return need;
+  const requirement = { key: topology, operator: "In", values: [domain] };
+  return { ...need, selection: restrictSelection(need.selection, requirement) };
 }
 
 /** The taints that the pod of the component tolerates. */

@@ -17,6 +17,10 @@ it.each<[WaitReason | undefined, string]>([
     "pool workers has room for 1 of the 3 needed parts and machines",
   ],
   [
+    { ...numbers, code: "WAITING_FOR_TOPOLOGY", topology: "rack", ahead: 1 },
+    "3 machines, or parts of machines, are needed on nodes with one value of the label rack, and no value has room for more than 1; 1 request is ahead",
+  ],
+  [
     { ...numbers, code: "HELD_FOR_OLDER" },
     "machines of pool workers are kept for a request that has waited for too long",
   ],

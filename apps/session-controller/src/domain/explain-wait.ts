@@ -44,7 +44,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
 /** The ledger's reason for people. */
 export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has given no reason yet";
-  const { code, pool, requested, available, parts = 0, nodes, ahead, text } = because;
+  const { code, pool, requested, available, parts = 0, nodes, topology, ahead, text } = because;
   if (text !== undefined) return text;
   const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;
   const queue = ahead === 0 ? "" : `; ${countOf(ahead, "request")} ahead`;
@@ -55,6 +55,8 @@ export function explainReason(because: WaitReason | undefined): string {
         : `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free${among}, ${requested} are needed${queue}`;
     case "FRAGMENTED":
       return `what is free in pool ${pool}${among} suffices in sum for the ${requested} needed parts, and not on single machines${queue}`;
+    case "WAITING_FOR_TOPOLOGY":
+      return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has room for more than ${available}${queue}`;
     case "BEHIND_HIGHER_PRIORITY":
       return `machines of pool ${pool} are kept for a request with a higher priority${queue}`;
     case "CONCURRENCY_LIMIT":

@@ -34,6 +34,8 @@ export type SessionSpec = {
   readonly killAfterMs: number;
   /** The queue whose quota its machines use; empty: that of the namespace, if queues exist. */
   readonly queue: string;
+  /** All machines are nodes with the same value of this label; empty: they may be anywhere. */
+  readonly topology: string;
 };
 
 /**

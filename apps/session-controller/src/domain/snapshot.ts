@@ -9,6 +9,7 @@ export const WAIT_CODES = [
   "POOL_AVAILABILITY",
   "POOL_TOO_SMALL",
   "FRAGMENTED",
+  "WAITING_FOR_TOPOLOGY",
   "HELD_FOR_OLDER",
   "BEHIND_HIGHER_PRIORITY",
   "CONCURRENCY_LIMIT",
@@ -33,6 +34,8 @@ export type WaitReason = {
   readonly parts?: number;
   /** The nodes of the pool that count, for people; absent: each node without taints. */
   readonly nodes?: string | undefined;
+  /** The label whose one value all machines need, with WAITING_FOR_TOPOLOGY. */
+  readonly topology?: string | undefined;
   readonly ahead: number;
   /** With the codes that concern queues. */
   readonly queue?: string | undefined;

@@ -176,6 +176,9 @@ describe("validateSession", () => {
     ["refuses a time limit of a millisecond", "bench", draft({ timeoutMs: 1 }), "timeout_ms"],
     ["refuses a negative time in the queue", "bench", draft({ queueTimeoutMs: -1 }), "queue_timeout_ms"],
     ["refuses to be kept for a century", "bench", draft({ ttlMs: 3e12 }), "ttl_ms"],
+    ["accepts the label of a topology", "bench", draft({ topology: "topology.kubernetes.io/zone" }), "accepted"],
+    ["refuses a topology with a value", "bench", draft({ topology: "rack=a" }), "topology"],
+    ["refuses a topology that only ends a prefix", "bench", draft({ topology: "example.com/" }), "topology"],
     ["refuses a worker port over 65535", "bench", draft({ workerPort: 70_000 }), "worker_port"],
     [
       "refuses a NUL in an argument",
@@ -233,5 +236,12 @@ it.each([
   expect(validateSession("bench", draft({ components }), DEFAULTS, "pool")).toMatchObject({
     ok: false,
     fault: { reason: `a session needs exactly one driver, found ${found}` },
+  });
+});
+
+it("states what a topology must be, as for jobs", () => {
+  expect(validateSession("bench", draft({ topology: "rack a" }), DEFAULTS, "pool")).toMatchObject({
+    ok: false,
+    fault: { reason: 'must be the label of nodes, such as topology.kubernetes.io/zone, not "rack a"' },
   });
 });

@@ -1,6 +1,13 @@
 import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
-import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkLabelValue, isReservedEnvName } from "@muster/names";
+import {
+  checkDnsLabel,
+  checkDnsSubdomain,
+  checkEnvName,
+  checkLabelValue,
+  checkTopology,
+  isReservedEnvName,
+} from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import {
   checkComponentTemplate,
@@ -70,7 +77,8 @@ function checkSession(name: string, draft: SessionDraft, poolLabel: string): Fau
     checkDriver(draft) ??
     checkTextBytes(draft) ??
     checkScenario(draft.scenarioJson) ??
-    checkQueue(draft.queue)
+    checkQueue(draft.queue) ??
+    (draft.topology === "" ? undefined : checkTopology("topology", draft.topology))
   );
 }
 
