@@ -25,6 +25,10 @@ it.each<[WaitReason | undefined, string]>([
     "machines of pool workers are kept for a request that has waited for too long",
   ],
   [
+    { ...numbers, code: "BEHIND_FAIR_SHARE" },
+    "machines of pool workers are kept for a request of another queue, which borrows less or has a lower share",
+  ],
+  [
     { ...numbers, code: "CONCURRENCY_LIMIT", ahead: 2 },
     "as many sessions as SESSION_EXECUTORS allows are running; 2 requests are ahead",
   ],

@@ -59,6 +59,8 @@ export function explainReason(because: WaitReason | undefined): string {
       return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has room for more than ${available}${queue}`;
     case "BEHIND_HIGHER_PRIORITY":
       return `machines of pool ${pool} are kept for a request with a higher priority${queue}`;
+    case "BEHIND_FAIR_SHARE":
+      return `machines of pool ${pool} are kept for a request of another queue, which borrows less or has a lower share${queue}`;
     case "CONCURRENCY_LIMIT":
       return `as many sessions as SESSION_EXECUTORS allows are running${queue}`;
     case "POOL_TOO_SMALL":
