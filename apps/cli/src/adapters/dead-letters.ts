@@ -2,7 +2,7 @@ import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster
 import { throwFault } from "@muster/faults";
 import { muster, type AnyMessageType } from "@muster/proto";
 
-/** What the command does with dead letters; each call rejects with FaultError. */
+/** The operations on dead letters; each call rejects with FaultError. */
 export type DeadLetterBox = {
   list(area: string | undefined, limit: number): Promise<DeadLetter[]>;
   show(id: number): Promise<DeadLetter>;
@@ -22,26 +22,26 @@ export function deadLetterBox(bus: Bus): DeadLetterBox {
   };
 }
 
-/** A message that no service could handle, and why; as base64 where this command does not know its type. */
+/** A message that no service could handle, with the reason. Its payload is base64 if this command does not know its type. */
 export type DeadLetter = ReturnType<typeof readable>;
 
 function readable({ id, area, reason, subject, type, deliveries, atMs, payload, lostBytes }: BusDeadLetter) {
   return { id, area, reason, subject, type, deliveries, atMs, lostBytes, message: decoded(type, payload) };
 }
 
-/** The letter may be one because its payload does not decode, and its type may be newer than this command. */
+/** The payload may not decode, which can be why it was dead-lettered, or its type may be newer than this command. */
 function decoded(type: string, payload: Uint8Array): unknown {
   const message = MESSAGES.get(type);
   try {
     if (message !== undefined)
       return message.toObject(message.decode(payload), { longs: String, bytes: String, enums: String });
   } catch {
-    // Shown as it is.
+    // The output shows the payload undecoded.
   }
   return Buffer.from(payload).toString("base64");
 }
 
-/** What travels as an event or a command, and so can become a dead letter. */
+/** The types of events and commands, which are the messages that can become dead letters. */
 const MESSAGES = new Map<string, AnyMessageType>([
   ["muster.provision.v1.Order", muster.provision.v1.Order],
   ["muster.session.v1.SessionEventRecorded", muster.session.v1.SessionEventRecorded],

@@ -54,7 +54,7 @@ async function applySets(
   return { code, records };
 }
 
-/** What the farms would do, and every problem that they would report, with its place. */
+/** Collects what the farms would do, and every problem that they would report, with its position. */
 async function checkAll(
   farms: FarmCalls,
   documents: readonly Placed<SetDocument>[],
@@ -107,7 +107,7 @@ export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): C
   });
 }
 
-/** Waits until the set has all replicas, and they are ready. Throws CommandError when that takes too long. */
+/** Waits until the set has all replicas and they are ready. Throws CommandError on timeout. */
 async function followSet(
   cli: Cli,
   connected: Connected,

@@ -8,7 +8,7 @@ export type Check = {
   readonly check: string;
   readonly status: "ok" | "warning" | "failed";
   readonly detail: string;
-  /** What to do next; empty: nothing. */
+  /** The next step for the user; empty if none is needed. */
   readonly next: string;
 };
 
@@ -27,7 +27,7 @@ export function failed(check: string, detail: string, next: string): Check {
   return { check, status: "failed", detail, next };
 }
 
-/** Records that their service cannot read, each with the reason. */
+/** Builds the check of records that their service cannot read, each with the reason. */
 export function failedRecords(
   of: string,
   unreadable: readonly (readonly [id: string, because: string])[],

@@ -14,12 +14,12 @@ export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONI
 
 type Unsigned<Signed> = Omit<Signed, "signature">;
 
-/** An id that is likely unique: the time, and 32 random bits. */
+/** Builds an id that is very likely unique, from the time and 32 random bits. */
 export function buildLeaseId(nowMs: number, uuid: string): string {
   return `${nowMs}-${Number.parseInt(uuid.slice(0, 8), 16)}`;
 }
 
-/** What is to be signed to order what a document says, from now on. */
+/** Builds the order of a document, ready to be signed; the lease starts now. */
 export function buildOrder(
   { engine, type, durationNs, data, reference }: LeaseDocument,
   { id, user, createdNs }: { readonly id: string; readonly user: string; readonly createdNs: bigint },
@@ -28,14 +28,14 @@ export function buildOrder(
   return { id, engine, user, type, data, createdNs, durationNs, reference, version: 0, signatureFormat };
 }
 
-/** SHA-256. */
+/** Computes SHA-256. */
 type Digest = (content: Uint8Array) => Uint8Array;
 
 export type OrderPlan =
-  /** The existing order is sent again: its result is published again, or the failed lease is retried. */
+  /** "again" sends the existing order: its result is published again, or the failed lease is retried. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** What to send for a document with an id, where a lease of this id may exist. */
+/** Plans what to send for a document with an id, of which a lease may exist. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
   const other = findDifference(document, user, found, digest);
@@ -46,7 +46,7 @@ export function planOrder(document: LeaseDocument, user: string, found: Lease | 
   return { send: "again" };
 }
 
-/** The first thing that is not as the document says; undefined: it is what the document orders. */
+/** Returns the first difference between lease and document; undefined if the lease is the one that the document orders. */
 function findDifference(
   { engine, type, durationNs, data, reference }: LeaseDocument,
   user: string,
@@ -62,14 +62,14 @@ function findDifference(
   return order.reference === reference ? undefined : `with ${order.reference ?? "no"} reference`;
 }
 
-/** Also where its engine keeps the data no more. */
+/** Compares the hash if the engine no longer keeps the data. */
 function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Digest): boolean {
   if (orderHash === undefined) return order.data === data;
   const hash = digest(buildOrderBytes({ ...order, data }));
   return hash.length === orderHash.length && hash.every((byte, at) => byte === orderHash[at]);
 }
 
-/** What is to be signed so that a lease ends so much later than it would. */
+/** Builds the renewal, ready to be signed, that ends a lease this much later. */
 export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs: bigint): Unsigned<Renewal> {
   const { id, engine, user, createdNs } = order;
   const never = createdNs + MAX_DURATION_NS;
@@ -77,22 +77,22 @@ export function buildRenewal({ order, renewal, expiresAtNs }: SignedLease, forNs
   return { id, engine, user, expiresAtNs: desired < never ? desired : never, sequence: (renewal?.sequence ?? 0) + 1 };
 }
 
-/** What is to be signed so that a lease ends now. */
+/** Builds the request, ready to be signed, that ends a lease now. */
 export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs: bigint): Unsigned<EndRequest> {
   return { id, engine, user, createdNs };
 }
 
-/** Whether all of it is taken down. */
+/** Whether the lease is fully decommissioned. */
 export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
 
-/** Whether it ends for another reason than its user or its time. The phase alone shows that only of FAILED. */
+/** Whether another cause than its user or its time ended the lease. Of the phases, only FAILED shows that. */
 export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
   return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
 }
 
-/** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until all of it is taken down. */
+/** Decides whether a lease is in the phase of the goal, or outside it. `delete` waits until the lease is fully decommissioned. */
 export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return isLeaseOver(lease) ? "met" : "open";
   const phase = goal.type.toUpperCase();
@@ -100,7 +100,7 @@ export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): W
   return isLeaseOver(lease) || (goal.isTrue && isBehind(phase, lease.phase)) ? "never" : "open";
 }
 
-/** The order of phases; a lease never goes back. */
+/** The order of phases; a lease never returns to an earlier one. */
 const PHASE_ORDER: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING"];
 
 function isBehind(phase: string, now: string): boolean {

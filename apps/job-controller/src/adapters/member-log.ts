@@ -8,16 +8,16 @@ import { podFact } from "./read-pod.ts";
 
 /** Reads the logs of pods, each once for all readers that poll it. */
 export type MemberLogs = Disposable & {
-  /** What `readLog` needs for one member. Throws FaultError where the container does not exist. */
+  /** Returns what `readLog` needs for one member. Throws FaultError if the container does not exist. */
   of(member: Member, signals: Pick<LogDeps, "isFinished" | "changed">): LogDeps;
 };
 
 type Member = {
   readonly job: JobRow;
   readonly component: string;
-  /** Empty: the main container. */
+  /** An empty name selects the main container. */
   readonly container: string;
-  /** All pods of the job at the moment. */
+  /** Returns the current pods of the job. */
   readonly pods: () => readonly V1Pod[];
 };
 
@@ -61,8 +61,8 @@ function memberLog(
 }
 
 /**
- * A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts a moment before the status of its pod shows
- * it. A log that is opened in that moment counts as the previous run, and is returned twice.
+ * Finds the newest run. A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts shortly before the
+ * status of its pod shows it. A log that is opened in between counts as the previous run, and is returned twice.
  */
 function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
   const [newest] = pods

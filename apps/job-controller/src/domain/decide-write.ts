@@ -1,12 +1,12 @@
 import { isRemembered, isTrue, type JobStatus } from "./job-status.ts";
 
 /**
- * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they
- * were written a moment ago. `never`: nothing differs.
+ * When a status is written. `first`: steps rely on it. `after`: it describes the effect of the steps. `later`: only counts differ, and recently written ones
+ * exist. `never`: nothing differs.
  */
 export type WriteTime = "first" | "after" | "later" | "never";
 
-/** Decides when the next status replaces the stored one. `sinceMs`: since this process last wrote one. */
+/** Decides when the next status replaces the stored one. `sinceMs` is the time since this process last wrote one. */
 export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number, everyMs: number): WriteTime {
   if (same(stored, next)) return "never";
   if (!same(promises(stored), promises(next))) return "first";
@@ -14,7 +14,7 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
   return sinceMs >= everyMs ? "after" : "later";
 }
 
-/** What steps rely on: counts, completions, replacements, that its machines are taken, and the end. */
+/** Returns the fields on which steps rely: counts, completions, replacements, the preemption of its machines, and the end. */
 function promises(status: JobStatus): unknown {
   const { attempt, attemptsCounted, replaced, regrouping, completionMs, readyTimeouts, lastReadyTimeoutMs } = status;
   const gang = { attempt, attemptsCounted, replaced, regrouping, readyTimeouts, lastReadyTimeoutMs };
@@ -27,7 +27,10 @@ function promises(status: JobStatus): unknown {
   return { ...gang, completionMs, replicas, hasLeft };
 }
 
-/** What users wait for; and that the gang has been ready: a later pass, which reads the stored status, would release a gang that lost a pod since. */
+/**
+ * Returns the fields for which users wait, and whether the gang has been ready: otherwise a later pass, which reads the stored status, would release a gang
+ * that has lost a pod since.
+ */
 function news({ conditions, observedGeneration, startMs, hasBeenReady }: JobStatus): unknown {
   return { conditions, observedGeneration, startMs, hasBeenReady };
 }

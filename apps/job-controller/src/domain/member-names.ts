@@ -1,30 +1,30 @@
 import type { JobIdentity } from "./kind.ts";
 import type { Member } from "./job.ts";
 
-/** The limit of DNS labels: names of pods are host names. */
+/** The limit of DNS labels, because names of pods are host names. */
 const MAX_NAME_LENGTH = 63;
-/** The most machines in one reservation; a gang is one reservation. */
+/** The maximum of machines in one reservation, which covers a whole gang. */
 export const MAX_MEMBERS = 1000;
 
-/** The name of the pod, and of its service where each has one. It never changes, so a repeated creation cannot make a second member. */
+/** Returns the name of a member's pod, and of its service if each pod has one. It never changes, so a repeated creation cannot create a second member. */
 export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
   return `${job.name}-${type}-${index}`;
 }
 
-/** `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
+/** Returns `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
 export function serviceHost(service: string, namespace: string, clusterDomain: string | undefined): string {
   return `${service}.${namespace}.svc${clusterDomain === undefined ? "" : `.${clusterDomain}`}`;
 }
 
 const DNS_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/;
 
-/** What is wrong with the name of something that gets services, or undefined. */
+/** Returns the problem of a name that services need, or undefined. */
 export function checkServiceName(name: string): string | undefined {
   if (DNS_1035.test(name)) return undefined;
   return `"${name}" is no name for a service: lower case letters, digits and '-', beginning with a letter and ending with a letter or digit`;
 }
 
-/** What is wrong with the length of a job's name, given its largest member, or undefined. */
+/** Returns the problem of the length of a job's name, given its largest member, or undefined. */
 export function checkNameLength(name: string, type: string, replicas: number): string | undefined {
   const longest = memberName({ name }, { type, index: Math.max(0, replicas - 1) });
   if (longest.length <= MAX_NAME_LENGTH) return undefined;

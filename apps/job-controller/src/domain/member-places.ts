@@ -10,7 +10,7 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
   readonly pods: readonly PodFact[];
 };
 
-/** The machines of members. A member whose pod runs on its machine, or that has completed, has no place. */
+/** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
 export function placesOf(job: Job): readonly Place[] {
   const needs = needsOf(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
@@ -20,7 +20,7 @@ export function placesOf(job: Job): readonly Place[] {
   });
 }
 
-/** What the next pod of each member requests that has not completed. */
+/** Returns the requests of the next pod of each uncompleted member. */
 function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
   if ("problems" in spec) return new Map();
   return new Map(

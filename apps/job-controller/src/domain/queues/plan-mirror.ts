@@ -1,16 +1,16 @@
 import { QUEUE_FINALIZER, recordOf, type QueueRow } from "./queue-row.ts";
 import type { QueueRecord } from "./read-queue.ts";
 
-/** What makes the bucket of queues equal to the Queues of the cluster. */
+/** The changes that make the bucket of queues equal to the Queues of the cluster. */
 export type MirrorPlan = {
-  /** Get the finalizer before the ledger follows them. */
+  /** Queues that get the finalizer before the ledger follows them. */
   readonly unprotected: readonly QueueRow[];
   readonly puts: readonly QueueRecord[];
   /** Names of entries that no Queue has. */
   readonly deletions: readonly string[];
 };
 
-/** `entries`: the bucket by key. `isSame`: whether an entry is what would be written. */
+/** Plans the mirror. `entries` is the bucket by key; `isSame` compares an entry with the one to write. */
 export function planMirror<Entry>(
   rows: readonly QueueRow[],
   entries: ReadonlyMap<string, Entry>,
