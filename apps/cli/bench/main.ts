@@ -1,6 +1,6 @@
 /**
- * From the start of the process to the last line of a command, beside a Node that runs nothing. The bundle is built and its compiled code is stored before.
- * Run: node apps/cli/bench/main.ts
+ * Measures from the start of the process to the last line of a command, beside a Node that runs nothing. The bundle is built and its compiled code is stored
+ * first. Run: node apps/cli/bench/main.ts
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ const measured = {
 };
 for (const args of Object.values(measured)) await timeOf(args);
 const times = Object.fromEntries(Object.keys(measured).map((name) => [name, [] as number[]]));
-// In turns, so that other load of the machine affects all of them.
+// The commands take turns, so that other load of the machine affects all of them equally.
 for (let run = 0; run < RUNS; run += 1)
   for (const [name, args] of Object.entries(measured)) times[name]?.push(await timeOf(args));
 const baselineMs = median(times["node -e 0"]);

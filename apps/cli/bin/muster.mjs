@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Plain JavaScript for any Node since 20. Built-in modules are required, not imported: an import evaluates all of their lazy parts.
+// Plain JavaScript that every Node from 20 on can run. Built-in modules are required, because an import evaluates all of their lazy parts.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);
@@ -19,7 +19,7 @@ else {
   if (bundle !== undefined) await start(bundle);
 }
 
-/** The bundle; in a repository, whose sources change, rebuilt when it is older than they are. */
+/** Reads the bundle; in a repository, rebuilds it first if its sources are newer. */
 function readCurrent() {
   const built = readBundle();
   if (repository === undefined || (built !== undefined && isCurrent(built))) return built;
@@ -35,10 +35,10 @@ function readCurrent() {
   return undefined;
 }
 
-/** The first line describes the bundle: its hash, and the time and size of each file that it is made of. */
+/** The first line describes the bundle: its hash, and the time and size of each source file. */
 function readBundle() {
   if (!existsSync(bundleFile)) return undefined;
-  // ASCII, as esbuild writes it.
+  // esbuild writes ASCII, so latin1 decodes it without loss.
   const text = readFileSync(bundleFile, "latin1");
   return { text, ...JSON.parse(text.slice("//".length, text.indexOf("\n"))) };
 }
@@ -50,7 +50,7 @@ function isCurrent({ inputs }) {
   });
 }
 
-/** Runs the bundle. The compiled code is stored beside it, for each version of Node, because compiling takes longer than most commands. */
+/** Runs the bundle. Its compiled code is stored beside it for each version of Node, because compiling takes longer than most commands. */
 async function start({ text, hash }) {
   const { Script } = require("node:vm");
   const codeFile = join(root, "dist", `${hash}-${process.version}-${process.arch}.code`);
@@ -63,7 +63,7 @@ async function start({ text, hash }) {
   if (cachedData === undefined || script.cachedDataRejected) store(codeFile, script.createCachedData());
 }
 
-/** Other processes may read and write the same file. A folder of another user stays unchanged. */
+/** Replaces the file atomically, because other processes may read and write it. A folder of another user stays unchanged. */
 function store(file, data) {
   const written = `${file}.${process.pid}`;
   try {

@@ -9,94 +9,96 @@ import type { Contexts } from "./domain/contexts.ts";
 import type { GatewayOptions } from "./domain/decide-gateway.ts";
 import type { Link } from "./kinds/kind.ts";
 
-/** Options of every command. */
+/** Options that every command has. */
 export type CommonOptions = GatewayOptions & { readonly namespace?: string };
 
-/** Everything outside that a command uses: the terminal, files, time, and the services once it connects. */
+/** Everything outside the process that a command uses: the terminal, files, time, and the services after `connect`. */
 export type Cli = {
   readonly io: Io;
   readonly now: () => number;
   /** Resolves after the delay, or immediately when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;
-  /** This many random letters and digits, fit for a DNS label. */
+  /** Returns this many random letters and digits, which are valid in a DNS label. */
   readonly randomLetters: (count: number) => string;
   readonly randomId: () => string;
   /** The user who runs the command: `ada@laptop`. */
   readonly caller: () => string;
   readonly interrupts: Interrupts;
   readonly keys: Keys;
-  /** Options of every command. */
+  /** Options that every command has. */
   readonly common: () => CommonOptions;
-  /** The gateway of the environment. */
+  /** The address of the gateway in the environment. */
   readonly server: string | undefined;
-  /** Whether tokens may cross a network in plain text. */
+  /** Whether tokens may cross a network unencrypted. */
   readonly isPlainHttpAllowed: boolean;
-  /** The file of contexts. Each rejects with CommandError. */
+  /** Access to the file of contexts. Each call rejects with CommandError. */
   readonly contexts: {
     readonly read: () => Promise<Contexts>;
     readonly write: (contexts: Contexts) => Promise<void>;
   };
-  /** The NATS server that `connect` goes to, and why. Rejects with CommandError where it goes to a gateway; `what` needs NATS. */
+  /**
+   * Returns the NATS server that `connect` would use, and why. Rejects with CommandError if it would use a gateway; the error states that `what` needs NATS.
+   */
   readonly natsConnection: (what: string) => Promise<Connection>;
   /**
    * Rejects with CommandError when no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
    * connection.
    */
   readonly connect: (stop?: AbortSignal) => Promise<Connected>;
-  /** A connection as the user `backup`, which may only copy and restore; the first interrupt ends it. */
+  /** Connects as the user `backup`, which may only copy and restore; the first interrupt closes the connection. */
   readonly streamCopies: () => Promise<StreamCopies>;
 };
 
 /** The private key of the user. Only the signer reads it. */
 export type Keys = {
-  /** Where the key is; `file` is the value of an option. The environment precedes the default file. */
+  /** Returns the location of the key; `file` is the value of an option. The environment precedes the default file. */
   readonly whereIs: (file: string | undefined) => { readonly file: string } | { readonly variable: string };
-  /** Rejects with CommandError where the key is missing, or where others may read it. */
+  /** Rejects with CommandError if the key is missing, or other users may read it. */
   readonly read: (file: string | undefined) => Promise<Signer>;
-  /** Makes a new key in a file that does not exist. Rejects with CommandError. */
+  /** Creates a key in a new file. Rejects with CommandError. */
   readonly make: (file: string | undefined) => Promise<{ readonly signer: Signer; readonly file: string }>;
 };
 
-/** A command that reads one of them has to obey it; until then a signal ends the process immediately. */
+/** A command that reads one of these signals must obey it; until then a signal ends the process immediately. */
 export type Interrupts = {
   /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly first: AbortSignal;
-  /** Aborted by the second. */
+  /** Aborted by the second Ctrl-C or SIGTERM. */
   readonly second: AbortSignal;
 };
 
 export type Connected = AsyncDisposable & {
-  /** The server, for people. */
+  /** The address of the server, for people. */
   readonly address: string;
   /** The remedy to try if it does not answer, from the state at this moment. */
   readonly hint: () => string;
   readonly services: MusterServices;
-  /** For the calls of one resource. */
+  /** The connection for the calls of one resource. */
   readonly link: Link;
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
-  /** Signals that slow services have lost since they started. */
+  /** Lists signals that slow services have lost since they started. */
   readonly dropped: () => Promise<readonly DroppedSignals[]>;
-  /** Calls the listener when the connection is lost and when it is back, until disposed. */
+  /** Calls the listener when the connection is lost and when it is restored, until disposed. */
   readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
 };
 
 export type Io = {
-  /** Lines on standard output: the result. */
+  /** Prints result lines on standard output. */
   readonly out: (lines: readonly string[]) => void;
-  /** Lines on standard error: progress and errors. */
+  /** Prints progress and errors on standard error. */
   readonly err: (lines: readonly string[]) => void;
-  /** Bytes on standard output; resolves when they are written. */
+  /** Writes bytes to standard output; resolves when they are written. */
   readonly write: (bytes: Uint8Array | string) => Promise<void>;
-  /** Control sequences and lines that are drawn over; only where `errStyle().interactive`. */
+  /** Draws control sequences and lines that a later call overwrites; only where `errStyle().interactive`. */
   readonly draw: (text: string) => void;
   readonly outStyle: () => TableStyle;
   readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
-  /** Text of a file; of standard input when the path is `-`. Rejects with CommandError. */
+  /** Reads the text of a file, or of standard input if the path is `-`. Rejects with CommandError. */
   readonly read: (path: string, bytesMax: number) => Promise<string>;
-  /** The answer of the user at the terminal; empty at end of input or when the signal is aborted; undefined without a terminal. */
+  /** Asks the user at the terminal. The answer is empty at end of input and after an abort, and undefined without a terminal. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | undefined>;
-  /** Aborted when the reader of standard output has gone. */
+  /** Aborted when the reader of standard output has closed it. */
   readonly closed: AbortSignal;
 };

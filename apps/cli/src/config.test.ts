@@ -4,7 +4,7 @@ import { readConfig } from "./config.ts";
 
 const DEFAULTS = { localFiles: ["/local"], keyFile: "/key", contextFile: "/home/ada/.config/muster/config.yaml" };
 
-it("takes empty variables for missing ones", () => {
+it("treats empty variables as missing", () => {
   const env = {
     MUSTER_NATS_URL: "",
     MUSTER_NATS_TOKEN: "",
@@ -30,7 +30,7 @@ it.each([
   [{ NO_COLOR: "1" }, false],
   [{ TERM: "dumb" }, false],
   [{ TERM: "xterm" }, true],
-])("decides about colours from %o", (env, colours) => {
+])("decides whether %o has colours", (env, colours) => {
   expect(readConfig(env, DEFAULTS).colours).toBe(colours);
 });
 

@@ -11,22 +11,22 @@ const NATS_VARIABLES = [
   "MUSTER_NATS_KEY_FILE",
 ];
 
-/** The environment, read once. */
+/** The configuration from the environment, read once. */
 export type Config = {
-  /** Where the gateway is, and who asks; `natsUrl` precedes its contexts. */
+  /** The address and the credential of the gateway; `natsUrl` precedes its contexts. */
   readonly gateway: GatewayVariables;
-  /** Contexts: gateways and their users. */
+  /** The file of contexts, which name gateways and their users. */
   readonly contextFile: string;
   readonly natsUrl: string | undefined;
-  /** The variables of its credential, unread. */
+  /** The values of the credential's variables; their files are not read yet. */
   readonly natsVariables: Variables;
-  /** Files in which `npm start -- --keep` and `docker compose up` say where their stack is; the first that runs is meant. */
+  /** Files in which `npm start -- --keep` and `docker compose up` state the address of their stack; the first running stack is used. */
   readonly localFiles: readonly string[];
-  /** The private key that orders of leases are signed with, where it is no file. */
+  /** The private key that signs orders of leases, if it is not in a file. */
   readonly key: string | undefined;
   readonly keyFile: string;
   readonly colours: boolean;
-  /** The width of the terminal, instead of what that reports. */
+  /** The width of the terminal, which overrides the one that the terminal reports. */
   readonly columns: number | undefined;
 };
 

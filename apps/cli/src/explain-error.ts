@@ -7,8 +7,7 @@ import { shortenWords } from "./domain/shorten.ts";
 import type { Resource } from "./kinds/resource.ts";
 
 /**
- * The error of the command, or of one part of it that was `doing` something, as lines `error: ...` and `hint: ...`, and the exit code. A defect of Muster
- * keeps its stack.
+ * Formats the error of the command, or of the part that `doing` names, as `error: ...` and `hint: ...` with an exit code. A defect of Muster keeps its stack.
  */
 export function explainError(
   error: unknown,
@@ -16,7 +15,7 @@ export function explainError(
   doing?: string,
 ): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
   const about = doing === undefined ? "" : `${doing}: `;
-  // commander has printed its message, and help is no failure.
+  // commander has already printed its message; help is no failure.
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage, lines: [] };
   if (error instanceof CommandError) return explained(error.exitCode, about + error.message, error.hint);
   const fault = faultOf(error);

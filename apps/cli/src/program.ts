@@ -51,7 +51,7 @@ Environment:
   MUSTER_KEY         the key itself, instead of a file
   NO_COLOR           not empty: no colours`;
 
-/** Words of kubectl, and the command for each here. */
+/** Words of kubectl, each with the corresponding command of `muster`. */
 const KUBECTLS = [
   ["create", "`muster apply -f FILE` makes replica sets, `muster run FILE` sessions and jobs"],
   ["edit", "change the file, and `muster apply -f FILE`"],
@@ -83,7 +83,7 @@ const NAMESPACED = new Set([
   "__complete",
 ]);
 
-/** Every command, in the order of the help. */
+/** Returns every command, in the order of the help. */
 export function commandRows(resources: Resources): readonly CommandRow[] {
   return [
     ...workCommands(resources),
@@ -99,11 +99,11 @@ export function commandRows(resources: Resources): readonly CommandRow[] {
 }
 
 export type Program = {
-  /** Runs the command that the arguments name. Rejects with CommanderError when they name none. */
+  /** Runs the command that the arguments name. Rejects with CommanderError if they name none. */
   parse(args: readonly string[]): Promise<ExitCode>;
 };
 
-/** The whole command line. Every action returns an exit code. */
+/** Builds the whole command line. Every action returns an exit code. */
 export function buildProgram(
   makeCli: (options: () => CommonOptions) => CommandLine,
   columns: number | undefined,

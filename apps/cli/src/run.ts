@@ -14,7 +14,7 @@ import { VERSION } from "./version.ts";
 
 const LOCAL_FILES = [".muster/local.json", ".muster-compose/local.json"];
 
-/** Runs the command line of this process. The repository holds the files of the local stack; an installed command has no repository. */
+/** Runs the command line of this process. The repository contains the files of the local stack; an installed command has no repository. */
 export async function run(repository: string | undefined): Promise<void> {
   const interrupts = listenForInterrupts();
   const config = readConfig(process.env, {

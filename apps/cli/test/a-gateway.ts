@@ -8,13 +8,13 @@ const MAIN = join(import.meta.dirname, "../../gateway/src/main.ts");
 
 export type RunningGateway = AsyncDisposable & {
   readonly url: string;
-  /** The token file of a user who may do everything. */
+  /** The token file of a user with all rights. */
   readonly tokenFile: string;
   readonly token: string;
   kill(): Promise<void>;
 };
 
-/** A gateway in a process of its own, as apps do not import each other. `directory` gets the file with its token. */
+/** Starts a gateway in a separate process, because apps do not import each other. `directory` receives the file with its token. */
 export async function startGateway(
   { url, token }: Pick<TestNats, "url" | "token">,
   directory: string,

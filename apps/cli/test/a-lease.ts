@@ -1,6 +1,6 @@
 import type { Lease } from "../src/adapters/lease-messages.ts";
 
-/** A lease as tests begin with: ordered an hour ago for two hours, of a user without a key. */
+/** Builds a lease with test defaults: ordered an hour ago for two hours, by a user without a key. */
 export function aLease(changes: Partial<Lease> = {}): Lease {
   return {
     order: {

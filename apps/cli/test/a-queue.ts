@@ -1,6 +1,6 @@
 import type { Queue, QueueAmount } from "../src/adapters/queue-messages.ts";
 
-/** Amounts of one resource in pool h100; nothing is used where the test states nothing else. */
+/** Builds amounts of one resource in pool h100; nothing is used unless the test states it. */
 export function anAmount(resource: string, rest: Partial<QueueAmount> = {}): QueueAmount {
   return { pool: "h100", resource, stated: undefined, quota: undefined, used: 0, borrowed: 0, ...rest };
 }

@@ -1,6 +1,6 @@
 import type { Replica, ReplicaSet, Roll } from "../src/adapters/farm-messages.ts";
 
-/** Sets and rolls for tests: well in every respect that is not given. */
+/** Builds sets and rolls for tests, healthy unless a test states otherwise. */
 export function aReplica(node: string, rest: Partial<Replica> = {}): Replica {
   return { node, pod: `web-of-${node}`, health: "READY", reason: "", message: "", eligible: true, ...rest };
 }

@@ -2,7 +2,7 @@ import { SESSION_LIMITS } from "@muster/session-limits";
 import fc from "fast-check";
 import type { SessionDocument } from "../src/domain/session-document.ts";
 
-/** Any session that is right. */
+/** Generates any valid session. */
 export function anySession(): fc.Arbitrary<SessionDocument> {
   const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/);
   const text: fc.Arbitrary<string> = fc
@@ -54,7 +54,7 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
   });
 }
 
-/** Pod templates; the form of each field has its own test. */
+/** Generates pod templates; the format of each field has its own test. */
 function templates(): fc.Arbitrary<string> {
   const name = fc.stringMatching(/^[a-z]{1,8}$/);
   const amounts = fc.dictionary(name, fc.oneof(fc.nat(), fc.constantFrom("500m", "4Gi", "0.5")), { maxKeys: 2 });
@@ -77,7 +77,7 @@ function templates(): fc.Arbitrary<string> {
   return fc.record({ spec }).map((template) => JSON.stringify(template));
 }
 
-/** JSON whose numbers survive being read, as those of a document do. */
+/** Generates JSON whose numbers survive parsing, as those of a document do. */
 function scenarios(): fc.Arbitrary<string> {
   const exact = (_key: string, value: unknown): unknown => {
     if (

@@ -47,7 +47,7 @@ const envOf = ({ url, token }: { readonly url: string; readonly token: string })
     ? { MUSTER_SERVER: url, MUSTER_TOKEN: token }
     : { MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token };
 
-/** With `--server` as users do, and over NATS as operators do. */
+/** Users pass `--server`, and operators call services over NATS. */
 const WAYS = [
   ["through the gateway", () => ({ url: gateway.url, token: gateway.token })],
   ["over NATS", () => ({ url: server.url, token: server.token })],
@@ -56,7 +56,7 @@ const WAYS = [
 describe.each(WAYS)("%s", (way, world) => {
   const prefix = way.replaceAll(" ", "-").toLowerCase();
 
-  it("lists who changed what, with the outcome, the newest last", async () => {
+  it("lists changes with user and outcome, the newest last", async () => {
     expect([await cancel(`${prefix}-a`), await cancel("missing"), await cancel(`${prefix}-b`)]).toEqual([
       200, 404, 200,
     ]);
@@ -70,7 +70,7 @@ describe.each(WAYS)("%s", (way, world) => {
     ]);
   });
 
-  it("selects, and prints JSON", async () => {
+  it("filters changes, and prints JSON", async () => {
     const { out } = await inProcess(
       ["audit", "--since", "1h", "--resource", `sessions/${prefix}-b`, "-o", "json"],
       world(),
@@ -82,14 +82,14 @@ describe.each(WAYS)("%s", (way, world) => {
     expect(none.out).toEqual(["no changes"]);
   });
 
-  it("lists refusals apart", async () => {
+  it("lists refusals separately", async () => {
     expect(await cancel(`${prefix}-refused`, { wrong: 1 })).toBe(400);
     const { out } = await inProcess(["audit", "--refused", "--limit", "1"], world());
     expect(out[1]).toContain(`sessions/${prefix}-refused`);
     expect(out[1]).toMatch(/400 INVALID_REQUEST$/);
   });
 
-  it("follows: prints each later change once, until it is interrupted", async () => {
+  it("prints each later change once until it is interrupted", async () => {
     const running = startCommand(["audit", "-f", "--limit", "1", "-o", "json"], { env: envOf(world()) });
     const names = (): unknown[] =>
       running
@@ -97,17 +97,17 @@ describe.each(WAYS)("%s", (way, world) => {
         .split("\n")
         .filter(Boolean)
         .map((line) => (JSON.parse(line) as { name: unknown }).name);
-    await until("the newest is there", () => names().length === 1);
+    await until("the newest change is listed", () => names().length === 1);
     await cancel(`${prefix}-later`);
     await cancel(`${prefix}-last`);
-    await until("the later ones are there", () => names().includes(`${prefix}-last`));
+    await until("the later changes are listed", () => names().includes(`${prefix}-last`));
     running.interrupt();
     expect((await running.ended).code).toBe(130);
     expect(names().slice(1)).toEqual([`${prefix}-later`, `${prefix}-last`]);
   });
 });
 
-it("has nothing of the token", async () => {
+it("prints no part of the token", async () => {
   const { out } = await inProcess(["audit", "-o", "json"], { url: server.url, token: server.token });
   expect(out.join("\n")).not.toContain((await readFile(gateway.tokenFile, "utf8")).trim());
 });

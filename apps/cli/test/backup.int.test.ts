@@ -28,7 +28,7 @@ async function sessionsOf(nats: TestNats, stack: AsyncDisposableStack): Promise<
   return openBucket((await busOf(nats, stack)).connection, { name: buckets.sessions, codec: text });
 }
 
-it("copies everything into one file, and makes of it the same on a server that has lost all, revisions included", async () => {
+it("copies all streams into one file, and restores them with their revisions on an empty server", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
   const nats = stack.use(await natsServer({ users: true }));
@@ -44,7 +44,7 @@ it("copies everything into one file, and makes of it the same on a server that h
     said: expect.stringMatching(/nothing to copy/) as string,
   });
   const written = await sessionsOf(nats, stack);
-  // More than one piece of the transfer.
+  // The value needs more than one chunk of the transfer.
   const long = "x".repeat(400_000);
   await written.create("first", "a");
   const revision = await written.create("long", long);
@@ -87,7 +87,7 @@ it("copies everything into one file, and makes of it the same on a server that h
   });
 });
 
-it("finds its key beside a local stack, and says what to do where that has none", async () => {
+it("finds its key beside a local stack, and prints the remedy for a stack without one", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
   const nats = stack.use(await natsServer({ users: true }));
@@ -108,7 +108,7 @@ it("finds its key beside a local stack, and says what to do where that has none"
   expect(await inProcess(["backup", join(directory.path, "a")], { localFile })).toMatchObject({ code: 0 });
 });
 
-/** A backup of three streams, and the command of the user `backup`. */
+/** Creates three streams and backs them up; runs commands as the user `backup`. */
 async function threeStreams(stack: AsyncDisposableStack) {
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
   const nats = stack.use(await natsServer({ users: true }));
@@ -146,7 +146,7 @@ it("detects a backup with a changed bit or a missing end, and restores nothing o
   await empty();
   const whole = await readFile(file);
   const other = join(directory, "other");
-  // The first piece is the time of the backup alone, after its length of four bytes.
+  // The first chunk, after its length of four bytes, contains only the time of the backup.
   const from = 4 + whole.readUInt32BE();
   await fc.assert(
     fc.asyncProperty(
@@ -168,7 +168,7 @@ it("detects a backup with a changed bit or a missing end, and restores nothing o
   expect(await run("restore", file)).toMatchObject({ code: 0 });
 });
 
-it("says what NATS holds, and that no service may start, where a restore ends in the middle", async () => {
+it("prints what NATS contains, and that no service may start, after a restore fails in the middle", async () => {
   await using stack = new AsyncDisposableStack();
   const { directory, file, run, empty } = await threeStreams(stack);
   const bad = join(directory, "bad");
@@ -190,14 +190,14 @@ it("reports a full disk in one line, and leaves no file", async () => {
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
   const nats = stack.use(await natsServer({ users: true }));
   const written = await sessionsOf(nats, stack);
-  // NATS sends it compressed.
+  // The bytes are random, because NATS compresses the stream.
   await written.create("long", randomBytes(300_000).toString("base64"));
   const seed = join(directory.path, "backup.nk");
   await writeFile(seed, nats.seedOf("backup"), { mode: 0o600 });
   const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_NKEY_FILE: seed };
   const main = join(import.meta.dirname, "../src/main.ts");
   const file = join(directory.path, "backup");
-  // 50 kB, or twice that, as the shell counts.
+  // The shell limits files to 50 kB or 100 kB, depending on the unit of its blocks.
   const limited = ["-c", 'ulimit -f 100; exec "$@"', "sh", process.execPath, main, "backup", file];
   const { code, stderr } = await promisify(execFile)("sh", limited, { env }).then(
     () => ({ code: 0, stderr: "" }),
@@ -208,7 +208,7 @@ it("reports a full disk in one line, and leaves no file", async () => {
   expect(await readdir(directory.path)).toEqual(["backup.nk"]);
 });
 
-it("refuses to write what another is writing, which ends well", async () => {
+it("refuses to write a file that another backup is writing, which still succeeds", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-backup-"));
   const file = join(directory.path, "backup");
   await using first = await writeBackup(file, 0);
@@ -218,7 +218,7 @@ it("refuses to write what another is writing, which ends well", async () => {
   expect(await reader.streams()[Symbol.asyncIterator]().next()).toEqual({ done: true, value: undefined });
 });
 
-/** The same backup, whole by its own sums, but for a stream that NATS will not take. */
+/** Copies a backup with valid checksums, except that NATS refuses one of its streams. */
 async function copyDamaged(from: string, to: string, which: number): Promise<void> {
   await using reader = await readBackup(from);
   await using writer = await writeBackup(to, 0);

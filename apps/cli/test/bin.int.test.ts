@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 const BIN = join(import.meta.dirname, "../bin/muster.mjs");
-/** Removes what Node 20 lacks. */
+/** Removes the functions that Node 20 lacks. */
 const NODE_20 =
   "data:text/javascript,delete Promise.withResolvers;delete Object.groupBy;delete Map.groupBy;delete Array.fromAsync";
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** `muster run` of a session, started by the oldest Node in a process group of its own; followed until the session is submitted. */
+/** Starts `muster run` of a session with the oldest supported Node, in a separate process group, and waits until the session is submitted. */
 async function runSession(name: string) {
   const child = spawn(process.execPath, ["--import", NODE_20, BIN, "run", "-"], {
     env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
@@ -42,7 +42,7 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // No process of the group is left.
+    // The error means that no process of the group remains.
   }
 }
 
@@ -81,7 +81,7 @@ it("ends immediately on a signal before a command handles signals", async () => 
   const ended = once(child, "exit");
   const pid = child.pid ?? 0;
   try {
-    // Opens once the command reads, which then waits for input that never comes.
+    // Opening succeeds once the command reads the pipe; the command then waits for input that never arrives.
     await using _writer = await open(pipe, "w");
     kill(pid, "SIGTERM");
     expect(await ended).toEqual([null, "SIGTERM"]);

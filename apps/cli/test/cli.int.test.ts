@@ -17,7 +17,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 sessionSuite("nats");
 
 describe("muster dead-letters", () => {
-  it("shows what could not be handled and why, sends it again, and takes it away", async () => {
+  it("shows unhandled messages with their reasons, sends them again, and removes them", async () => {
     const [first, second] = await world.deadLetter(["lost-a", "lost-b"]);
     const list = await world.muster(["dead-letters", "list"]).ended;
     expect(list.stdout).toMatch(
@@ -53,7 +53,7 @@ describe("muster dead-letters", () => {
 });
 
 describe("muster completion", () => {
-  it.each(["bash", "zsh", "fish"])("prints a script for %s that asks the command itself", async (shell) => {
+  it.each(["bash", "zsh", "fish"])("prints a script for %s that calls the command itself", async (shell) => {
     const { stdout, code } = await world.muster(["completion", shell]).ended;
     expect(stdout).toContain("muster __complete -- ");
     expect(code).toBe(0);
@@ -89,7 +89,7 @@ describe("where it connects", () => {
     expect(await world.muster(["pools"], { env }).ended).toMatchObject({ code: 0 });
   });
 
-  it("says what to do when no server answers", async () => {
+  it("prints the remedy when no server answers", async () => {
     const { code, stderr } = await world.process(["pools", "--nats-url", "nats://127.0.0.1:1"]).ended;
     expect(stderr).toBe(
       "error: cannot connect to nats://127.0.0.1:1 (option --nats-url): connection refused\nhint: check that a NATS server runs there, that it knows MUSTER_NATS_NKEY_FILE or MUSTER_NATS_TOKEN, and that MUSTER_NATS_CA_FILE signed its certificate\n",
@@ -97,7 +97,7 @@ describe("where it connects", () => {
     expect(code).toBe(3);
   });
 
-  it("says what to do about containers that are gone, when their folder remains", async () => {
+  it("prints the remedy when containers are gone and their folder remains", async () => {
     const local = JSON.stringify({ natsUrl: "nats://127.0.0.1:1" });
     const env = { MUSTER_LOCAL_FILE: await world.file("gone.json", local), MUSTER_NATS_URL: "" };
     const { code, stderr } = await world.muster(["pools"], { env }).ended;
@@ -106,7 +106,7 @@ describe("where it connects", () => {
     expect(code).toBe(3);
   });
 
-  it("says that the token is wrong", async () => {
+  it("reports a wrong token", async () => {
     const { code, stderr } = await world.muster(["pools"], { env: { MUSTER_NATS_TOKEN: "wrong" } }).ended;
     expect(stderr).toMatch(/the server does not take MUSTER_NATS_TOKEN: .*\nhint: check .* that it knows/);
     expect(code).toBe(3);
@@ -116,7 +116,7 @@ describe("where it connects", () => {
     ["is cut off", "{"],
     ["says of no server", "{}"],
     ["has a number for a name", JSON.stringify({ natsUrl: "nats://127.0.0.1:1", natsNkeyFile: 1 })],
-  ])("goes nowhere else where the file of the local stack %s", async (title, content) => {
+  ])("connects to no other server when the file of the local stack %s", async (title, content) => {
     const file = await world.file(`${title}.json`, content);
     const env = { MUSTER_LOCAL_FILE: file, MUSTER_NATS_URL: "" };
     const { code, stderr } = await world.muster(["pools"], { env }).ended;
@@ -128,7 +128,7 @@ describe("where it connects", () => {
     expect(await world.muster(["pools"], { env: { MUSTER_LOCAL_FILE: file } }).ended).toMatchObject({ code: 0 });
   });
 
-  it("says what to do about the keys of the local stack, and not to look at its logs", async () => {
+  it("prints the remedy for the keys of the local stack, and does not mention its logs", async () => {
     const tokenFile = await world.file("wrong-token", "wrong\n");
     const local = JSON.stringify({ natsUrl: world.url, natsTokenFile: tokenFile, kubeconfig: "", pid: process.pid });
     const env = {
@@ -165,7 +165,7 @@ it.each([
   ["an unknown command", ["LONG"]],
   ["a form that does not exist", ["pools", "-o", "LONG"]],
   ["a document", ["run", "-"]],
-])("shortens what is too long to be a name in the middle: %s", async (_title, args) => {
+])("shortens the overlong words of %s", async (_title, args) => {
   const long = `${"a".repeat(150)}${"b".repeat(150)}`;
   const words = args.map((word) => (word === "LONG" ? long : word));
   const { stderr } = await world.muster(words, { input: sessionYaml(long) }).ended;
@@ -174,12 +174,12 @@ it.each([
   expect(stderr).not.toContain("a".repeat(65));
 });
 
-it("prints the schema as the file that editors are pointed to, byte by byte", async () => {
+it("prints the schema exactly as in the file that editors use", async () => {
   const { stdout } = await world.process(["schema"]).ended;
   expect(stdout).toBe(readFileSync(join(import.meta.dirname, "../../../schemas/session.schema.json"), "utf8"));
 });
 
-it("version has that of each service, warns of one that is too far apart, and has its own without a server", async () => {
+it("version prints the version of each service, warns of an unsupported one, and prints its own without a server", async () => {
   const { stdout, stderr, code } = await world.muster(["version"]).ended;
   expect(stdout).toMatch(
     /^muster \d\S+\nnode \S+\nreservation-manager 9\.8\.7 \(1 replica\)\nsession-controller 9\.8\.7 /,
@@ -193,7 +193,7 @@ it("version has that of each service, warns of one that is too far apart, and ha
   expect(JSON.parse(away.stdout())).toEqual({ muster: expect.any(String) as unknown, node: process.versions.node });
 });
 
-it("doctor says what is there, and what to do about what is not", async () => {
+it("doctor reports what is healthy, and the next step for each problem", async () => {
   const healthy = await world.muster(["doctor"]).ended;
   expect(healthy.stdout).toMatch(
     /ok +jetstream[^]*ok +session-controller +1 replica, version 9\.8\.7[^]*ok +watcher's view +3 pods and 6 nodes[^]*ok +pools +drivers 1\/2, workers 0\/4/,

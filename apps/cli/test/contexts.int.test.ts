@@ -37,7 +37,7 @@ beforeEach(() => {
   config = join(folder, `config-${files}.yaml`);
 });
 
-/** Runs the command with nothing of the gateway but the file of contexts of this test. */
+/** Runs the command with only the test's file of contexts. */
 function muster(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const none = { MUSTER_SERVER: "", MUSTER_TOKEN_FILE: "" };
   return world.muster(args, { env: { ...none, MUSTER_CONFIG: config, ...env } }).ended;
@@ -88,7 +88,7 @@ describe("--server", () => {
     }
   });
 
-  it("excludes --nats-url", async () => {
+  it("refuses --nats-url beside it", async () => {
     const { code, stderr } = await muster(["--server", server, "--nats-url", "nats://127.0.0.1:1", "get", "pools"]);
     expect([code, stderr]).toEqual([2, containing("cannot be used with option")]);
   });
@@ -97,7 +97,7 @@ describe("--server", () => {
 describe("contexts", () => {
   const login = () => muster(["login", "--server", server, "--token-file", tokenFile(), "--certificate-authority", ca]);
 
-  it("are made by a login, and used without any option", async () => {
+  it("are created by a login, and used without any option", async () => {
     const { host } = new URL(server);
     expect(await login()).toMatchObject({
       code: 0,

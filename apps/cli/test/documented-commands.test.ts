@@ -15,9 +15,9 @@ const pages = globSync(PAGES, { cwd: ROOT, exclude: ["**/node_modules/**"] }).to
 const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: object };
 const projects = globSync("{apps,libs,tools}/*", { cwd: ROOT }).map((path) => path.split("/")[1] ?? "");
 const TARGETS = ["bench", "build", "generate", "lint", "test", "typecheck"];
-/** They stand for what the reader puts there. */
+/** Placeholders that the reader replaces. */
 const PLACEHOLDER = /^(?:[A-Z]+(?:\.ts)?|<\w+>)$/;
-/** Which of them a command line takes for what it stands for. */
+/** Values that make a placeholder valid on a command line. */
 const VALUES: Readonly<Record<string, string>> = { ID: "4711-1", N: "3", P: "ACTIVE", T: "machine" };
 /** Variables that the commands of a tutorial set. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -26,10 +26,10 @@ const VARIABLES: Readonly<Record<string, string>> = {
   $LEASE: "4711-1",
   $SESSION: "http-benchmark-x7k2p",
 };
-/** Files of the repository, which every reader of a clone has. */
+/** Files of the repository, which exist in every clone. */
 const OWN_FILE = /^(?:apps|deploy|docs|examples|libs|proto|schemas|tools)\/[\w./-]*$/;
 
-/** A program starts to do something: its command line has been understood. */
+/** Thrown when a program starts its action, because its command line is valid by then. */
 class Understood extends Error {}
 
 function understood(): never {
@@ -45,7 +45,7 @@ async function problemOfMuster(args: readonly string[], isMentioned: boolean): P
     resources: RESOURCES,
     io: new Proxy(io, { get: partOf }),
   };
-  // Whatever else a command touches, it does once it knows what it is to do.
+  // A command uses any other dependency only after it has accepted its arguments.
   const cli = new Proxy({} as CommandLine, { get: (_target, name) => parts[String(name)] ?? understood() });
   try {
     await buildProgram(() => cli, undefined).parse(args.map(valueOf));

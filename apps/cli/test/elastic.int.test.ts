@@ -16,7 +16,7 @@ const served = new AsyncDisposableStack();
 /** The answer of the ledger. */
 let explained: wire.reservation.v1.ExplainReservationReply.$Properties;
 let pools: readonly wire.reservation.v1.Pool.$Properties[];
-/** Whom the scaler was asked about. */
+/** The owners for which the scaler was asked. */
 const asked: unknown[] = [];
 
 const notAsked = (): never => throwFault({ code: "internal", operation: "not asked for here" });
@@ -85,7 +85,7 @@ beforeEach(() => {
 });
 
 describe("muster explain, where a pool may grow", () => {
-  it("says what is made for those who wait, and what the pool may grow to", async () => {
+  it("reports which nodes boot for waiting work, and the maximum of the pool", async () => {
     const booting = [{ instanceType: "large", count: 2, sinceMs: now - 40_000 }];
     const message = "waiting for 2 nodes of type large, booting for 40 s";
     await using _scaler = await scaler({ known: true, code: "BOOTING", message, booting });
@@ -117,7 +117,7 @@ describe("muster explain, where a pool may grow", () => {
     expect(out[2]).toBe(`nodes: GANG_INCOMPLETE: ${message}`);
   });
 
-  it("says that the scaler knows of nothing that it could do", async () => {
+  it("reports that the scaler knows no need that it could meet", async () => {
     await using _scaler = await scaler({});
     const { out } = await muster("explain", "lease/train");
     expect(out[2]).toBe("nodes: the node scaler knows of no need of it that it could meet");
@@ -132,7 +132,7 @@ describe("muster explain, where a pool may grow", () => {
     expect(JSON.parse(machine.out.join("\n"))).toMatchObject({ scaling: { state: "unanswered" } });
   });
 
-  it("says for how long the scaler was not heard, when that is long", async () => {
+  it("reports how long the scaler was silent, once that is long", async () => {
     const elastic = { pool: "elastic", requested: 4, elasticMax: 8 };
     explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 300_000 }] };
     expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler was last heard 5m\S* ago/);
@@ -140,7 +140,7 @@ describe("muster explain, where a pool may grow", () => {
     expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last heard");
   });
 
-  it("does not ask the scaler about what no further node would help", async () => {
+  it("does not ask the scaler about waits that no further node would end", async () => {
     await using _scaler = await scaler({});
     explained = { ...explained, code: "CONCURRENCY_LIMIT", message: "1 of 1" };
     expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("nodes:");
@@ -152,7 +152,7 @@ describe("muster explain, where a pool may grow", () => {
 });
 
 describe("muster pools, where one may grow", () => {
-  it("shows what it may grow to, what boots, and why not more does", async () => {
+  it("shows the maximum, the booting nodes, and why no further node boots", async () => {
     const booting = [{ instanceType: "large", spot: true, count: 2, sinceMs: now - 40_000 }];
     await using _scaler = await scaler({}, [{ pool: "elastic", max: 8, booting, blockedCode: "UNAVAILABLE" }]);
     const { out, err } = await muster("pools");
@@ -169,7 +169,7 @@ describe("muster pools, where one may grow", () => {
     });
   });
 
-  it("shows below the table the boots that fail in the pools that it shows", async () => {
+  it("shows failed boots below the table, for the listed pools only", async () => {
     const failing = { pool: "elastic", code: "BOOT_FAILED", instanceType: "large", message: "no disk", boots: 3 };
     const troubles = [
       { ...failing, sinceMs: now - 3_600_000 },
@@ -186,7 +186,7 @@ describe("muster pools, where one may grow", () => {
     expect(elastic).toMatchObject({ scaling: { troubles: [{ code: "BOOT_FAILED", boots: 3 }] } });
   });
 
-  it("says for how long the scaler was not heard, when that is long", async () => {
+  it("reports how long the scaler was silent, once that is long", async () => {
     await using _scaler = await scaler({});
     pools = [{ name: "elastic", elasticMax: 8, elasticAtMs: now - 300_000 }];
     expect((await muster("pools")).err).toEqual([
@@ -194,7 +194,7 @@ describe("muster pools, where one may grow", () => {
     ]);
   });
 
-  it("shows the rest when the scaler does not answer, and says so", async () => {
+  it("shows all other information when the scaler does not answer, and reports its silence", async () => {
     const { code, out, err } = await muster("pools");
     expect(out[2]).toMatch(/^elastic +0 +0 +0 +0 +1 +8 +\?$/);
     expect(err).toEqual([expect.stringMatching(/^note: the node scaler does not answer: /)]);

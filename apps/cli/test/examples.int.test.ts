@@ -26,7 +26,7 @@ afterEach(async () => {
   children.clear();
 });
 
-it("the HTTP benchmark loads two servers from two clients and leaves its result as the last line of the driver", async () => {
+it("the HTTP benchmark loads two servers from two clients, and its driver prints the result as its last line", async () => {
   const { components } = readExample("http-benchmark.yaml");
   expect(components.map(({ name }) => name)).toEqual(["server-0", "server-1", "client-0", "client-1", "driver"]);
   const network = freshNetwork();
@@ -60,7 +60,7 @@ it("the HTTP benchmark loads two servers from two clients and leaves its result 
   expect(result["requests"]).toBeGreaterThan(0);
 });
 
-it("the HTTP benchmark fails, and still has a result, when no server answers", async () => {
+it("the HTTP benchmark fails with a result when no server answers", async () => {
   const { components } = readExample("http-benchmark.yaml");
   const ip = `${freshNetwork()}.1`;
   const client = components.find(({ kind }) => kind === "client")!;
@@ -81,7 +81,7 @@ it("the HTTP benchmark fails, and still has a result, when no server answers", a
   expect(result).toMatchObject({ requests: 0, latencyMs: { p50: null } });
 });
 
-it("the failing session's server says why and exits with 3", async () => {
+it("the server of the failing session prints the reason and exits with 3", async () => {
   const { components } = readExample("failing-session.yaml");
   expect(components.map(({ kind }) => kind)).toEqual(["server", "driver"]);
   const ip = `${freshNetwork()}.1`;
@@ -118,7 +118,7 @@ function start(component: ComponentSpec, env: Record<string, string>) {
   };
 }
 
-/** Three numbers of a loopback network that no other test is likely to have. */
+/** Picks three numbers of a loopback network that no other test is likely to use. */
 function freshNetwork(): string {
   const number = (): number => 1 + Math.floor(Math.random() * 250);
   return `127.${number()}.${number()}`;

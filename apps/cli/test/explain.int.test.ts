@@ -17,7 +17,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-/** The service as a version before the request served it. */
+/** Removes a method from the service, as in a version before that method. */
 function without<Service extends ServiceDescriptor>(service: Service, method: keyof Service["methods"] & string) {
   const methods = Object.fromEntries(Object.entries(service.methods).filter(([name]) => name !== method));
   return { ...service, methods };

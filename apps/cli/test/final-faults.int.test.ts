@@ -30,7 +30,7 @@ beforeEach(() => {
   answers = {};
 });
 
-/** Handlers of any service. */
+/** Handles any method of any service. */
 const refusing: object = new Proxy(
   {},
   {
@@ -96,11 +96,14 @@ it.each(COMMANDS.flatMap(([args, given, methods]) => FINAL.map((final) => [args,
   },
 );
 
-it.each(FINAL.filter(({ code }) => code !== "not_found"))("muster logs -f ends with 4 at once on %o", async (final) => {
-  fault = final;
-  answers = { getSession: session };
-  const { code, err } = await muster(["logs", "-f", "x", "driver"]);
-  expect(err).toContainEqual(expect.stringMatching(/^error: /));
-  expect(code).toBe(4);
-  expect(asked).toEqual(["getSession", "getLogs"]);
-});
+it.each(FINAL.filter(({ code }) => code !== "not_found"))(
+  "muster logs -f ends with 4 immediately on %o",
+  async (final) => {
+    fault = final;
+    answers = { getSession: session };
+    const { code, err } = await muster(["logs", "-f", "x", "driver"]);
+    expect(err).toContainEqual(expect.stringMatching(/^error: /));
+    expect(code).toBe(4);
+    expect(asked).toEqual(["getSession", "getLogs"]);
+  },
+);

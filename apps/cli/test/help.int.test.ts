@@ -7,7 +7,7 @@ import { inProcess } from "./in-process.ts";
 const world = { url: "nats://127.0.0.1:1", token: "" };
 const COMMANDS = ["", ...namesOf(commandRows(RESOURCES), "")];
 
-/** The names of all commands that help shows: `dead-letters list`. */
+/** Returns the names of all commands that help shows: `dead-letters list`. */
 function namesOf(rows: readonly CommandRow[], parent: string): string[] {
   return rows
     .filter(({ description }) => description !== undefined)
@@ -66,7 +66,7 @@ it.each<[line: string, hint: RegExp]>([
   ["delete session/echo --force", /--force and --orphan are for replica sets/],
   ["delete session/echo --cascade orphan", /--force and --orphan are for replica sets/],
   ["delete session", /the name of the session is missing/],
-])("muster %s, which kubectl has, names the command that does it", async (line, hint) => {
+])("muster %s, a word of kubectl, names the corresponding command", async (line, hint) => {
   const { code, err } = await inProcess(line.split(" "), world);
   expect(err.join("\n")).toMatch(hint);
   expect(code).toBe(2);

@@ -6,12 +6,12 @@ import { readConfig, type Variables } from "../src/config.ts";
 import type { Resources } from "../src/kinds/resources.ts";
 import { runCommand } from "../src/run.ts";
 
-/** A command that runs, in this process or in one of its own. */
+/** A command that runs in this process or in a separate one. */
 export type RunningCommand = {
   readonly stdout: () => string;
   readonly stderr: () => string;
   readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
-  /** Ctrl-C. */
+  /** Sends Ctrl-C. */
   interrupt(): void;
 };
 
@@ -20,7 +20,7 @@ export type Ended = { readonly code: number; readonly out: readonly string[]; re
 type World = {
   readonly env: Variables;
   readonly resources?: Resources;
-  /** Standard input. */
+  /** The text of standard input. */
   readonly input?: string;
   /** The text of every file; undefined: the real files. */
   readonly file?: string;
@@ -28,7 +28,7 @@ type World = {
   readonly answer?: string;
 };
 
-/** Runs the whole command in this process with captured output. */
+/** Runs the whole command in this process and captures its output. */
 export function startCommand(
   args: readonly string[],
   world: World,
@@ -89,11 +89,11 @@ export function startCommand(
   };
 }
 
-/** The same, until its end; every file is the same text. */
+/** Runs the command until its end; every file has the same text. */
 export function inProcess(
   args: readonly string[],
   world: {
-    /** The address of NATS or of a gateway; without it the local stack is looked up. */
+    /** The address of NATS or of a gateway; undefined means that the command looks for the local stack. */
     readonly url?: string;
     readonly token?: string;
     /** The file of the local stack. */

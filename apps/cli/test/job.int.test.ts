@@ -10,7 +10,7 @@ const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservati
 type Job = proto.job.v1.Job.$Properties;
 type Key = proto.job.v1.JobKey.$Properties | null | undefined;
 
-/** Jobs by kind and name. They change when a test changes them, and to the next of their ways on each long poll. */
+/** Jobs by kind and name, which tests change. Each long poll moves a job to its next state in `ways`. */
 const jobs = new Map<string, Job>();
 const ways = new Map<string, Job[]>();
 /** Names of jobs with a long poll. */
@@ -58,7 +58,7 @@ function condition(type: string, reason: string, message: string, second: number
 
 const RESERVED = condition("MachinesReserved", "MachinesGranted", "2 machines are reserved", 1);
 
-/** A job of two workers. */
+/** Builds a job of two workers. */
 function job(name: string, state: string, more: Job = {}, kind = "Job"): Job {
   return {
     key: { kind, name },
@@ -77,7 +77,7 @@ function keep(each: Job): Job {
   return each;
 }
 
-/** As the job-controller does. */
+/** Checks the namespace as the job controller does. */
 function checkNamespace(field: string, namespace: string | null | undefined): void {
   if (!["", "default", undefined].includes(namespace ?? undefined))
     throwFault({ code: "invalid_request", field, reason: `"${namespace}" is not served` });
@@ -132,7 +132,7 @@ const HANDLERS = {
     );
     return { job: find(key) };
   },
-  // Pages of one, so that the CLI must ask again.
+  // A page contains one job, so that the CLI must request the next.
   listJobs: ({ continue: from, namespace }: { continue: string; namespace: string }) => {
     checkNamespace("namespace", namespace);
     const keys = [...jobs.keys()];
@@ -168,7 +168,7 @@ const HANDLERS = {
 
 type LogRequest = { key?: Key; component: string; offset: number; run: string; waitMs: number };
 
-/** Seven bytes at most; run `r2` comes after `r1`, and the last one ends with the job. */
+/** Returns at most seven bytes; run `r2` follows `r1`, and the last run ends with the job. */
 function readRuns({ offset, run, waitMs }: Pick<LogRequest, "offset" | "run" | "waitMs">) {
   expect(waitMs).toBeGreaterThan(0);
   const at = run === "" ? 0 : Number(run.slice(1)) - 1;
@@ -185,7 +185,7 @@ function readRuns({ offset, run, waitMs }: Pick<LogRequest, "offset" | "run" | "
   });
 }
 
-/** The gang of `grown` has its machines; a member that it grew by waits. */
+/** The gang of `grown` has its machines, and the member by which it grew waits. */
 const LEDGER = {
   reserve: () => throwFault({ code: "internal", operation: "reserve" }),
   checkReservation: () => throwFault({ code: "internal", operation: "checkReservation" }),
@@ -221,7 +221,7 @@ const LEDGER = {
   },
 };
 
-/** There is one session, whose name a job has, too. */
+/** One session exists, and a job has the same name. */
 const SESSIONS = {
   explainSession: ({ name }: { name: string }) => throwFault({ code: "not_found", kind: "session", id: name }),
   submitSession: () => throwFault({ code: "internal", operation: "submitSession" }),
@@ -290,7 +290,7 @@ it("follows a job to its end: phases, members and machines, failures, result", a
   expect(code).toBe(0);
 });
 
-it("ends with 1 when the job fails, says why, and shows the log of the member that failed", async () => {
+it("ends with 1 when the job fails, prints the reason, and shows the log of the failed member", async () => {
   const failed = condition("Failed", "BackoffLimitExceeded", "3 failures, and backoffLimit is 2", 5);
   ways.set("train", [
     job("train", "FAILED", {
@@ -323,7 +323,7 @@ it("shows the parts of machines that members have or wait for, also to programs"
   ]);
 });
 
-it("names the namespace of a job in the manifest and in every question", async () => {
+it("names the namespace of a job in the manifest and in every request", async () => {
   keep(RUNS);
   for (const line of [
     "get job/train -n default",
@@ -339,7 +339,7 @@ it("names the namespace of a job in the manifest and in every question", async (
   expect([code, manifests]).toMatchObject([0, [{ metadata: { name: "named", namespace: "default" } }]]);
 });
 
-it("refuses a namespace that differs from the file's, and one for what has none", async () => {
+it("refuses a namespace that differs from the file's, and a namespace for a kind that has none", async () => {
   const elsewhere = document("train").replace("labels:", "namespace: other, labels:");
   const differs = await muster("run - -n default", elsewhere);
   expect(differs.err.join()).toContain('metadata.namespace: is "other", and --namespace is "default"');
@@ -485,7 +485,7 @@ it("lists in one line many members that have no log", async () => {
   expect(err).toEqual(["note: 50 components have no log: lost-0, lost-1, lost-2 and 47 more"]);
 });
 
-it("finds a job of any kind by job/NAME, Muster's own where several have the name, and each by its kind", async () => {
+it("finds a job of any kind by job/NAME, prefers Muster's own, and finds each by its kind", async () => {
   keep(job("net", "RUNNING", {}, "TFJob"));
   const kindOf = async (line: string): Promise<unknown> => {
     const { out } = await muster(`${line} -o json`);
@@ -525,7 +525,7 @@ it.each([
     "RUNNING",
     "choose another name, or free this one. job/train is not over: `muster cancel job/train` ends it",
   ],
-])("says what to do about a name that a job has that is %s", async (_title, state, hint) => {
+])("advises on a name in use by a job that is %s", async (_title, state, hint) => {
   keep(job("train", state, { finishedAtMs: state === "RUNNING" ? 0 : START_MS + 9000 }));
   const { code, err } = await muster("run -", document("train"));
   expect(err).toEqual([
@@ -551,7 +551,7 @@ it("prints the log of a member", async () => {
   expect(code).toBe(0);
 });
 
-it("follows the log of a member across its runs, and marks where the next one begins", async () => {
+it("follows the log of a member across its runs, and marks where each begins", async () => {
   keep({ ...RUNS, key: { kind: "Job", name: "again" } });
   runs.splice(0, Infinity, "first words\n", "second\n");
   const alone = await muster("logs -f job/again worker-0");
@@ -627,7 +627,7 @@ it.each<[goal: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
   expect(ended.code).toBe(code);
 });
 
-it("waits for the end of a job of this name, and not of another that is made after it", async () => {
+it("waits for the end of this job, and not of a later job of the same name", async () => {
   keep(DONE);
   ways.set("train", [{ ...GRANTED, uid: "another" }]);
   expect(await muster("wait job/train --for=delete")).toEqual({ code: 0, out: ["job/train condition met"], err: [] });
@@ -640,7 +640,7 @@ it("waits for the end of a job of this name, and not of another that is made aft
   keep(RUNS);
   watched.clear();
   const waiting = muster("wait job/train --for=condition=Failed");
-  await until("it is watched", () => watched.has("train"));
+  await until("the job is watched", () => watched.has("train"));
   jobs.clear();
   expect(await waiting).toEqual({
     code: 1,
@@ -649,7 +649,7 @@ it("waits for the end of a job of this name, and not of another that is made aft
   });
 });
 
-it("says what is missing", async () => {
+it("reports a job, a member or a log that does not exist", async () => {
   keep(DONE);
   expect(await muster("get tfjob train")).toMatchObject({
     code: 4,
@@ -659,7 +659,7 @@ it("says what is missing", async () => {
     code: 2,
     err: ["error: job train has no component worker-7", 'hint: did you mean "worker-0"? it has worker-0, worker-1'],
   });
-  // It was deleted with its pod, so it will never exist.
+  // The log was deleted with its pod, so it can never appear.
   expect(await muster("logs job/train worker-1")).toMatchObject({
     code: 4,
     err: ["error: worker-1 has no log: log train/worker-1 does not exist"],

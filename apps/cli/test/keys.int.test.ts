@@ -6,7 +6,7 @@ import { inProcess } from "./in-process.ts";
 
 const NOWHERE = { url: "nats://127.0.0.1:1", token: "" };
 
-it("makes a key in a folder and a file of its owner alone, and shows its public half only", async () => {
+it("creates a key in a folder and a file that only its owner can read, and prints only the public key", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
   const keyFile = join(directory.path, "muster/key");
   const world = { ...NOWHERE, keyFile };
@@ -38,7 +38,7 @@ it("makes a key in a folder and a file of its owner alone, and shows its public 
   ]);
 });
 
-it("refuses a key that others may read, that is none, and one that is not there, and says what to do", async () => {
+it("refuses a readable, an invalid and a missing key, and prints the remedy", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
   const keyFile = join(directory.path, "key");
   const world = { ...NOWHERE, keyFile };
@@ -59,7 +59,7 @@ it("refuses a key that others may read, that is none, and one that is not there,
 });
 
 it("reports where no key can be created, and why", async () => {
-  // No folder can be created there, and `recursive` of Node retries for ever.
+  // No folder can be created below /proc, and `recursive` of Node retries there forever.
   const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
   expect(nowhere).toMatchObject({ code: 2, out: [] });
   expect(nowhere.err[0]).toMatch(/^error: the folder \/proc\/x of the key file cannot be made: .*no such file/);

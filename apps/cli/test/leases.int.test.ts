@@ -13,7 +13,7 @@ import { inProcess } from "./in-process.ts";
 
 const APPS = join(import.meta.dirname, "../..");
 const BIN = join(APPS, "cli/bin/muster.mjs");
-/** The limits of waits for what takes as long as the machine takes. */
+/** The limits are long, because these waits take as long as the machine needs. */
 const LONG = { timeoutMs: 120_000, everyMs: 50 };
 const TEST_MS = 400_000;
 const ENGINE_KEY = "5a".repeat(32);
@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => all.disposeAsync());
 
-/** The binary, as a user runs it. */
+/** Starts the binary, as a user does. */
 function start(args: readonly string[], input = "") {
   const child = spawn(process.execPath, [BIN, ...args], {
     env: {
@@ -56,14 +56,14 @@ function start(args: readonly string[], input = "") {
   return { ended, err: () => err, interrupt: () => child.kill("SIGINT") };
 }
 
-/** The whole command, without the time that a process takes to start. */
+/** Runs the whole command in this process, which saves the start of another one. */
 async function muster(args: string, { file = "", key }: { readonly file?: string; readonly key?: string } = {}) {
   const world = { url: nats.url, token: nats.token, keyFile, file, ...(key !== undefined && { key }) };
   const { code, out, err } = await inProcess(args.split(" "), world);
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
-/** A service of Muster; gone at the end. */
+/** Starts a service of Muster that ends with the test. */
 function startService(app: string, env: Readonly<{ [name: string]: string }>): void {
   const child = spawn(process.execPath, [join(APPS, app, "src/main.ts")], {
     env: { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
@@ -112,7 +112,7 @@ it(
     const ordered = await start(["lease", "order", "--wait", "-f", "-"], debug("1-2", "{ say: hello }")).ended;
     expect(ordered.code).toBe(0);
     expect(ordered.out).toMatch(/^lease\/1-2 ordered: ends in \S+\nlease\/1-2 ACTIVE: {"say":"hello"}\n$/);
-    // Each phase is shown once.
+    // Each phase appears once.
     expect(ordered.err).not.toMatch(/ORDERED|ACTIVE/);
     const before = JSON.parse((await muster("lease get 1-2 -o json")).out) as Record;
     expect(before).toMatchObject({ phase: "ACTIVE", order: { data: '{"say":"hello"}', duration: "2h" } });
@@ -396,7 +396,7 @@ it(
     expect(two.out).toMatch(/ACTIVE: .*"node":"n-0".*"node":"n-1"|ACTIVE: .*"node":"n-1".*"node":"n-0"/);
 
     const one = start(["lease", "order", "--wait", "-o", "json", "-f", "-"], machines("3-2", 1));
-    await until("it waits", () => /lease\/3-2 PROVISIONING: .*n/.test(one.err()), LONG);
+    await until("the lease waits", () => /lease\/3-2 PROVISIONING: .*n/.test(one.err()), LONG);
     expect((await muster("explain lease/3-2")).out).toMatch(/^lease 3-2 PROVISIONING: POOL_AVAILABILITY\n/);
     const unknown = await muster("explain lease/9-9");
     expect(unknown.code).toBe(4);

@@ -12,7 +12,7 @@ import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 let world: SessionWorld;
 let server: Server;
-/** Answers reviews of tokens and rights in place of the API server. */
+/** Answers access reviews in place of the API server. */
 let rights: Server;
 let issuer: string;
 let folder: string;
@@ -37,7 +37,7 @@ beforeAll(async () => {
     features: { deviceFlow: { enabled: true } },
     cookies: { keys: ["test"] },
     issueRefreshToken: () => Promise.resolve(true),
-    // Every command has to renew it; the gateway allows clocks to differ by 30 s.
+    // The token expires so early that every command must renew it; the gateway tolerates a clock skew of 30 s.
     ttl: { IdToken: 5 },
   });
   const answer = provider.callback();
@@ -47,7 +47,7 @@ beforeAll(async () => {
   const kubeconfig = join(folder, "kubeconfig");
   const cluster = {
     server: `http://127.0.0.1:${(rights.address() as AddressInfo).port}`,
-    // Plain HTTP.
+    // The issuer serves plain HTTP.
     "insecure-skip-tls-verify": true,
   };
   const context = { cluster: "c", user: "u" };
@@ -74,7 +74,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** The user ada may list sessions, and nothing else. */
+/** Allows the user ada to list sessions, and nothing else. */
 async function review(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { spec } = (await json(request)) as {
     readonly spec: { readonly user?: string; readonly resourceAttributes?: { verb?: string; resource?: string } };
@@ -152,7 +152,7 @@ it(
   },
 );
 
-it("says what an issuer refuses, and that none answers", async () => {
+it("reports what an issuer refuses, and that no issuer answers", async () => {
   const gateway = world.gateway?.url ?? "";
   const refused = await start(["login", "--server", gateway, "--issuer", issuer, "--client-id", "other"]).ended;
   expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("refuses the sign-in: invalid_client")]);

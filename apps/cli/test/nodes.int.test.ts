@@ -59,7 +59,7 @@ let undecided = "";
 const served = new AsyncDisposableStack();
 
 const HANDLERS: Handlers<typeof NodeService> = {
-  // Pages of one, so that the command must ask again.
+  // A page contains one node, so that the command must request the next.
   listNodes: ({ pool, continue: from }) => {
     const all = NODES.filter(({ spec }) => pool === "" || spec?.pool === pool);
     const index = from === "" ? 0 : all.findIndex(({ name }) => name === from);
@@ -172,7 +172,7 @@ const muster = (args: readonly string[], answer?: string) =>
   inProcess(args, { url: server.url, token: server.token, ...(answer !== undefined && { answer }) });
 
 describe("muster nodes", () => {
-  it("lists every node with what it is for, and what is wrong with it", async () => {
+  it("lists every node with its purpose and its trouble", async () => {
     const { code, out } = await muster(["nodes"]);
     expect(code).toBe(0);
     expect(out[0]).toMatch(/^NAME +POOL +TYPE +SPOT +ZONE +PHASE +AGE +HELD BY \/ BOUND TO +TROUBLE$/);
@@ -182,7 +182,7 @@ describe("muster nodes", () => {
     expect(out).toHaveLength(4);
   });
 
-  it("lists those that are gone only with --all, and shows a reason once", async () => {
+  it("lists gone nodes only with --all, and shows a reason once", async () => {
     const { out } = await muster(["nodes", "--all"]);
     expect(out[4]).toMatch(/^g-2 .* TERMINATED .* ends: BOOT_FAILED: out of huge$/);
   });
@@ -202,12 +202,12 @@ describe("muster nodes", () => {
       expect(out.join("\n")).toContain(part);
   });
 
-  it("lists those of one pool, and says when there are none", async () => {
+  it("lists the nodes of one pool, and reports a pool without nodes", async () => {
     expect((await muster(["nodes", "-p", "gpu"])).out).toHaveLength(2);
     expect((await muster(["nodes", "list", "--pool", "none"])).out).toEqual(["no nodes in pool none"]);
   });
 
-  it("gives programs names and times that stay", async () => {
+  it("prints stable names and times for programs", async () => {
     const { out } = await muster(["nodes", "-o", "json"]);
     const [first, , third] = JSON.parse(out.join("\n")) as Record<string, unknown>[];
     expect(first).toMatchObject({ name: "e-1", phase: "CLAIMED", holder: "session/bench", boundTo: "r-7", spot: true });
@@ -229,18 +229,18 @@ describe("muster nodes, with the machine states of the ledger", () => {
   );
   afterAll(() => ledger.disposeAsync());
 
-  it("shows how many owners hold parts of one", async () => {
+  it("shows how many owners hold parts of a node", async () => {
     const { out } = await muster(["nodes"]);
     expect(out.join("\n")).toMatch(/^e-1 .* CLAIMED +SHARED +\S+ +3 owners/m);
   });
 
-  it("lists the machines that the scaler did not make", async () => {
+  it("lists the machines that the scaler did not create", async () => {
     const { out } = await muster(["nodes"]);
     expect(out.at(-1)).toMatch(/^rack-1 +static +- +- +- +STATIC +HELD +- +job\/a/);
     expect((await muster(["get", "nodes"])).code).toBe(2);
   });
 
-  it("shows a node as TAINTED that is not cordoned, and counts it for its pool; programs get the word of the ledger", async () => {
+  it("shows a tainted node without a cordon as TAINTED, and counts it for its pool; programs get the ledger's CORDONED", async () => {
     expect((await muster(["nodes"])).out.join("\n")).toMatch(/^rack-0 .* STATIC +TAINTED /m);
     expect((await muster(["pools"])).out[1]).toMatch(/^static .* 1 TAINTED$/);
     const { out } = await muster(["nodes", "-o", "json"]);
@@ -250,7 +250,7 @@ describe("muster nodes, with the machine states of the ledger", () => {
     expect(machines).toMatchObject([{ machine: { standing: "CORDONED", cordoned: false } }]);
   });
 
-  it("gives programs every owner, the amounts and the foreign pods", async () => {
+  it("prints every owner, the amounts and the foreign pods for programs", async () => {
     const { out } = await muster(["nodes", "-o", "json"]);
     const [first, second] = JSON.parse(out.join("\n")) as unknown[];
     expect(second).not.toHaveProperty("machine");
@@ -268,7 +268,7 @@ describe("muster nodes, with the machine states of the ledger", () => {
 });
 
 describe("muster nodes dump", () => {
-  it("shows the loops, what is short and for how long, the pools, and which node is for whom", async () => {
+  it("shows the loops, each shortage with its duration, the pools, and the owner of each node", async () => {
     const { code, out } = await muster(["nodes", "dump"]);
     const text = out.join("\n");
     expect(text).toMatch(/^leader scaler-0, term 4, 3 nodes\n/);
@@ -280,14 +280,14 @@ describe("muster nodes dump", () => {
     expect(code).toBe(0);
   });
 
-  it("says why a leader has decided nothing yet, and not that there is nothing to decide", async () => {
+  it("reports why a leader has decided nothing yet, instead of an empty decision", async () => {
     undecided = "the watcher has not reported lately which nodes exist";
     const text = (await muster(["nodes", "dump"])).out.join("\n");
     expect(text).toContain(`\nnothing is made or ended yet: ${undecided}\n`);
     expect(text).toContain("\nhow pools are scaled is not decided yet");
   });
 
-  it("gives programs the same", async () => {
+  it("prints the dump for programs", async () => {
     const { out } = await muster(["nodes", "dump", "-o", "json"]);
     expect(JSON.parse(out.join("\n"))).toMatchObject({
       leader: "scaler-0",
@@ -340,14 +340,14 @@ describe("muster nodes terminate", () => {
     expect([sure.code, ended]).toEqual([0, ["e-2"]]);
   });
 
-  it("says what was refused, and where the names are", async () => {
+  it("reports the refusal, and the command that lists names", async () => {
     const { code, err } = await muster(["nodes", "terminate", "e-9", "--yes"]);
     expect(err).toEqual([expect.stringContaining("e-9"), "hint: `muster nodes` shows those that exist"]);
     expect(code).toBe(4);
   });
 });
 
-it("completes commands of `nodes`, names of nodes, and nothing that cannot stand there", async () => {
+it("completes commands of `nodes` and names of nodes, and offers nothing where neither is valid", async () => {
   const offers = async (...words: string[]) => (await muster(["__complete", "--", ...words])).out;
   expect(await offers("nodes", "")).toEqual(["list", "dump", "terminate"]);
   expect(await offers("nodes", "terminate", "e-")).toEqual(["e-1", "e-2"]);

@@ -12,7 +12,7 @@ const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = wire.reservatio
 const gpus = (count: number) => [{ pool: "h100", amounts: { [GPU]: count } }];
 const leaf = { parent: "company", weightMilli: 1000, strategy: "BestEffortFIFO", stopPolicy: "None" };
 
-/** In the order of their names, as the ledger lists them. */
+/** The queues are sorted by name, as the ledger lists them. */
 const QUEUES: readonly wire.reservation.v1.QueueState.$Properties[] = [
   {
     queue: { name: "company", weightMilli: 1000, strategy: "BestEffortFIFO", stopPolicy: "None" },
@@ -79,7 +79,7 @@ const LEDGER: Handlers<typeof ReservationService> = {
   explainReservation: () => Promise.resolve(EXPLANATION),
   listReservations: () => Promise.resolve({ reservations: [...RESERVATIONS] }),
   listPools: () => Promise.resolve({ pools: [{ name: "h100", capacity: 2, allocatable: { [GPU]: 8 } }] }),
-  // Pages of one, so that the command must ask again.
+  // A page contains one queue, so that the command must request the next.
   listQueues: ({ continue: after }) => {
     const index = after === "" ? 0 : QUEUES.findIndex(({ queue }) => queue?.name === after) + 1;
     const page = QUEUES.slice(index, index + 1);
@@ -136,7 +136,7 @@ it.each([["queues"], ["get", "queues"], ["get", "mq"]])("muster %s %s lists the 
 it.each([
   ["get", "queue", "team-a"],
   ["describe", "queue/team-a"],
-])("muster %s %s shows quotas, and what waits in a queue and what it holds", async (...args) => {
+])("muster %s %s shows quotas, and what waits in a queue and which machines it has", async (...args) => {
   const { code, out } = await muster(...args);
   const text = out.join("\n");
   expect(text).toMatch(/^max priority +100$/m);
@@ -165,7 +165,7 @@ it("suggests the nearest name for a queue that does not exist", async () => {
   expect(code).toBe(4);
 });
 
-it("explains a job that waits for quota: the queue, the numbers, and what helps", async () => {
+it("explains a job that waits for quota: the queue, the numbers, and the remedy", async () => {
   const { code, out } = await muster("explain", "job/train");
   expect(out).toContain("queue team-a: BestEffortFIFO; 1 pending, 1 admitted");
   expect(out).toContain("  nvidia.com/gpu in pool h100: 4 needed, 0 to get");

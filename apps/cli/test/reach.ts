@@ -5,15 +5,15 @@ import type { TestNats } from "@muster/testkit";
 import { startGateway } from "./a-gateway.ts";
 import type { Way } from "./session-world.ts";
 
-/** How the tests of this file reach the services. */
+/** The way in which the tests of this file reach the services. */
 let way: Way = "nats";
 
-/** The tests of files that are imported after this reach the services through the gateway. */
+/** Makes the tests of later imported files reach the services through the gateway. */
 export function reachThroughGateway(): void {
   way = "gateway";
 }
 
-/** The address and the token for the command: of NATS, or of a gateway. */
+/** The address and the token of NATS or a gateway, for the command. */
 export type Reached = AsyncDisposable & { readonly url: string; readonly token: string };
 
 export async function reach({ url, token }: Pick<TestNats, "url" | "token">): Promise<Reached> {

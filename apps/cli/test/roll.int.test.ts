@@ -17,7 +17,7 @@ let health = HEALTH_READY;
 
 const unasked = (): never => throwFault({ code: "invalid_request", field: "request", reason: "is not for this farm" });
 
-/** A farm whose one roll is over at its first read. */
+/** The only roll of this farm is over at its first read. */
 const HANDLERS: Handlers<typeof FarmService> = {
   applyReplicaSet: unasked,
   getReplicaSet: ({ name }) =>
@@ -52,7 +52,7 @@ beforeAll(async () => {
 });
 afterAll(() => served.disposeAsync());
 
-it("a roll that is followed succeeds only where the new pods are ready", async () => {
+it("a followed roll succeeds only if the new pods are ready", async () => {
   const follow = () => inProcess(["roll", "status", "web-2"], { url: reached.url, token: reached.token });
   health = HEALTH_READY;
   expect(await follow()).toMatchObject({ code: 0, out: [expect.stringMatching(/complete: .*1 ready/)] });

@@ -18,7 +18,7 @@ const since = Date.now() - 40_000;
 let world: SessionWorld;
 let bus: NatsBus;
 let answer: wire.node.v1.ExplainDemandReply.$Properties = {};
-/** Whom the scaler was asked about. */
+/** The owners for which the scaler was asked. */
 const asked: unknown[] = [];
 
 const notAsked = (): never => throwFault({ code: "internal", operation: "not asked for here" });
@@ -41,7 +41,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it("says which nodes boot for a session that waits, why none can be had, and neither twice", async () => {
+it("prints once which nodes boot for a waiting session, and once why none can be created", async () => {
   await using _scaler = await serve(bus, NodeService, SCALER, { version: "1.0.0", description: "for a test" });
   const cli = world.muster(["run", await world.file("growing.yaml", DOCUMENT)]);
   await until("the session is submitted", () => world.sessions.has("growing"));

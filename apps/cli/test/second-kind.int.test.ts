@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Errands of a service. One is over at its second read. */
+/** The errands of a service, each of which is over at its second read. */
 const errands = new Map<string, Work>();
 beforeEach(() => {
   errands.clear();
@@ -59,7 +59,7 @@ function keep(work: Work): Promise<Work> {
   return Promise.resolve(work);
 }
 
-/** All that it takes to have a kind. */
+/** The smallest complete kind. */
 const ERRAND: Kind = {
   noun: "errand",
   plural: "errands",
@@ -117,7 +117,7 @@ function findShelf(name: string): Shelf {
   return shelves.get(name) ?? throwFault({ code: "not_found", kind: "shelf", id: name });
 }
 
-/** All that it takes to have a resource that is no work, and is applied. */
+/** The smallest complete resource that is no work and can be applied. */
 const SHELF: Resource<Shelf> = {
   noun: "shelf",
   plural: "shelves",
@@ -181,14 +181,14 @@ function muster(line: string, file = "") {
   });
 }
 
-it("runs what the document's kind says and follows it to its end", async () => {
+it("runs a document by its kind and follows the work to its end", async () => {
   const { code, out, err } = await muster("run -", documentOf("bread"));
   expect(err.join("\n")).toMatch(/bread {2}SENT[^]*bread {2}HOME/);
   expect(out).toEqual([expect.stringMatching(/^errand bread HOME after/)]);
   expect(code).toBe(0);
 });
 
-it("shows the log of what failed, by a name that finds it", async () => {
+it("shows the log of failed work, and the name that finds it", async () => {
   const { code, err } = await muster("run -", documentOf("astray"));
   expect(code).toBe(1);
   expect(err).toContain("last lines of walker (`muster logs errand/astray walker` shows all):");
@@ -238,7 +238,7 @@ it.each<[line: string, code: number, out: RegExp]>([
   expect(ended.code).toBe(code);
 });
 
-it("says which kinds there are when one is unknown, and that one does not exist", async () => {
+it("lists the known kinds when a kind is unknown", async () => {
   expect(await muster("cancel errant/milk")).toMatchObject({
     code: 2,
     err: ['error: "errant" is no kind; did you mean "errand/milk"?'],

@@ -1,7 +1,7 @@
 import { conditionsOf, outcomeOf, type Phase } from "../src/domain/session-phases.ts";
 import type { ComponentStatus, Work } from "../src/domain/work.ts";
 
-/** When every session of a test was submitted. */
+/** The time at which every session of a test was submitted. */
 export const START_MS = Date.UTC(2026, 0, 1);
 
 export function component(name: string, state: string, more: Partial<ComponentStatus> = {}): ComponentStatus {
@@ -9,7 +9,7 @@ export function component(name: string, state: string, more: Partial<ComponentSt
   return { name, kind: name === "driver" ? "driver" : "server", pool: "workers", state, ...none, ...more };
 }
 
-/** A session with an event a second, and these components. */
+/** Builds a session with one event per second, and these components. */
 export function session(
   phases: readonly Phase[],
   components: readonly ComponentStatus[] = [],

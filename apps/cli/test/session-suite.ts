@@ -28,7 +28,7 @@ export function sessionSuite(way: Way): void {
     return submitSession(world.muster, name, options);
   }
 
-  /** The same in a process of its own. */
+  /** Starts \`muster run\` in a separate process. */
   async function processSession(name: string, ...options: string[]) {
     return submitSession(world.process, name, options);
   }
@@ -42,7 +42,7 @@ export function sessionSuite(way: Way): void {
   }
 
   describe("muster run", () => {
-    it("submits what the file says, follows the session, and prints its result", async () => {
+    it("submits the file, follows the session, and prints its result", async () => {
       const cli = await processSession("good");
       const { spec } = world.sessions.get("good")!;
       expect(spec).toMatchObject({ timeoutMs: 90_000, scenarioJson: '{"seconds":1}' });
@@ -83,7 +83,7 @@ export function sessionSuite(way: Way): void {
       expect(code).toBe(1);
     });
 
-    it("shows the line that names the cause above a stack that is longer than the lines that are shown", async () => {
+    it("shows the line that names the cause, even if the stack below exceeds the shown lines", async () => {
       const cli = await runSession("deep");
       const frames = Array.from({ length: 12 }, (_, index) => `    at frame${index}`);
       world.logs.set("deep/server", ["Error: the disk is full", ...frames].join("\n"));
@@ -92,7 +92,7 @@ export function sessionSuite(way: Way): void {
       expect(stderr).toContain("  Error: the disk is full\n  ...\n   at frame2\n");
     });
 
-    it("shows the log of a component that never became ready, or that it wrote nothing", async () => {
+    it("shows the log of a component that never became ready, or reports that it is empty", async () => {
       const cli = await runSession("unready");
       world.logs.set("unready/server", "listening on 127.0.0.1:10001\n");
       world.logs.set("unready/driver", "");
@@ -127,7 +127,7 @@ export function sessionSuite(way: Way): void {
       expect(code).toBe(0);
     });
 
-    it("says why a session waits when the reason lasts", async () => {
+    it("prints why a session waits when the reason lasts", async () => {
       const cli = await runSession("patient");
       world.move("patient", "QUEUE", { waitingBecause: "pool workers has 0 machines free, 1 are needed" });
       await until("the reason is shown", () => cli.stderr().includes("waits: pool workers has 0 machines free"));
@@ -139,7 +139,7 @@ export function sessionSuite(way: Way): void {
       const cli = await processSession("cancelled");
       cli.interrupt();
       await until("the cancel has arrived", () => world.sessions.get("cancelled")?.cancelRequested);
-      await until("it says so", () =>
+      await until("the reason is printed", () =>
         cli.stderr().includes("cancelling cancelled and waiting for the end; Ctrl-C again leaves immediately"),
       );
       world.move("cancelled", "CANCELLED", { why: "asked to" });
@@ -154,14 +154,14 @@ export function sessionSuite(way: Way): void {
       await until("the cancel has arrived", () => world.sessions.get("left")?.cancelRequested);
       cli.interrupt();
       const { code, stderr } = await cli.ended;
-      // The request has arrived; whether its answer had come back when the second interrupt did, decides the words.
+      // The request has arrived. The words depend on whether its answer arrived before the second interrupt.
       expect(stderr).toMatch(
         /left: (?:session left is being cancelled|no answer says whether session left is cancelled); `muster get session left` shows it/,
       );
       expect(code).toBe(130);
     });
 
-    it("leaves after its time limit with 1, and the session continues", async () => {
+    it("stops following at its timeout with 1, and the session continues", async () => {
       const cli = await runSession("slow", "--timeout", "3s");
       const { code, stderr } = await cli.ended;
       expect(stderr).toContain(
@@ -171,7 +171,7 @@ export function sessionSuite(way: Way): void {
       expect(world.sessions.get("slow")?.cancelRequested).not.toBe(true);
     });
 
-    it("submits and returns with --detach, from standard input too, and makes names from generateName", async () => {
+    it("submits and returns with --detach, reads standard input, and makes names from generateName", async () => {
       const input = sessionYaml("x").replace("name: x", "generateName: gen-");
       const { code, stdout } = await world.process(["run", "-", "--detach"], { input }).ended;
       expect(code).toBe(0);
@@ -212,7 +212,7 @@ export function sessionSuite(way: Way): void {
     });
   });
 
-  describe("questions", () => {
+  describe("requests", () => {
     it("lists sessions over several pages, and shows one", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-a") }).ended;
       await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-b") }).ended;
@@ -225,13 +225,13 @@ export function sessionSuite(way: Way): void {
       expect(described.stdout).toMatch(/SESSION +listed-a[^]*EVENT[^]*QUEUE +submitted[^]*COMPONENT[^]*driver/);
     });
 
-    it("says that a session does not exist, and where to look", async () => {
+    it("reports that a session does not exist, and the command that lists sessions", async () => {
       const { code, stderr } = await world.muster(["describe", "session", "absent"]).ended;
       expect(stderr).toBe("error: session absent does not exist\nhint: `muster get sessions` shows those that exist\n");
       expect(code).toBe(4);
     });
 
-    it("waits until a session comes to a state, and ends at once when it cannot come to it any more", async () => {
+    it("waits until a session enters a state, and ends immediately when the session can no longer enter it", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("hoped-for") }).ended;
       const cli = world.muster(["wait", "hoped-for", "--for=condition=RUN", "--timeout", "1m"]);
       world.move("hoped-for", "RUN");
@@ -247,7 +247,7 @@ export function sessionSuite(way: Way): void {
     it("leaves a wait at the first interrupt", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("left-alone") }).ended;
       const cli = world.process(["wait", "left-alone", "--for=condition=DONE", "--timeout", "1m"]);
-      await until("it waits", () => world.watched.has("left-alone"));
+      await until("the session waits", () => world.watched.has("left-alone"));
       cli.interrupt();
       expect(await cli.ended).toMatchObject({ code: 130, stdout: "", stderr: "" });
     });
@@ -300,7 +300,7 @@ export function sessionSuite(way: Way): void {
       expect((await world.muster(["logs", "replicated", "server-1"]).ended).stdout).toBe("one\n");
     });
 
-    it("takes a component for no replica of another one whose name its own begins with", async () => {
+    it("does not take a component for a replica of another whose name is its prefix", async () => {
       const yaml = sessionYaml("numbered")
         .replace("name: server,", "name: server, replicas: 2,")
         .replace("name: driver,", "name: server-5,");
@@ -310,7 +310,7 @@ export function sessionSuite(way: Way): void {
       expect(stdout).toBe("server-0 | server-0\nserver-1 | server-1\n");
     });
 
-    it("prints what another container of a component wrote, as the failed preparation of one", async () => {
+    it("prints the log of another container, such as of a failed preparation", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("prepared") }).ended;
       world.logs.set("prepared/server", "serving\n");
       world.logs.set("prepared/server/prepare", "no data\n");
@@ -329,19 +329,19 @@ export function sessionSuite(way: Way): void {
       expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
     });
 
-    it("follows a log across a time in which it cannot be had", async () => {
+    it("follows a log across a time in which it is unavailable", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("awaited") }).ended;
       world.logs.set("awaited/driver", "first\n");
       const cli = world.muster(["logs", "-f", "awaited", "driver"]);
       await until("the first line is shown", () => cli.stdout() === "first\n");
       world.logs.set("awaited/driver", AWAY);
-      await until("it was refused twice", () => world.refusals.count >= 2);
+      await until("the log was refused twice", () => world.refusals.count >= 2);
       world.logs.set("awaited/driver", "first\nsecond\n");
       world.move("awaited", "DONE");
       expect(await cli.ended).toMatchObject({ code: 0, stdout: "first\nsecond\n" });
     });
 
-    it("deletes a session that is over, and names the next step for one that is not", async () => {
+    it("deletes a finished session, and prints the next step for an unfinished one", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("passing") }).ended;
       const refused = await world.muster(["delete", "session/passing"]).ended;
       expect(refused).toMatchObject({
@@ -356,7 +356,7 @@ export function sessionSuite(way: Way): void {
       expect(world.sessions.has("passing")).toBe(false);
     });
 
-    it("asks a session to end", async () => {
+    it("requests the end of a session", async () => {
       await world.muster(["run", "-", "-d"], { input: sessionYaml("unwanted") }).ended;
       const { code, stdout } = await world.muster(["cancel", "unwanted"]).ended;
       expect(stdout).toContain("session unwanted is being cancelled");
@@ -385,7 +385,7 @@ export function sessionSuite(way: Way): void {
       });
     });
 
-    it("shows how a session that is over ended", async () => {
+    it("shows how a finished session ended", async () => {
       await runSession("over", "--detach");
       world.move("over", "ERROR", { reason: "COMPONENT_FAILED", why: "server exited with 3" });
       const { stdout } = await world.muster(["explain", "over"]).ended;
@@ -423,7 +423,7 @@ export function sessionSuite(way: Way): void {
       expect(JSON.parse(machine.stdout)).toMatchObject({ owner: "lease/train", code: "GRANTED" });
     });
 
-    it("takes a session by its kind as well", async () => {
+    it("accepts a session by its kind", async () => {
       const session = await world.muster(["explain", "session/absent"]).ended;
       expect(session).toMatchObject({
         code: 4,
@@ -431,7 +431,7 @@ export function sessionSuite(way: Way): void {
       });
     });
 
-    it("says that an owner has nothing, and that a kind does not exist", async () => {
+    it("reports that an owner holds and requests nothing, and that a kind does not exist", async () => {
       const none = await world.muster(["explain", "lease/l-1"]).ended;
       expect(none).toMatchObject({
         code: 4,
@@ -482,7 +482,7 @@ export function sessionSuite(way: Way): void {
   });
 }
 
-/** Events of several sessions are listed by their times, in milliseconds. */
+/** Waits for the next millisecond, because events of several sessions are sorted by their times in milliseconds. */
 async function nextMillisecond(): Promise<void> {
   const now = Date.now();
   await until("the clock has moved", () => Date.now() > now, { everyMs: 1 });

@@ -15,26 +15,26 @@ type WireSession = muster.session.v1.Session.$Properties;
 type WireComponent = NonNullable<WireSession["components"]>[number];
 type Phase = "QUEUE" | "ACCEPT" | "PROVISION" | "RUN" | "DONE" | "ERROR" | "CANCELLED";
 
-/** A log that cannot be had for now. */
+/** The content of a log that is temporarily unavailable. */
 export const AWAY = "away";
 
 const MAIN = join(import.meta.dirname, "../src/main.ts");
 
 type Options = { readonly env?: Record<string, string>; readonly input?: string };
 
-/** A real NATS server, the three services in their simplest true form (sessions move only when the test moves them), and the command. */
+/** A real NATS server, the three services in their simplest form (a session changes only when the test changes it), and the command. */
 export type SessionWorld = AsyncDisposable & {
-  /** The gateway of the way `gateway`. */
+  /** Defined only if the command goes through the gateway. */
   readonly gateway: RunningGateway | undefined;
   readonly url: string;
   readonly token: string;
   readonly directory: string;
-  /** Sessions as they were submitted, newest state. */
+  /** Sessions by name, each in its newest state. */
   readonly sessions: ReadonlyMap<string, WireSession>;
   /** Names of sessions with a long poll. */
   readonly watched: ReadonlySet<string>;
   readonly logs: Map<string, string>;
-  /** How often a log was asked for that is AWAY. */
+  /** Counts the requests for a log that is AWAY. */
   readonly refusals: { count: number };
   /** Appends an event to a session, and changes its components. */
   move(
@@ -42,20 +42,20 @@ export type SessionWorld = AsyncDisposable & {
     phase: Phase,
     change?: Omit<WireSession, "components"> & { components?: WireComponent; why?: string; reason?: string },
   ): void;
-  /** Publishes that the session has a new event. */
+  /** Publishes a notification that the session has a new event. */
   announce(name: string): void;
   /** Dead-letters an order for each name, and returns the ids of the letters. */
   deadLetter(names: readonly string[]): Promise<number[]>;
   file(name: string, text: string): Promise<string>;
-  /** The command in this process. */
+  /** Runs the command in this process. */
   muster(args: readonly string[], options?: Options): RunningCommand;
-  /** The command in a process of its own: for signals, exit codes and what starts. */
+  /** Runs the command in a separate process, for tests of signals, exit codes and startup. */
   process(args: readonly string[], options?: Options): RunningCommand;
   stopServices(): Promise<void>;
   readonly nats: Pick<TestNats, "kill" | "start">;
 };
 
-/** How the command calls the services. */
+/** The transport of the command's calls. */
 export type Way = "nats" | "gateway";
 
 export async function startSessionWorld(
@@ -273,7 +273,7 @@ async function serveAll(
           );
           return { session: find(name) };
         },
-        // Pages of one, so that the CLI must ask again.
+        // A page contains one session, so that the CLI must request the next.
         listSessions: ({ continue: from }) => {
           const names = [...sessions.keys()].sort();
           const index = from === "" ? 0 : names.indexOf(from);
@@ -294,7 +294,7 @@ async function serveAll(
           sessions.delete(name);
           return Promise.resolve({ session });
         },
-        // Chunks of seven bytes, so that characters and lines are cut.
+        // Chunks have seven bytes, so that they split characters and lines.
         getLogs: ({ name, component, container, offset }) => {
           const log = logs.get([name, component, ...(container === "" ? [] : [container])].join("/"));
           if (log === AWAY) {

@@ -12,7 +12,7 @@ type WireRecord = wire.farm.v1.ReplicaSetRecord.$Properties;
 let reached: Reached;
 const served = new AsyncDisposableStack();
 const sets = new Map<string, WireSet>();
-/** Calls that change something, with what they ask for. */
+/** The requests that change a set, as the farm received them. */
 const asked: unknown[] = [];
 
 const { HEALTH_READY } = wire.health.v1.Health;
@@ -27,7 +27,7 @@ function find(name: string): WireSet {
   return sets.get(name) ?? throwFault({ code: "not_found", kind: "replica set", id: name });
 }
 
-/** The set with another record, as a farm answers. */
+/** Answers as a farm does, with the set after a change of its record. */
 function changed(name: string, change: Partial<WireRecord>, call: object, rest: Partial<WireSet> = {}) {
   asked.push(call);
   const set = { ...find(name), ...rest };
@@ -196,7 +196,7 @@ it.each<[line: string, out: string, call?: object | undefined, code?: number, er
   expect(asked).toEqual(call === undefined ? [] : [expect.objectContaining(call)]);
 });
 
-it("applies the sets of a file once all are right, and waits until they are ready", async () => {
+it("applies the sets of a file once all are valid, and waits until they are ready", async () => {
   const wrong = await muster("apply -f f", `${documentOf("a")}---\n${documentOf("b", "pool: none")}`);
   expect(wrong).toMatchObject({ code: 2, out: [] });
   expect(wrong.err[0]).toBe("error: f:16:9: spec.pool: does not exist");
@@ -208,7 +208,7 @@ it("applies the sets of a file once all are right, and waits until they are read
   expect(dry.out).toEqual(["replica-set/a unchanged (dry run: nothing was done)"]);
 });
 
-it("rolls to the set of a file, whose pods have the same id", async () => {
+it("rolls to the set of a file with the same pod id", async () => {
   const file = documentOf("web-2");
   expect(await muster("roll web -f f --minimum 1 --replicas 3 -o json", file)).toMatchObject({ code: 0, err: [] });
   expect(asked).toEqual([
@@ -223,7 +223,7 @@ it("rolls to the set of a file, whose pods have the same id", async () => {
   expect(two.err).toEqual(["error: f has 2 documents; one is needed"]);
 });
 
-it("states that a roll was undone where its new set is not as large as it should be", async () => {
+it("reports that a roll was undone if its new set is smaller than desired", async () => {
   const { code, err } = await muster("roll status web-2");
   expect(code).toBe(1);
   expect(err.join("\n")).toContain("roll web-2 did not complete");

@@ -4,7 +4,7 @@ import { faultOf, throwFault } from "@muster/faults";
 export type Run = {
   readonly id: string;
   readonly pod: string;
-  /** It has ended, and writes no more. */
+  /** True if the run has ended and writes no more. */
   readonly isOver: boolean;
 };
 
@@ -13,17 +13,17 @@ type LogRange = { readonly offset: number; readonly limitBytes: number };
 /** The dependencies of reading the log of one member. */
 export type LogDeps = {
   readonly now: () => number;
-  /** The newest run of the member; undefined before the first run has begun, and when its pod is gone. */
+  /** Returns the newest run of the member; undefined before the first run has begun, and after the deletion of its pod. */
   readonly newest: () => Run | undefined;
-  /** Whether an earlier run can be read from this offset on, although its pod is gone. */
+  /** Returns an earlier run if it can still be read from this offset, although its pod is gone. */
   readonly kept: (id: string, offset: number) => Run | undefined;
   /** Whether the job has finished, so that no further run begins. */
   readonly isFinished: () => boolean;
   /** Resolves when the job may have changed, after `ms`, or at the signal. */
   readonly changed: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** The present content of the log. Rejects with FaultError. */
+  /** Reads the present content of the log. Rejects with FaultError. */
   readonly read: (run: Run, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
-  /** The content from the offset on, waited for during `waitMs`; `isOver` when nothing follows. Rejects with FaultError. */
+  /** Reads the content from the offset on, and waits for it during `waitMs`; `isOver` if nothing follows. Rejects with FaultError. */
   readonly follow: (run: Run, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Followed>;
   /** Rejects with the fault of a member that has no log. */
   readonly refuseAbsent: () => never;
@@ -33,11 +33,11 @@ type Followed = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type LogRequest = {
   readonly offset: number;
-  /** 0: the maximum. */
+  /** Zero selects the maximum. */
   readonly limitBytes: number;
-  /** 0: the present content. */
+  /** Zero selects the present content. */
   readonly waitMs: number;
-  /** The run of the offset; empty: the newest. */
+  /** The run of the offset; empty selects the newest. */
   readonly run: string;
 };
 
@@ -45,22 +45,22 @@ type LogPart = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
-  /** The run of `bytes`; empty while none has begun. */
+  /** The run of `bytes`; empty before any has begun. */
   readonly run: string;
   readonly pod: string;
 };
 
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_LOG_WAIT_MS = 30_000;
-/** The log of a run that has ended is complete, and only has to be read up to the offset. */
+/** The wait for an ended run, whose log is complete, and only has to be read up to the offset. */
 const ENDED_WAIT_MS = 5000;
-/** The cached pods may be behind the log by moments. */
+/** The poll interval, because cached pods may lag slightly behind the log. */
 const POLL_MS = 500;
 const NOTHING = new Uint8Array();
 
 /**
- * The log of a member from an offset of a run on. With a wait it continues through the runs of the member, and ends with the job: no run is skipped as long
- * as the client keeps up. Without a wait it is the log of the newest run.
+ * Reads the log of a member from an offset of a run on. With a wait it continues through the runs of the member, and ends with the job: no run is skipped as
+ * long as the client keeps up. Without a wait it reads the log of the newest run.
  */
 export async function readLog(deps: LogDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { offset, run, waitMs } = request;
@@ -88,7 +88,7 @@ async function followRuns(deps: LogDeps, start: Place, waitMs: number, signal: A
   let place = start;
   let pod = "";
   for (;;) {
-    // Read before the log, so that everything written until the end of the job is seen.
+    // The state is read before the log, so that the read includes everything written until the end of the job.
     const isFinished = deps.isFinished();
     const newest = deps.newest();
     const isNewest = place.run === "" || place.run === newest?.id;
@@ -107,7 +107,7 @@ async function followRuns(deps: LogDeps, start: Place, waitMs: number, signal: A
     }
     const isWaitOver = endMs - deps.now() <= 0 || signal.aborted;
     if (isWaitOver || (isFinished && isOver)) {
-      // A policy may leave pods of a finished job running; a pod that is silent for a whole wait is not followed any longer.
+      // A policy may leave pods of a finished job running; a pod without output during a whole wait is no longer followed.
       const complete = isFinished && (isOver || (wasFinished && run?.isOver === false));
       return { bytes, nextOffset: place.offset, complete, run: place.run, pod };
     }
@@ -115,7 +115,7 @@ async function followRuns(deps: LogDeps, start: Place, waitMs: number, signal: A
   }
 }
 
-/** A starting container, and a deleted pod, have no log. */
+/** Follows a run. A starting container, and a deleted pod, have no log. */
 async function followRun(
   deps: LogDeps,
   run: Run,

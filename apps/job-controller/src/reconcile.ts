@@ -11,33 +11,33 @@ import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
 /** The observed state that a round plans from. */
 export type ObservedJob = {
   readonly snapshot: Snapshot;
-  /** Errors with claims and releases of members: the pass fails after it has tried everything else. */
+  /** Errors from claims and releases of members: the pass fails after it has tried everything else. */
   readonly errors: readonly unknown[];
-  /** Milliseconds since this process last wrote the status of the job; Infinity when it never did. */
+  /** Milliseconds since this process last wrote the status of the job; Infinity if it never did. */
   readonly sinceWriteMs: number;
-  /** Milliseconds since more jobs began to wait than there are workers; undefined when fewer wait. */
+  /** Milliseconds for which more jobs than workers have waited; undefined if fewer wait. */
   readonly busyForMs: number | undefined;
 };
 
-/** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span`: of a round that changes something. */
+/** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span` is that of a round that changes something. */
 export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
   readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
-  /** Rejects with a conflict when another client has written since. `gone`: the job was deleted, and nothing is left to do. */
+  /** Rejects with a conflict if another client has written since. `gone` means that the job was deleted, and nothing remains to do. */
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
-  /** Called once the status records the ends of the observed pods, as far as this round can record them. */
+  /** Called after the status records the ends of the observed pods, as far as this round can record them. */
   readonly recorded: (seen: Seen, status: JobStatus) => void;
-  /** The API server has replaced the version of the job that was observed: milliseconds to wait for another one. Undefined otherwise. */
+  /** Returns milliseconds to wait for another version if the API server has replaced the observed one; undefined otherwise. */
   readonly staleForMs: (seen: Seen) => number | undefined;
   readonly planned: (seen: Seen, plan: JobPlan) => void;
-  /** Called for each step that failed while the pass was not stopped. */
+  /** Called for each step that failed, unless the pass was stopped. */
   readonly failed: (seen: Seen, step: JobStep, error: unknown) => void;
-  /** Schedules a pass after `ms`, also when this one fails. */
+  /** Schedules a pass after `ms`, even if this one fails. */
   readonly wakeAfter: (key: string, ms: number) => void;
 };
 
 type PassPolicy = JobPolicy & {
   readonly statusEveryMs: number;
-  /** Nothing is postponed once the workers have been busy for this time. */
+  /** Nothing is postponed after the workers have been busy for this time. */
   readonly maxPostponeMs: number;
 };
 
@@ -46,20 +46,20 @@ const MAX_PREPARING_ROUNDS = 3;
 /** Concurrent calls for one job that do not depend on each other. */
 const MAX_CONCURRENT = 16;
 const POSTPONE_MS = 2000;
-/** The queue retries a pass that failed; a deadline does not make retries more frequent than this. */
+/** The queue retries a failed pass; a deadline does not make retries more frequent than this. */
 const MIN_FAILED_WAKE_MS = 1000;
 
 type PassPlan = JobPlan & {
   readonly write: WriteTime;
-  /** The steps are only the urgent ones. */
+  /** True if the plan contains only the urgent steps. */
   readonly isPostponed: boolean;
-  /** Some steps were left for a later round. */
+  /** True if some steps remain for a later round. */
   readonly leavesSteps: boolean;
 };
 
 /**
- * Passes over jobs: observe, plan, act. A round writes the parts of the status that steps rely on before the steps, and the rest after them.
- * It tries every step, keeps the deadline of the job, and then rejects with the error of the failed step, or with an AggregateError of all errors.
+ * Makes passes over jobs: observe, plan, act. A round writes the parts of the status on which steps rely before the steps, and the rest after them. It tries
+ * every step, and keeps the deadline of the job. Then it rejects with the error of the failed step, or with an AggregateError of all errors.
  */
 export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
   return reconciler<Seen, PassPlan>({
@@ -117,7 +117,7 @@ async function carryOut<Seen extends ObservedJob>(
 
 type Failure = { readonly step: JobStep; readonly error: unknown };
 
-/** The ledger did not answer; a refusal is an answer. */
+/** Whether the ledger did not answer; a refusal is an answer. */
 function isLedgerSilent({ step, error }: Failure): boolean {
   const code = faultOf(error)?.code;
   return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
@@ -129,12 +129,12 @@ function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknow
   return new AggregateError(errors, `${errors.length} failures${steps === "" ? "" : `, of these steps: ${steps}`}`);
 }
 
-/** Nothing else wakes a job for the effects of these steps. */
+/** No other event wakes a job for the effects of these steps. */
 function isPreparation({ kind }: JobStep): boolean {
   return kind === "reserve" || kind === "accept-preemption" || kind === "create-companions";
 }
 
-/** Under load, machines and pods come first: budgets and status writes of jobs that have not started wait. */
+/** Whether the job has not started. Under load, its budgets and status writes wait for the machines and pods of others. */
 function hasJustBegun({ status }: Snapshot): boolean {
   return status.completionMs === undefined && status.startMs === undefined;
 }
@@ -143,7 +143,7 @@ function isUrgent(step: JobStep): boolean {
   return step.kind !== "sync-budget" && step.kind !== "delete-budget";
 }
 
-/** Tries every step: a service that cannot be created does not keep the others from being created. */
+/** Tries every step: a failed creation of one service does not prevent the others. */
 async function actAll<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   { seen, plan, round: { signal } }: PlannedRound<Seen>,
@@ -155,7 +155,7 @@ async function actAll<Seen extends ObservedJob>(
     if (!signal.aborted) deps.failed(seen, step, error);
     failures.push({ step, error });
   };
-  // Deletions and services do not depend on each other, and there may be many.
+  // Deletions and services do not depend on each other, and may be many.
   await forEachSome(steps.filter(isDeletion), MAX_CONCURRENT, act, failed);
   const ofServices = steps.filter(isOfService);
   for (const step of steps) {
@@ -165,7 +165,7 @@ async function actAll<Seen extends ObservedJob>(
     await act(step).catch((error: unknown) => failed(step, error));
     // The rest of the plan is as outdated as this step.
     if (failures.length > before && deps.staleForMs(seen) !== undefined) break;
-    // Pods need what is missing now: they would start without it, or not be placed.
+    // Pods need these objects: without them they would start incomplete, or not be placed.
     if (failures.length > before && (step.kind === "create-companions" || step.kind === "sync-group")) break;
   }
   return failures;

@@ -6,11 +6,11 @@ import { isObject } from "@muster/resources";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
-/** A job; an empty kind is the kind that has a job of that name. */
+/** A job; an empty kind stands for any kind with a job of that name. */
 export type JobKey = {
   readonly kind: string;
   readonly name: string;
-  /** Absent or empty: the served namespace. */
+  /** Absent or empty for the served namespace. */
   readonly namespace?: string;
 };
 
@@ -39,33 +39,33 @@ export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
   readonly defaults: KindDefaults;
   readonly namespace: string;
-  /** All jobs of that name, of one kind or of all, as of now: not from a cache, which may be behind an earlier answer. */
+  /** Reads all jobs of that name, of one kind or of all, from the API server: a cache may lag behind an earlier answer. */
   readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
   /** All jobs by their keys, in any order, from a cache that may be slightly stale. */
   readonly listed: () => readonly ListedJob[];
   /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];
-  /** From the same cache; undefined when the job is no longer in it. */
+  /** Returns the job from the same cache; undefined if it is no longer cached. */
   readonly seen: (key: JobKey) => Found<View> | undefined;
-  /** The encoding in a list. */
+  /** Encodes the job for a list. */
   readonly encode: (found: Found<View>) => Uint8Array;
-  /** Already_exists when another request created a job of that name and kind. */
+  /** Rejects with already_exists if another request created a job of that name and kind. */
   readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
   /** Validates at the API server; rejects as `create` does, and creates nothing. */
   readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
-  /** The most machines that scaled pools may have; undefined when the ledger does not answer. */
+  /** Returns the maximum of machines of scaled pools; undefined if the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
-  /** Whether it is or is to be without pods and machines, until it is resumed. */
+  /** Whether the job is suspended, or its suspension was requested. */
   readonly isSuspended: (found: Found<View>) => boolean;
-  /** Whether its end was requested already, or it has finished. */
+  /** Whether its end was already requested, or it has finished. */
   readonly isEnding: (found: Found<View>) => boolean;
-  /** The other controller that runs it; undefined: ours does. */
+  /** Returns the other controller that runs the job; undefined if ours does. */
   readonly managedBy: (found: Found<View>) => string | undefined;
-  /** A conflict when the job has changed since it was found. */
+  /** Rejects with a conflict if the job has changed since it was found. */
   readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
-  /** As `markCancelled`. */
+  /** Rejects as `markCancelled` does. */
   readonly setSuspended: (found: Found<View>, suspended: boolean) => Promise<Found<View>>;
-  /** Resolves when the job may have changed since it was found, after `ms`, or at the signal. `emptyWakes`: how often in a row it had not changed. */
+  /** Resolves when the job may have changed since it was found, after `ms`, or at the signal. `emptyWakes` counts consecutive wakes without a change. */
   readonly changed: (
     found: Found<View>,
     wait: { readonly ms: number; readonly emptyWakes: number },
@@ -84,17 +84,17 @@ export type Manifest = {
 
 const MAX_LISTED = 500;
 const MAX_WATCH_MS = 30_000;
-/** A gang changes as often as it has members, and each answer shows all of them: the larger the gang, the fewer answers a watcher gets. */
+/** A gang changes as often as it has members, and each answer shows all of them; so a watcher of a larger gang gets fewer answers. */
 const ANSWER_MS_PER_MEMBER = 1;
 const MAX_ANSWER_PAUSE_MS = 500;
-/** A cache is complete within moments of a start. */
+/** A cache is complete shortly after the start. */
 const UNREAD_RETRY_MS = 250;
 const MAX_REQUEST_ID_LENGTH = 128;
 const POOLS_UNKNOWN = "the ledger does not answer: whether the pools may have so many machines was not checked";
-/** As large as a request to the bus may be, and smaller than the limit of etcd. */
+/** The limit of a request to the bus, which is below the limit of etcd. */
 const MAX_MANIFEST_BYTES = 512 * 1024;
 
-/** Creates a job, or reports all problems of its manifest. The warnings name fields that do not work as written. */
+/** Creates a job, or reports all problems of its manifest. The warnings name fields that do not have the written effect. */
 export async function submit<View>(
   deps: RequestDeps<View>,
   { requestId, manifestJson }: { readonly requestId: string; readonly manifestJson: string },
@@ -109,8 +109,9 @@ export async function submit<View>(
 }
 
 /**
- * The problems that `submit` would report, without creating anything; also a pool that can never have the machines: a created job waits, because its pool may
- * grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError when the rest cannot be known now.
+ * Returns the problems that `submit` would report, without creating a job, and also a pool that can never provide the machines: a created job would wait,
+ * because its pool may grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError if the rest cannot be checked
+ * now.
  */
 export async function check<View>(
   deps: RequestDeps<View>,
@@ -153,7 +154,10 @@ function readSubmission<View>(
   return { manifest, kind, read: kind.read(manifest, deps.defaults) };
 }
 
-/** The one job of this name, at least as new as any earlier answer. Not_found when it does not exist, invalid_request when several kinds have one. */
+/**
+ * Returns the one job of this name, at least as new as any earlier answer. Rejects with not_found if it does not exist, and with invalid_request if several
+ * kinds have one.
+ */
 export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");
   checkNamespace(deps, "key.namespace", key.namespace);
@@ -172,8 +176,8 @@ export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: Ab
 }
 
 /**
- * Answers with what `get` finds once the job differs from the revision, or when the wait has passed. After a first `get`, the wait continues as long as the
- * cache has the revision that the caller knows: a waiting caller gets no stale answer.
+ * Answers with what `get` returns once the job differs from the revision, or the wait is over. After a first `get`, the wait continues while the cache has the
+ * caller's revision, so that a waiting caller gets no stale answer.
  */
 export async function watch<View>(
   deps: RequestDeps<View>,
@@ -193,7 +197,7 @@ export async function watch<View>(
   }
 }
 
-/** The pause between two answers to one watcher. */
+/** Returns the pause between two answers to one watcher. */
 export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined): number {
   return Math.min(MAX_ANSWER_PAUSE_MS, (job?.members ?? 0) * ANSWER_MS_PER_MEMBER);
 }
@@ -224,7 +228,7 @@ export function list<View>(
 }
 
 /**
- * Requests the end of a job. A finished or already cancelled job is not written. Invalid_request for a job of another controller, which does not read our
+ * Requests the end of a job. Does not write a finished or cancelled job. Rejects with invalid_request for a job of another controller, which does not read our
  * annotation.
  */
 export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
@@ -239,8 +243,8 @@ export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal:
 }
 
 /**
- * Suspends a job, or resumes it. One that is so already is not written. Invalid_request for a job that is over or being cancelled, and for one of another
- * controller.
+ * Suspends or resumes a job. Does not write a job that is already in that state. Rejects with invalid_request for a job that is over or being cancelled, and
+ * for one of another controller.
  */
 export async function suspend<View>(
   deps: RequestDeps<View>,
@@ -263,7 +267,7 @@ export async function suspend<View>(
   });
 }
 
-/** Throws unavailable while any cache is incomplete: the client retries in a moment. */
+/** Throws unavailable while any cache is incomplete, so that the client retries. */
 export function refuseUnread(unread: readonly string[]): void {
   if (unread.length === 0) return;
   throwFault({
@@ -278,7 +282,7 @@ function checkNamespace<View>(deps: RequestDeps<View>, field: string, namespace 
   refuse(field, `"${namespace}" is not served: this job-controller runs the jobs of the namespace "${deps.namespace}"`);
 }
 
-/** The order of lists. */
+/** Returns the sort key of lists. */
 function place({ name, kind }: JobKey): string {
   return `${name}/${kind}`;
 }
@@ -318,7 +322,7 @@ function parseObject(text: string): Readonly<Record<string, unknown>> {
   return isObject(value) ? value : refuse("manifest_json", "is no object");
 }
 
-/** A fault has one field; the other fields are in its reason. */
+/** A fault has one field; its reason contains the other fields. */
 function refuseProblems([first, ...others]: readonly [Problem, ...Problem[]]): never {
   const rest = others.map(({ field, reason }) => `; ${field} ${reason}`).join("");
   return refuse(first.field, `${first.reason}${rest}`);

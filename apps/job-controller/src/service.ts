@@ -9,22 +9,22 @@ import { describePassError } from "./adapters/passes.ts";
 import type { Config } from "./config.ts";
 import { JOB_KIND } from "./domain/kind-job.ts";
 
-/** Per method; most requests are long polls, which cost little while they wait. */
+/** The limit per method is high, because most requests are long polls, which cost little while they wait. */
 const MAX_CONCURRENT_REQUESTS = 2048;
-/** A pass over a stale cache is retried after this. */
+/** A pass over a stale cache is retried after this time. */
 const STALE_RETRY_MS = 1000;
-/** A kind that was installed is run after this at the latest. */
+/** A newly installed kind is run after this time at the latest. */
 const BEGIN_EVERY_MS = 1000;
-/** The bucket of queues is compared with the Queues at least this often; each change of a Queue brings it forward. */
+/** The bucket of queues is compared with the Queues at least this often; each change of a Queue triggers it earlier. */
 const MIRROR_EVERY_MS = 15_000;
 /** The status of a queue is written at most this often, and is at most this old while it changes. */
 const REPORT_EVERY_MS = 2000;
-/** Without its own kind the service is not ready. */
+/** The service is not ready without its own kind. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
 const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml grants it`;
 
-/** Follows jobs until stopped, and runs them while this replica leads. Other replicas have warm caches. */
+/** Follows jobs until it is stopped, and runs them while this replica leads. Other replicas keep warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -77,7 +77,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   ]);
 }
 
-/** Other kinds may be installed or not, and readable or not, by choice; /readyz notes them. */
+/** Other kinds may be missing or unreadable by choice; /readyz notes them. */
 function noteMissing({ kindsGone, kindsRefused, queues, batchJobs }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
   const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
@@ -91,12 +91,12 @@ function noteMissing({ kindsGone, kindsRefused, queues, batchJobs }: Deps): { re
   return notes.length === 0 ? undefined : { note: notes.join("; ") };
 }
 
-/** Runs the controllers of all kinds, including those that are installed later, and sweeps, until the lead is lost. */
+/** Runs the controllers of all kinds, including later installed ones, and sweeps, until the lead is lost. */
 async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, signal } = context;
-  // The former leader may have released machines, and the hint may have been lost on its way here.
+  // The former leader may have released machines, and its notification may have been lost.
   deps.machines.invalidate();
-  // The former leader has recorded the ends that it had seen.
+  // The former leader has recorded the ends that it observed.
   using _ends = deps.world.rememberEnds();
   const running = new Map<KindRuntime, Promise<void>>();
   const failed = Promise.withResolvers<never>();
@@ -120,7 +120,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   const stop = AbortSignal.any([signal, lost]);
   const working = Promise.all([
     repeat(context, { name: "job-begin-kinds", everyMs: BEGIN_EVERY_MS, work: begin, stop }),
-    // The loop that every replica runs retries what fails here.
+    // The loop that every replica runs retries this refresh after a failure.
     deps.machines.refresh(stop).catch((error: unknown) => {
       if (!stop.aborted) logger.warn({ err: error }, "the ledger does not answer; the next refresh asks it again");
     }),
@@ -149,7 +149,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   try {
     await Promise.race([failed.promise, working]);
   } finally {
-    // The lock is released when this returns: every pass and the sweep must have ended by then.
+    // The lock is released when this function returns, so every pass and the sweep must have ended before.
     if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
     await working;
     await Promise.allSettled([...running.values(), batchJobs]);
@@ -169,7 +169,7 @@ function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRunti
     stop: AbortSignal.any([signal, runtime.ended]),
     lead,
     reconcile: async (key, passSignal) => {
-      // A cache that is too old decides nothing.
+      // No decision may rely on a cache that is too old.
       const isRefused = deps.kindsRefused().includes(runtime.kind);
       if (isRefused || deps.staleness() !== undefined) return { requeueAfterMs: STALE_RETRY_MS };
       return reconcile(key, passSignal);
@@ -196,7 +196,7 @@ async function discover({ logger }: ServiceContext<Config>, deps: Deps, reported
   }
 }
 
-/** Works immediately and then once in every period, even after failures. */
+/** Works immediately and then once per period, even after failures. */
 function repeat({ logger }: ServiceContext<Config>, work: Omit<PeriodicWork, "onError">): Promise<void> {
   const onError = (error: unknown): void =>
     logger.warn({ err: error, doing: work.name }, "a task failed, and is retried");

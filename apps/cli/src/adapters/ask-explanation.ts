@@ -6,15 +6,15 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";
 
-/** A service that explains calls others, each for up to a second. */
+/** The timeout is long because a service that explains calls other services, each for up to a second. */
 const EXPLAIN_TIMEOUT_MS = 6000;
 
 type Answer = { readonly explanation: muster.explain.v1.Explanation | undefined };
 type Options = { readonly timeoutMs: number; readonly signal: AbortSignal };
 
 /**
- * Calls `explain` of a service. A service of an older version answers only `get`; then the command fails with that reason. `area` is the area of the
- * subjects of the service.
+ * Calls `explain` of the service that serves `area`. A service of an older version has only `get`: the command then fails and states that version as the
+ * reason.
  */
 export async function askExplanation(
   { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
@@ -24,13 +24,13 @@ export async function askExplanation(
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
   if (answer !== UNSERVED) return explainedFromMessage(answer.explanation);
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
-  // The service may have started meanwhile.
+  // The service may have started since the first call.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
   if (again !== UNSERVED) return explainedFromMessage(again.explanation);
   throw tooOldToExplain(service);
 }
 
-/** The error where a service of an older version answers. */
+/** The error for a service whose version has no `explain`. */
 export function tooOldToExplain(service: string): CommandError {
   return new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
     hint: `update the ${service} to the version of this command`,

@@ -1,14 +1,14 @@
-/** Short, because a caller waits until its deadline for the reply of a service that died. */
+/** Long polls are short, because a caller waits until its deadline for the reply of a service that died. */
 export const LONG_POLL_MS = 4000;
 export const LONG_POLL_TIMEOUT_MS = 6000;
-/** Longer than a change of leader or a restart takes. */
+/** A call survives a change of leader and a restart, because its timeout is longer than either. */
 export const CALL_TIMEOUT_MS = 15_000;
 /** Time limit of calls that only check whether a service answers. */
 export const STATUS_TIMEOUT_MS = 2000;
 /** Pages of a list; each has at most 500 items. */
 const MAX_PAGES = 200;
 
-/** All items of a list that comes in pages: those in this field of each reply. */
+/** Reads every page of a list, and returns the items of one field of each reply. */
 export async function readPages<Name extends string, Message, Item>(
   read: (page: {
     readonly continue: string;

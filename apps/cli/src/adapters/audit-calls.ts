@@ -7,13 +7,13 @@ import { pick } from "./message-fields.ts";
 export type AuditedChange = ReturnType<typeof changeFromMessage>;
 
 export type AuditQuery = {
-  /** Empty: any. */
+  /** An empty text selects any user. */
   readonly user: string;
-  /** The plural that roles name it with; empty: any. */
+  /** The plural of the resource in roles; an empty text selects any resource. */
   readonly resource: string;
-  /** Empty: any. */
+  /** An empty text selects any name. */
   readonly name: string;
-  /** 0: since ever. */
+  /** Zero selects changes of any age. */
   readonly sinceMs: number;
   /** Whether the gateway refused the change, so that no service received it. */
   readonly refused: boolean;
@@ -21,12 +21,12 @@ export type AuditQuery = {
 
 type AuditPage = { readonly changes: readonly AuditedChange[]; readonly lastSequence: number };
 
-/** The audit, which the gateway keeps and answers for. Each call rejects with FaultError and nothing else. */
+/** Reads the audit of the gateway. Each call rejects with FaultError and nothing else. */
 export function auditCalls({ client, stop }: Pick<Link, "client" | "stop">) {
   const audit = client(AuditService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
-    /** The newest, the oldest of them first. */
+    /** Returns the newest changes, sorted from old to new. */
     newest: async (query: AuditQuery, limit: number): Promise<AuditPage> => {
       const changes: AuditedChange[] = [];
       let lastSequence: number | undefined;
@@ -39,7 +39,7 @@ export function auditCalls({ client, stop }: Pick<Link, "client" | "stop">) {
         if (page === "" || changes.length >= limit) return { changes, lastSequence };
       }
     },
-    /** The oldest of those after a `lastSequence`. */
+    /** Returns the oldest changes after a `lastSequence`. */
     after: async (query: AuditQuery, after: number): Promise<AuditPage> => {
       const { changes, lastSequence } = await audit.listChanges({ ...query, after }, options);
       return { changes: changes.map(changeFromMessage), lastSequence };
@@ -52,7 +52,7 @@ function changeFromMessage(change: muster.gateway.v1.ChangeAudited) {
   return {
     ...pick(change, "atMs", "user", "groups", "verb", "resource", "namespace", "name", "method", "address"),
     ...pick(change, "code", "requestId", "sequence"),
-    /** Undefined: it is not known whether the change was done. */
+    /** Undefined if the outcome of the change is unknown. */
     status: status === 0 ? undefined : status,
   };
 }

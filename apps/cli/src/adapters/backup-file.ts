@@ -6,13 +6,13 @@ import { EXIT } from "../domain/decide-exit.ts";
 import type { StreamHead } from "./backup-order.ts";
 
 /**
- * The file is a row of pieces, each after its length in four bytes: the form; for each stream its head, its bytes in pieces, an empty piece, and the check
- * sum of head and bytes; the number of streams.
+ * The file is a sequence of chunks, each after its length in four bytes. First comes the format; then, for each stream, its head, its bytes in chunks, an empty
+ * chunk, and a checksum of head and bytes; last the number of streams.
  */
 const FORM = "muster-backup/2";
 const CHECK_SUM = "sha256";
 const LENGTH_BYTES = 4;
-/** More than NATS sends in one message. */
+/** The limit exceeds the largest message that NATS sends. */
 const MAX_PIECE_BYTES = 8 * 1024 * 1024;
 const OWNER_ONLY = 0o600;
 
@@ -20,15 +20,15 @@ export type BackupWriter = AsyncDisposable & {
   readonly head: (head: StreamHead) => Promise<void>;
   readonly bytes: (bytes: Uint8Array) => Promise<void>;
   readonly endStream: () => Promise<void>;
-  /** Marks the current end of the file; `rewind` truncates the file to it. */
+  /** Marks the current end of the file; `rewind` moves the position back to it. */
   readonly mark: () => { readonly rewind: () => void };
   /** Renames the file to its final name, so that every file of that name is complete. */
   readonly finish: () => Promise<void>;
 };
 
 /**
- * Writes to a file beside `path` until `finish`; disposed before that, it leaves nothing. Rejects with CommandError where the file exists or cannot be
- * created, or where the disk is full.
+ * Writes to a temporary file beside `path` until `finish`; disposal before that removes it. Rejects with CommandError if the file exists or cannot be created,
+ * or if the disk is full.
  */
 export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
   await refuseExisting(path);
@@ -86,9 +86,9 @@ export async function writeBackup(path: string, atMs: number): Promise<BackupWri
 }
 
 export type BackupReader = AsyncDisposable & {
-  /** ISO 8601: when the backup began. */
+  /** The time at which the backup began, in ISO 8601. */
   readonly at: string;
-  /** Each stream; its bytes have to be read before the next one is asked for. Rejects with CommandError where the file is not whole. */
+  /** Yields each stream. The caller reads all bytes of a stream before the next one. Rejects with CommandError if the file is damaged or incomplete. */
   readonly streams: () => AsyncIterable<{ readonly head: StreamHead; readonly chunks: AsyncIterable<Uint8Array> }>;
 };
 
@@ -182,7 +182,7 @@ function parsed(path: string, bytes: Buffer): object {
     const value: unknown = JSON.parse(bytes.toString("utf8"));
     if (typeof value === "object" && value !== null) return value;
   } catch {
-    // Reported below.
+    // The error below reports it.
   }
   throw new CommandError(EXIT.usage, `${path} is no backup`);
 }
@@ -206,7 +206,7 @@ async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
       });
     throw new CommandError(EXIT.usage, cause instanceof Error ? cause.message : String(cause), { cause });
   }
-  // A folder can be opened to be read, and then cannot be read.
+  // Opening a folder succeeds, and only reading it fails.
   if (!(await file.stat()).isDirectory()) return file;
   await file.close();
   throw new CommandError(EXIT.usage, `${path} is a folder`);

@@ -2,7 +2,7 @@ import { buckets, streams } from "@muster/proto";
 import { expect, it } from "vitest";
 import { backupOrder } from "./backup-order.ts";
 
-it("copies every stream and bucket once, the ledger after all that relies on it, then locks, and the id of the installation last", () => {
+it("copies every stream and bucket once: the ledger after all that relies on it, then locks, then the id of the installation", () => {
   const order = backupOrder().flatMap((group) => group.streams);
   const all = [
     ...Object.values(streams).map(({ name }) => name),

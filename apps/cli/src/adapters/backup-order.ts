@@ -1,12 +1,12 @@
 import { buckets, streams } from "@muster/proto";
 
-/** The state of a stream in the words of the NATS API; other fields are copied unread. */
+/** The state of a stream in the format of the NATS API; fields that are not listed here are copied unchanged. */
 export type StreamHead = {
   readonly config: { readonly name: string; readonly num_replicas?: number };
   readonly state: { readonly messages?: number; readonly last_seq?: number };
 };
 
-/** Streams that are copied one after the other; retried from the first while `steady` gets messages meanwhile. */
+/** Streams that are copied one after the other. The copy restarts from the first stream if `steady` receives a message meanwhile. */
 export type BackupGroup = { readonly streams: readonly string[]; readonly steady?: string };
 
 /**
@@ -25,7 +25,7 @@ export function backupOrder(): readonly BackupGroup[] {
   ];
 }
 
-/** The stream of a bucket. */
+/** Returns the stream of a bucket. */
 function streamOf(bucket: string): string {
   return `KV_${bucket}`;
 }

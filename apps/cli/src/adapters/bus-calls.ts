@@ -4,7 +4,7 @@ import type { ServiceCalls } from "../kinds/kind.ts";
 
 const { SessionEventRecorded } = muster.session.v1;
 
-/** The services over NATS. */
+/** Calls the services over NATS. */
 export function busCalls(bus: Bus): ServiceCalls {
   return {
     client: (service) => client(bus, service),

@@ -1,11 +1,11 @@
 import { hostname, userInfo } from "node:os";
 
-/** The user who runs the command, for audits. */
+/** Returns the user who runs the command, for audits. */
 export function caller(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {
-    // A user without a name, as in many containers.
+    // Containers often run with a user id that has no name.
     return `user ${process.getuid?.() ?? ""}@${hostname()}`;
   }
 }

@@ -16,7 +16,7 @@ import { musterServices } from "./muster-services.ts";
 
 const CONNECT_TIMEOUT_MS = 5000;
 
-/** The services through the gateway. Rejects with CommandError where it cannot be reached, or its certificate is unknown. */
+/** Calls the services through the gateway. Rejects with CommandError if the gateway cannot be reached, or its certificate is unknown. */
 export async function connectGateway(
   gateway: Gateway,
   contextFile: string,
@@ -43,13 +43,13 @@ export async function connectGateway(
     nats: refuse("the state of NATS"),
     replicas: () => listReplicas(calls, stop),
     dropped: refuse("the list of dropped signals"),
-    // Each request reports a loss by itself.
+    // Each HTTP request reports a lost connection by itself.
     onLink: () => ({ [Symbol.dispose]: () => undefined }),
     [Symbol.asyncDispose]: () => http[Symbol.asyncDispose](),
   };
 }
 
-/** Empty: the gateway is older, and does not list them. */
+/** The list is empty if an older gateway does not serve it. */
 async function listReplicas({ client }: ServiceCalls, signal: AbortSignal): Promise<ServiceReplica[]> {
   const audit = client(AuditService);
   const options = { timeoutMs: STATUS_TIMEOUT_MS, signal };

@@ -58,7 +58,9 @@ const FILE = z.looseObject({
 
 const OTHERS_MAY_READ = 0o077;
 
-/** The file of contexts; none where it is missing. Throws CommandError for a file of another form, and for one with secrets that others may read. */
+/**
+ * Reads the file of contexts; a missing file has no contexts. Throws CommandError for an invalid file, and for a file with secrets that other users may read.
+ */
 export function readContexts(path: string): Contexts {
   const text = readText(path);
   if (text === undefined) return NO_CONTEXTS;
@@ -71,7 +73,7 @@ export function readContexts(path: string): Contexts {
   return read.data;
 }
 
-/** Replaces the file as a whole; only its owner can read it. Throws CommandError where it cannot be written. */
+/** Replaces the whole file and makes it readable only by its owner. Throws CommandError if it cannot be written. */
 export function writeContexts(path: string, contexts: Contexts): void {
   const written = `${path}.${process.pid}`;
   try {
@@ -86,12 +88,12 @@ export function writeContexts(path: string, contexts: Contexts): void {
   }
 }
 
-/** A path in the file of contexts is relative to that file. */
+/** Resolves a path in the file of contexts relative to that file. */
 export function pathIn(contextFile: string, path: string): string {
   return isAbsolute(path) ? path : join(dirname(contextFile), path);
 }
 
-/** The text of a file with a secret. Throws CommandError where it cannot be read, is empty, or others may read it. */
+/** Reads a file that contains a secret. Throws CommandError if the file cannot be read, is empty, or other users may read it. */
 export function readSecretFile(path: string): string {
   const text = readText(path)?.trim();
   if (text === undefined || text === "")
@@ -111,7 +113,7 @@ function hasSecrets({ users }: Contexts): boolean {
   return users.some(({ user }) => user.token !== undefined || user["auth-provider"] !== undefined);
 }
 
-/** Undefined: it does not exist. */
+/** Undefined if the file does not exist. */
 function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");

@@ -22,21 +22,21 @@ export function deadLetterBox(bus: Bus): DeadLetterBox {
   };
 }
 
-/** A message that no service could handle, and why; as base64 where this command does not know its type. */
+/** A message that no service could handle, with the reason. Its payload is base64 if this command does not know its type. */
 export type DeadLetter = ReturnType<typeof readable>;
 
 function readable({ id, area, reason, subject, type, deliveries, atMs, payload, lostBytes }: BusDeadLetter) {
   return { id, area, reason, subject, type, deliveries, atMs, lostBytes, message: decoded(type, payload) };
 }
 
-/** The letter may be one because its payload does not decode, and its type may be newer than this command. */
+/** The payload may not decode, which can be why it was dead-lettered, or its type may be newer than this command. */
 function decoded(type: string, payload: Uint8Array): unknown {
   const message = MESSAGES.get(type);
   try {
     if (message !== undefined)
       return message.toObject(message.decode(payload), { longs: String, bytes: String, enums: String });
   } catch {
-    // Shown as it is.
+    // The output shows the payload undecoded.
   }
   return Buffer.from(payload).toString("base64");
 }

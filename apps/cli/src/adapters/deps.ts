@@ -30,7 +30,7 @@ import { BACKUP_USER, streamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
-/** A command that is done waits at most so long for its connection to close. */
+/** A finished command waits at most this long for its connection to close. */
 const DRAIN_MS = 500;
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -95,7 +95,7 @@ export function makeCli(options: {
   };
 }
 
-/** Loaded at the first use: most commands over NATS have no contexts. */
+/** The module is loaded at the first use, because most commands over NATS have no contexts. */
 function contextsIn(file: string): CommandLine["contexts"] {
   return {
     read: async () => (await import("./context-file.ts")).readContexts(file),
@@ -103,11 +103,11 @@ function contextsIn(file: string): CommandLine["contexts"] {
   };
 }
 
-/** Undefined: the services are asked over NATS. Throws CommandError for an address or a context that cannot be used. */
+/** Undefined if the command calls the services over NATS. Throws CommandError for an invalid address or context. */
 async function findGateway(options: CommonOptions, { gateway, contextFile }: Config): Promise<Gateway | undefined> {
   const isNamed = options.server !== undefined || options.context !== undefined || gateway.server !== undefined;
   const isNats = options.natsUrl !== undefined || gateway.natsUrl !== undefined;
-  // Most installations over NATS have no file, and no need of what reads one.
+  // Most installations over NATS have no file of contexts, and need not load the module that reads it.
   if (!existsSync(contextFile) && !isNamed) return undefined;
   if (isNats && !isNamed) return undefined;
   const { readContexts } = await import("./context-file.ts");
@@ -116,7 +116,7 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
   throw new CommandError(EXIT.usage, found.problem, { hint: found.hint });
 }
 
-/** The services over NATS. */
+/** Connects to the services over NATS. */
 async function connectServices(
   connectionOf: () => Connection,
   stop: AbortSignal,
@@ -170,7 +170,7 @@ async function connectTo(
   } catch (cause) {
     const fault = faultOf(cause);
     if (fault === undefined) throw cause;
-    // The reason of the client library: connection refused, wrong token, no such host.
+    // The client library states the reason as the cause: connection refused, wrong token, unknown host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);
     throw new CommandError(EXIT.unreachable, `cannot connect to ${describeConnection(connection)}: ${beneath}`, {
       hint: isCredentialRefused(cause) || fault.code === "invalid_request" ? connection.keysHint : connection.hint,
@@ -194,7 +194,7 @@ function readToken(file: string): string | undefined {
   }
 }
 
-/** The first stack of these files that runs; without one, the first that ran. */
+/** Returns the first local stack that runs; if none does, the first one that ran. */
 function findLocalStack(files: readonly string[]): LocalStack | undefined {
   let gone: LocalStack | undefined;
   for (const file of files) {
@@ -217,8 +217,8 @@ const STACK_FILE = z.object({
 });
 
 /**
- * The stack that the file describes; undefined when the file is missing. Throws CommandError for a file that no stack writes. Paths in it are relative to
- * it. A file without a process is of containers: only the connection shows whether these run.
+ * Reads the local stack that the file describes; undefined if the file is missing. Throws CommandError for an invalid file. Paths in the file are relative to
+ * it. A file without a process id describes containers: only a connection shows whether they run.
  */
 function readLocalStack(file: string): LocalStack | undefined {
   const content = readStackFile(file);
@@ -267,7 +267,7 @@ function isRunning(pid: number): boolean {
 async function observeNats({ connection }: NatsBus): Promise<NatsObservation> {
   const roundTripMs = await connection.rtt();
   const version = connection.info?.version ?? "unknown";
-  // The API of JetStream: an error means that this user may not use it; no answer, that it is off.
+  // Calls the JetStream API. An error means that this user lacks the right; no answer means that JetStream is disabled.
   const account = await natsApi(connection, "$JS.API.INFO");
   const messagesOf = async (stream: string): Promise<number | undefined> =>
     (await natsApi(connection, `$JS.API.STREAM.INFO.${stream}`)).state?.messages;
@@ -284,7 +284,7 @@ type ApiAnswer = { readonly trouble: string | undefined; readonly state?: { read
 async function natsApi(connection: NatsBus["connection"], subject: string): Promise<ApiAnswer> {
   try {
     const reply = await connection.request(subject, "", { timeout: NATS_API_TIMEOUT_MS });
-    // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1).
+    // NATS defines the format of the answers (io.nats.jetstream.api.v1).
     const { error, state } = reply.json<{ error?: { description?: string }; state?: { messages?: number } }>();
     return { trouble: error === undefined ? undefined : (error.description ?? "refused"), ...(state && { state }) };
   } catch (error) {

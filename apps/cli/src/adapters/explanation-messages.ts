@@ -3,7 +3,7 @@ import { pick } from "./message-fields.ts";
 import { demandFromMessage, type DemandScaling } from "./node-messages.ts";
 import { explanationFromMessage } from "./reservation-messages.ts";
 
-/** An explanation as the service that decides gives it. `reason` decides; `more` is what could not be found out, and the like. */
+/** The explanation of a service. `reason` decides the phase; `more` lists observations such as services that did not answer. */
 export type Explained = ReturnType<typeof explainedFromMessage>;
 
 export function explainedFromMessage(message = muster.explain.v1.Explanation.create()) {

@@ -17,9 +17,9 @@ export type Outcome = "created" | "changed" | "unchanged";
 type RollRequest = {
   readonly oldSet: string;
   readonly newSet: string;
-  /** The spec of the new set, which is created; undefined: the set exists. */
+  /** The spec of the new set, which the farm creates; undefined if the set exists. */
   readonly spec: SetSpec | undefined;
-  /** Undefined: as many as the old one has. */
+  /** Undefined keeps the number of replicas of the old set. */
   readonly replicas: number | undefined;
   readonly minimum: number;
   readonly leaveOld: boolean;
@@ -28,7 +28,7 @@ type RollRequest = {
 
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
-/** The calls of the farms. Every one rejects with FaultError and nothing else. */
+/** Calls the farms. Every call rejects with FaultError and nothing else. */
 export function farmCalls({ client, stop }: Link) {
   const farms = client(FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
@@ -47,23 +47,23 @@ export function farmCalls({ client, stop }: Link) {
     },
     get: (name: string) => setOf(farms.getReplicaSet({ name }, options)),
     list: () => readPages((page) => farms.listReplicaSets(page, options), "sets", setFromMessage),
-    /** Sets whose records the farms cannot read. */
+    /** Lists sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
         (each) => pick(each, "name", "because"),
       ),
-    /** Undefined: the farm is too old to explain it. */
+    /** Undefined if the farm has a version that cannot explain sets. */
     explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: (name: string, replicasDesired: number, expected: number | undefined) =>
       setOf(farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options)),
     enable: (name: string, enabled: boolean) =>
       setOf(farms.enableReplicaSet({ ...identified(), name, enabled }, options)),
-    /** Undefined: its record could not be read, and is gone. */
+    /** Undefined if the record of the deleted set could not be read. */
     delete: async (name: string, how: { readonly force: boolean; readonly keepPods: boolean }) => {
       const { set } = await farms.deleteReplicaSet({ ...identified(), name, ...how }, options);
       return set && setFromMessage(set);
     },
-    /** `newNode` empty: the farm chooses. */
+    /** If `newNode` is empty, the farm chooses the node. */
     transfer: (name: string, node: string, newNode: string) =>
       setOf(farms.transferNode({ ...identified(), name, node, newNode }, options)),
     hold: (name: string, hold: { readonly by: string; readonly because: string } | undefined) =>
@@ -77,7 +77,7 @@ export function farmCalls({ client, stop }: Link) {
     },
     getRoll: (id: string) => rollOf(farms.getRoll({ id }, options)),
     rolls: () => readPages((page) => farms.listRolls(page, options), "rolls", rollFromMessage),
-    /** `minimum` undefined: as before. */
+    /** If `minimum` is undefined, the roll keeps its minimum. */
     changeRoll: (id: string, change: RollChange, minimum: number | undefined) =>
       rollOf(farms.changeRoll({ ...identified(), id, change, minimumReplicas: minimum }, options)),
   };

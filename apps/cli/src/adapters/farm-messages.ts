@@ -10,7 +10,7 @@ export type Replica = ReplicaSet["replicas"][number];
 export type UnreadableSet = Pick<muster.farm.v1.UnreadableSet, "name" | "because">;
 /** A rolling update as its farm reports it. */
 export type Roll = ReturnType<typeof rollFromMessage>;
-/** A set as its farm explains it, with what each node is to it. */
+/** A set as its farm explains it, with the state of each node for the set. */
 export type ExplainedSet = NonNullable<ReturnType<typeof explainedSetFromMessage>>;
 export type SetAudit = ReturnType<typeof auditFromMessage>;
 
@@ -48,7 +48,7 @@ export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()) {
     revision: message.revision,
     generation: record.generation,
     spec: specFromMessage(record.spec),
-    /** Its own number, or that of its rolling update. */
+    /** The desired number of the set, or of its rolling update. */
     desired: message.replicasDesired,
     ...pick(message, "healthy", "eligibleNodes"),
     replicas: message.replicas.map(replicaFromMessage),
@@ -98,7 +98,7 @@ export function rollFromMessage(message = muster.farm.v1.Roll.create()) {
   };
 }
 
-/** Undefined: the farm is of a version that does not explain sets. */
+/** Undefined if the farm has a version that does not explain sets. */
 export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply) {
   if (message.explanation === undefined) return undefined;
   const { phase, reason } = explainedFromMessage(message.explanation);

@@ -11,14 +11,14 @@ import type { GatewayHttp } from "./gateway-http.ts";
 import { buildGatewayRequest, readGatewayReply, type GatewayRequest } from "./gateway-request.ts";
 
 const DEFAULT_TIMEOUT_MS = 5000;
-/** Pages of a list that its service answers whole. */
+/** Limits the pages of a list that its service returns in one reply. */
 const MAX_PAGES = 200;
-/** After a stream that has ended. */
+/** The client waits this long before it reopens a stream that ended. */
 const RECONNECT_MS = 2000;
 
 type Call = (request: object, options?: CallOptions) => Promise<MessageOf<MethodDescriptor["reply"]>>;
 
-/** The services through the gateway. `namespace`: of jobs, where a request names none. */
+/** Calls the services through the gateway. `namespace` is that of jobs, for requests that name none. */
 export function gatewayCalls(http: GatewayHttp, namespace: string): ServiceCalls {
   return {
     client: <Service extends ServiceDescriptor>(service: Service): Client<Service> => {
@@ -67,8 +67,8 @@ function continueOf(answer: unknown): string {
 }
 
 /**
- * Calls back with the name of each session that changes; with the `expected` one also when the list begins, because it may have changed before. A failure
- * only delays here: the calls that follow report it.
+ * Calls back with the name of each session that changes. With `expected` it also calls back with that name when the list begins, because the session may have
+ * changed before. A failure only delays the callback: later calls report the failure.
  */
 function watchSessions(http: GatewayHttp, listener: (name: string) => void, expected?: string): AsyncDisposable {
   const over = new AbortController();

@@ -10,7 +10,7 @@ import type { TokenSource } from "./gateway-token.ts";
 /** The request of one call. */
 export type HttpRequest = {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With its query. */
+  /** The path includes the query. */
   readonly path: string;
   readonly body?: unknown;
   readonly idempotencyKey?: string | undefined;
@@ -20,22 +20,22 @@ export type CallLimits = { readonly timeoutMs: number; readonly signal: AbortSig
 
 export type GatewayHttp = AsyncDisposable & {
   /**
-   * The answer as JSON, retried while the gateway or a service is away and time is left. Rejects with FaultError, and with CommandError where the user has to
-   * do something: sign in, ask for a right, trust a certificate.
+   * Returns the answer as JSON, and retries until the timeout while the gateway or a service is unavailable. Rejects with FaultError, and with CommandError if
+   * the user must sign in, request a right or trust a certificate.
    */
   ask(sent: HttpRequest, limits: CallLimits): Promise<unknown>;
-  /** The lines of an answer without an end. Rejects as `ask` does. */
+  /** Yields the lines of a streamed answer. Rejects as `ask` does. */
   lines(path: string, signal: AbortSignal): AsyncIterable<string>;
-  /** Rejects with CommandError where no gateway answers at the address. */
+  /** Rejects with CommandError if no gateway answers at the address. */
   check(timeoutMs: number, signal: AbortSignal): Promise<void>;
 };
 
 type Answer = IncomingMessage;
 
 const RETRY = { firstMs: 100, maxMs: 2000 };
-/** With less than this left there is no retry. */
+/** The client does not retry if less time than this remains. */
 const LAST_ATTEMPT_MS = 50;
-/** A stream sends something at least so often. */
+/** The gateway sends something on a stream at least this often. */
 const STREAM_SILENCE_MS = 120_000;
 const MAX_ANSWER_CHARACTERS = 256 * 1024 * 1024;
 
@@ -60,7 +60,7 @@ export function openGatewayHttp(
       });
       asked.end(body === undefined ? undefined : JSON.stringify(body));
     });
-  /** A token that the gateway refuses is renewed once. */
+  /** The client renews a token once after the gateway refused it. */
   const sendSigned = async (sent: HttpRequest, signal: AbortSignal): Promise<Answer> => {
     const answer = await send(sent, await tokens.token(), signal);
     if (answer.statusCode !== 401) return answer;
@@ -123,7 +123,7 @@ function headersOf({ body, idempotencyKey }: HttpRequest, token: string | undefi
   };
 }
 
-/** Every request reads, or has an id by which it is known again: each may be repeated. */
+/** Every request can be repeated, because it only reads or carries an idempotency key. */
 async function untilAnswered<Value>(
   gateway: Gateway,
   { method, path }: HttpRequest,
@@ -150,7 +150,7 @@ async function untilAnswered<Value>(
   }
 }
 
-/** Undefined: another attempt would not help. */
+/** Undefined if a retry would not help. */
 function retryAfterOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof FaultError)) return undefined;
   const { fault } = error;
@@ -193,7 +193,7 @@ type ProblemDocument = {
   readonly retryAfterMs?: unknown;
 };
 
-/** The fault of the service, as over NATS; what HTTP itself refuses, with the next step. */
+/** Returns the fault of the service, as over NATS; a refusal by the gateway itself becomes an error with the next step. */
 function refusalOf(gateway: Gateway, answer: Answer, text: string): Error {
   const statusCode = statusOf(answer);
   const problem = problemIn(text);

@@ -6,9 +6,9 @@ export type GatewayRequest = {
   readonly route: Route;
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Absent: it has none. */
+  /** Absent if the request has no body. */
   readonly body?: unknown;
-  /** By which the gateway knows a repeated request. */
+  /** The gateway recognizes a repeated request by this key. */
   readonly idempotencyKey: string | undefined;
 };
 
@@ -16,7 +16,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const ROUTES = routesOf(RESOURCES);
 
-/** The request of the gateway for a call; undefined: the gateway has none. `namespace`: of jobs, where the request names none. */
+/** Builds the gateway's request for a call; undefined if the gateway has no route for it. `namespace` is that of jobs, for requests that name none. */
 export function buildGatewayRequest(
   service: ServiceDescriptor,
   call: string,
@@ -30,13 +30,13 @@ export function buildGatewayRequest(
   const fitting = called
     .filter((route) => isFor(route, fields))
     .toSorted((one, other) => other.params.length - one.params.length);
-  // POST makes and changes; PUT, with more of the name in its path, is for what POST cannot do.
+  // POST creates and changes; PUT, with more of the name in its path, serves calls that POST cannot express.
   const route = fitting.find(({ http }) => http !== "PUT") ?? fitting[0];
   const { requestId } = request as { readonly requestId?: string };
   return route && { route, idempotencyKey: requestId, ...placeFields(route, fields) };
 }
 
-/** The fields that a client may set, those that name one beside the others. */
+/** Flattens the fields that a client may set, and adds the fields that name the item. */
 function flatFields({ method, resource, change }: Route, request: object, namespace: string): Fields {
   const { [resource.nameIn ?? ""]: name, ...rest } = toJson(typeName(method.request), request) as Fields;
   const all: Fields = { ...rest, ...(name as Fields | undefined) };
@@ -55,7 +55,7 @@ function namespaceIn(manifestJson: unknown): unknown {
   return metadata?.namespace;
 }
 
-/** Whether the route has a place for every value, and sets nothing that the request does not state. */
+/** Whether the route can carry every value of the request, and adds none. */
 function isFor(route: Route, fields: Fields): boolean {
   const { params, change, http, query } = route;
   if (params.some((name) => isZero(fields[name]))) return false;
@@ -88,7 +88,10 @@ function placeFields(
   return { path: filled, query, body: bodyIn === undefined ? body : JSON.parse(String(fields[bodyIn])) };
 }
 
-/** The reply of the service, from the pages of one answer of the gateway: one page, unless the service answers its list whole. */
+/**
+ * Builds the reply of the service from the pages of one answer of the gateway. A service that returns its list in one reply has all pages, any other exactly
+ * one.
+ */
 export function readGatewayReply(
   { answer, method }: Pick<Route, "answer" | "method">,
   pages: readonly unknown[],

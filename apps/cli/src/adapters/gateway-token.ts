@@ -4,15 +4,15 @@ import type { Gateway } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { pathIn, readSecretFile } from "./context-file.ts";
 
-/** The token of the user. Rejects with CommandError, with the next step. */
+/** Provides the token of the user. Rejects with a CommandError that states the next step. */
 export type TokenSource = {
-  /** Undefined: the user has none. */
+  /** Undefined if the user has no token. */
   readonly token: () => Promise<string | undefined>;
-  /** A token that is newer than the last one; undefined: no such token exists. */
+  /** Returns a token newer than the last one; undefined if none exists. */
   readonly renew: () => Promise<string | undefined>;
 };
 
-/** `contextFile` keeps what is renewed. */
+/** Renewed tokens are stored in `contextFile`. */
 export function tokenSource({ credential }: Gateway, contextFile: string): TokenSource {
   const fixed = (read: () => string | undefined): TokenSource => ({
     token: () => Promise.resolve(read()),
@@ -35,7 +35,7 @@ export function tokenSource({ credential }: Gateway, contextFile: string): Token
   }
 }
 
-/** The program of the user runs once, and again where the gateway refuses its token. */
+/** Runs the user's program for a token once, and again after the gateway refused its token. */
 function execTokens(name: string, exec: Exec): TokenSource {
   let made: Promise<string> | undefined;
   const run = async (): Promise<string> => {
@@ -89,7 +89,7 @@ function oidcTokens(name: string, config: OidcConfig, contextFile: string): Toke
   };
 }
 
-/** In ms since 1970; 0 for a text that is no token. The gateway verifies it. */
+/** Returns the expiry in ms since 1970, and 0 for a text that is no token. The gateway verifies the token. */
 function expiryOf(token: string): number {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { exp?: unknown };

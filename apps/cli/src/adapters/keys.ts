@@ -10,10 +10,10 @@ import { EXIT } from "../domain/decide-exit.ts";
 
 const VARIABLE = "MUSTER_KEY";
 const FILE = "the key file";
-/** The mode of a folder for a key. */
+/** Only the owner may open the folder of a key. */
 const OWNER_ONLY = 0o700;
 
-/** The key of the configuration, read when it is needed. */
+/** Reads the key of the configuration at the first use. */
 export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Keys {
   return {
     whereIs: (file) => (file === undefined && key !== undefined ? { variable: VARIABLE } : { file: file ?? keyFile }),
@@ -42,7 +42,7 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
   };
 }
 
-/** Creates the folder and its parents. Step by step: `recursive` of Node never ends where a folder cannot contain another one, as /proc. */
+/** Creates the folder and its parents one by one: `recursive` of Node never returns if a folder cannot contain another one, as in /proc. */
 async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   const above = dirname(folder);
@@ -51,7 +51,7 @@ async function makeFolder(folder: string): Promise<void> {
     await mkdir(folder, OWNER_ONLY);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    // Another process was faster.
+    // Another process created the folder first.
     if (error.code === "EEXIST") return;
     throw new CommandError(EXIT.usage, `the folder ${folder} of ${FILE} cannot be made: ${error.message}`, {
       hint: "`--key-file FILE` or MUSTER_KEY_FILE says where else the key is kept",
@@ -60,7 +60,7 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** The file in the place of a new key, and what to do about it. */
+/** The error for a path of a new key that is in use, with advice. */
 async function occupied(path: string, cause: unknown): Promise<CommandError> {
   const elsewhere = "`muster keys new --key-file FILE` makes a key elsewhere";
   const found = await stat(path);

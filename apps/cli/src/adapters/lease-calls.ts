@@ -15,26 +15,26 @@ import {
 } from "./lease-messages.ts";
 import { pick } from "./message-fields.ts";
 
-/** ORDERED, RESENT (it exists: its result is published again) or RETRIED (it had failed). */
+/** ORDERED: the lease is new. RESENT: it existed, and its result is published again. RETRIED: it had failed. */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
 export type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
-/** Undefined: any. */
+/** An undefined field selects any value. */
 export type LeaseFilter = {
   readonly user: string | undefined;
   readonly type: string | undefined;
   readonly phase: string | undefined;
 };
 
-/** The engine scans the whole cluster. */
+/** The timeout is long because the engine scans the whole cluster. */
 const CLEANUP_TIMEOUT_MS = 120_000;
 
-/** Orders that one dry run takes as begun, and the characters of their data, which fit into one message. */
+/** Limits the orders that one dry run assumes to have begun, and the characters of their data, so that they fit into one message. */
 const MAX_BEFORE = 100;
 const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
-/** The calls of the engines. Every one rejects with FaultError and nothing else. */
+/** Calls the engines. Every call rejects with FaultError and nothing else. */
 export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(LeaseService);
   const options = { timeoutMs, signal: stop };
@@ -45,12 +45,12 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
       const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome) };
     },
-    /** Rejects as `order` would. Does not check what becomes of an accepted order. */
+    /** Rejects as `order` would. Does not predict the outcome of an accepted order. */
     checkOrder: async (order: Order) => {
       const asked = { order: toWireOrder(order), dryRun: true, skipForesight: true };
       await leases.orderLease({ ...identified(), ...asked }, options);
     },
-    /** The answer of `order` after the orders `before`. Nothing is ordered. */
+    /** Predicts the answer of `order` after the orders `before`, and orders nothing. */
     tryOrder: async (order: Order, before: readonly Order[]) => {
       const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
       const reply = await leases.orderLease({ ...identified(), ...asked }, options);
@@ -60,12 +60,12 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
     renew: (renewal: Renewal) =>
       leaseOf(leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)),
     end: (request: EndRequest) => leaseOf(leases.endLease({ ...identified(), end: toWireEnd(request) }, options)),
-    /** With an empty id that of any engine. */
+    /** Reads the identity of an engine; an empty id selects any engine. */
     engine: async (engine: string): Promise<EngineIdentity> =>
       pick(await leases.getEngine({ engine }, options), "engine", "key"),
     load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
     cleanupState: async (engine: string) => cleanupStateFromMessage(await leases.getCleanup({ engine }, options)),
-    /** Searches for leftovers of leases. `confirm`: how many may be removed even if records seem to be lost. */
+    /** Searches for leftovers of leases. `confirm` is the number of objects that may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
       const request = { ...identified(), engine, dryRun, confirm };
       return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
@@ -75,10 +75,10 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
       const query = { user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
       return readPages((page) => leases.listLeases({ ...query, ...page }, options), "leases", leaseFromMessage);
     },
-    /** Leases whose records no engine that answers can read, the first hundred. */
+    /** Lists the first hundred leases whose records no answering engine can read. */
     unreadable: async () =>
       (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),
-    /** The newest events, the oldest of them first. */
+    /** Returns the newest events, sorted from old to new. */
     history: async (id: string, limit: number) => {
       let events: LeaseEvent[] = [];
       let page = "";
@@ -95,7 +95,7 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
 
 export type LeaseCalls = ReturnType<typeof leaseCalls>;
 
-/** The first ones, because an order follows those that it needs. */
+/** Keeps the first orders that fit, because an order follows those that it needs. */
 function asManyAsFit(orders: readonly Order[]): Order[] {
   let characters = 0;
   return orders.slice(0, MAX_BEFORE).filter(({ data }) => (characters += data.length) <= MAX_BEFORE_CHARACTERS);

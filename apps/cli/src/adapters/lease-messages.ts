@@ -5,7 +5,7 @@ import { nameOf, pick } from "./message-fields.ts";
 
 /** A lease as its engine reports it. */
 export type Lease = ReturnType<typeof leaseFromMessage>;
-/** The parts of a lease that its user and its engine have signed; its phase and its end, which are not signed. */
+/** The signed parts of a lease, and its phase and end, which are not signed. */
 export type SignedLease = Pick<
   Lease,
   "order" | "phase" | "expiresAtNs" | "renewal" | "endRequest" | "result" | "orderHash"
@@ -14,14 +14,14 @@ export type LeaseUsers = Lease["usedBy"];
 export type LeaseEvent = ReturnType<typeof leaseEventFromMessage>;
 /** The result of one search for leftovers of leases. */
 export type Cleanup = ReturnType<typeof cleanupFromMessage>;
-/** The automatic cleanup of an engine. */
+/** The schedule of the automatic cleanup of an engine. */
 export type CleanupSchedule = ReturnType<typeof scheduleFromMessage>;
 /** Whether an engine searches for leftovers of leases and removes them. */
 export type CleanupState = ReturnType<typeof cleanupStateFromMessage>;
 /** The load of an engine: the resources that its leases use. */
 export type EngineLoad = ReturnType<typeof engineLoadFromMessage>;
 export type EngineIdentity = Pick<muster.provision.v1.GetEngineReply, "engine" | "key">;
-/** One whose record the engines cannot read. */
+/** A lease whose record the engines cannot read. */
 export type UnreadableLease = Pick<muster.provision.v1.UnreadableLease, "id" | "because">;
 
 const STATES = lowercaseNames(enums.ResultState);
@@ -38,15 +38,18 @@ export function leaseFromMessage(message = muster.provision.v1.Lease.create()) {
     endRequest: ending?.request && toEnd(ending.request),
     ending: ending && { cause: ending.cause, message: ending.message, atNs: toNs(ending.at) },
     result: result && resultFromMessage(result),
-    /** SHA-256 of what its user signed, where the engine no longer keeps the data of its order and its result, after its end. */
+    /**
+     * SHA-256 of the content that the user signed. Present only after the end of the lease, once the engine no longer keeps the data of the order and the
+     * result.
+     */
     orderHash: record.orderHash.length > 0 ? record.orderHash : undefined,
     waitingBecause: message.waitingBecause,
-    /** It cannot be taken down, or its end cannot be written: an operator has to act. */
+    /** The lease cannot be decommissioned, or its end cannot be written: an operator must act. */
     isStuck: message.stuck,
-    /** The leases that have to end before it, and the first few of them. */
+    /** Counts the leases that must end before this one, and lists the first few. */
     usedBy: usersFromMessage(message),
     endedAtNs: record.endedAt && toNs(record.endedAt),
-    /** Events that are not in its history yet. */
+    /** Counts events that are not yet in the history of the lease. */
     unpublished: record.outbox.length,
     traceparent: record.traceparent,
     revision: message.revision,
@@ -95,7 +98,7 @@ export function scheduleFromMessage({
   mode,
   nextLook,
 }: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">) {
-  // Undefined: never, now, or once it knows what it waits for.
+  // Undefined if no scan follows, a scan is due now, or the engine does not know yet.
   return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
@@ -105,9 +108,9 @@ export function engineLoadFromMessage(message: muster.provision.v1.GetCountersRe
   return {
     active,
     ...pick(message, "engine", "overdue", "unopened"),
-    /** Includes leases that are being provisioned or decommissioned. */
+    /** The amounts include leases that are being provisioned or decommissioned. */
     used: unitsFromMessage(used),
-    /** Undefined, and a unit that is undefined: not limited. */
+    /** Undefined, for all or for one unit, means no limit. */
     capacity: capacity && limitsFromMessage(capacity),
   };
 }

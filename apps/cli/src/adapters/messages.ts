@@ -11,10 +11,10 @@ import { pick, unlessDefault } from "./message-fields.ts";
 import { shareOf } from "./reservation-messages.ts";
 import { KINDS, specFromMessage, type ComponentSpec, type SessionSpec } from "./session-spec-messages.ts";
 
-/** The place in a log from which reading continues. */
+/** The position in a log at which reading continues. */
 export type LogPlace = {
   readonly offset: number;
-  /** The run of the component in which the offset counts; empty: the only one, or the newest. */
+  /** The run of the component in which the offset counts; empty if the component has one run, or for the newest. */
   readonly run: string;
 };
 
@@ -22,11 +22,11 @@ export type LogPlace = {
 export type LogChunk = {
   readonly bytes: Uint8Array;
   readonly next: LogPlace;
-  /** The pod of the log; empty where a component has only one. */
+  /** The pod of the log; empty if a component has only one pod. */
   readonly pod: string;
-  /** No more will come. */
+  /** The log is complete: the component writes no more. */
   readonly complete: boolean;
-  /** The beginning was left out because the log was too long to be kept. */
+  /** The beginning is missing because the log exceeded the size that is kept. */
   readonly truncated: boolean;
 };
 
@@ -60,7 +60,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
   };
 }
 
-/** The part of a machine that a shared component gets. Services store only templates that were checked. */
+/** Reads the part of a machine that a shared component gets. Services store only validated templates. */
 function shareOfComponent(component: ComponentSpec | undefined): { readonly shared?: Share } {
   if (component?.shared === undefined || component.templateJson === undefined) return {};
   const template = JSON.parse(component.templateJson) as ComponentTemplate;
@@ -78,7 +78,7 @@ function factsOf(spec: SessionSpec): [string, string][] {
   ];
 }
 
-/** A job of any kind. Kinds are named as in documents, in small letters: `tfjob`. */
+/** Converts a job of any kind. The kind is the lower-case form of that in documents: `tfjob`. */
 export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
   const { spec, cancelRequested } = manifestFrom(message.manifestJson);
   const conditions = message.conditions.map((condition) => ({
@@ -126,9 +126,9 @@ function memberFromMessage(member: muster.job.v1.JobMember): ComponentStatus {
   return { name, kind, pool, node, ...shareOf(member), pod, podIp: "", state, message, exitCode: undefined };
 }
 
-/** Fields of the custom resource, if the reply has them. */
+/** Reads fields of the custom resource, if the reply includes it. */
 function manifestFrom(json: string): { readonly spec: Record<string, unknown>; readonly cancelRequested: boolean } {
-  // The job controller writes it: the API server's own form of the resource.
+  // The job controller writes this JSON from the API server's own representation.
   const manifest = (json === "" ? {} : JSON.parse(json)) as {
     spec?: Record<string, unknown>;
     metadata?: { annotations?: Record<string, string> };
@@ -143,7 +143,7 @@ export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent 
   return { phase: reason, atMs, description, reason: type === "Normal" ? "" : type };
 }
 
-/** The same without a description. */
+/** Reads an event without its description. */
 export function rawEventFromMessage(message: muster.job.v1.JobEvent): JobEvent {
   return pick(message, "atMs", "object", "reason", "message");
 }

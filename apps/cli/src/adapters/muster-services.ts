@@ -6,7 +6,7 @@ import { jobFromMessage } from "./messages.ts";
 import { queueFromMessage } from "./queue-messages.ts";
 import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
 
-/** The calls of the services beside work; the signal ends every call. Each one rejects with FaultError and nothing else. */
+/** Calls the other services, beside those of work; the signal ends every call. Each call rejects with FaultError and nothing else. */
 export function musterServices({ client }: Pick<Link, "client">, stop: AbortSignal) {
   const reservations = client(ReservationService);
   const watcher = client(WatchService);
@@ -15,7 +15,7 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
   const brief = { timeoutMs: STATUS_TIMEOUT_MS, signal: stop };
   return {
     pools: async () => (await reservations.listPools({}, options)).pools.map(poolFromMessage),
-    /** With a short timeout, as every call without a name. */
+    /** The timeout is short, as for every call without a name. */
     poolsNow: async () => (await reservations.listPools({}, brief)).pools.map(poolFromMessage),
     reservation: async (kind: string, id: string) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
@@ -27,7 +27,7 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
       readPages((page) => reservations.listReservations(page, brief), "reservations", reservationFromMessage),
     queues: () => readPages((page) => reservations.listQueues(page, options), "queues", queueFromMessage),
     queuesNow: () => readPages((page) => reservations.listQueues(page, brief), "queues", queueFromMessage),
-    /** How many jobs have machines or wait for them, up to one page. */
+    /** Counts jobs that have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);
       return page.length;
@@ -35,8 +35,8 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
     explanation: async (kind: string, id: string) =>
       explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
     /**
-     * Kinds that were installed, and kinds that the job controller may not read; jobs in namespaces that no controller serves; rights that it lacks; whether no
-     * queue serves its namespace.
+     * Reports problems of kinds: uninstalled kinds, unreadable kinds, jobs in namespaces that no controller serves, missing rights, and whether no queue serves
+     * the namespace.
      */
     kindsTrouble: async () => {
       const reply = await jobs.listJobs({ limit: 1 }, brief);
@@ -52,7 +52,7 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
         elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused },
       };
     },
-    /** The jobs of every kind. */
+    /** Lists the jobs of every kind. */
     jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),
     watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };

@@ -12,12 +12,12 @@ import {
   staticNode,
 } from "./node-messages.ts";
 
-/** For a call whose answer is only an addition. */
+/** The timeout of a call whose answer is optional. */
 const EXTRA_TIMEOUT_MS = 2000;
-/** For the same in a command that users repeat often. */
+/** The timeout of such a call in a command that users repeat often. */
 const BRIEF_TIMEOUT_MS = 500;
 
-/** The calls of the node scaler. Every one rejects with FaultError and nothing else. */
+/** Calls the node scaler. Every call rejects with FaultError and nothing else. */
 export function nodeCalls(link: Link) {
   const { client, stop } = link;
   const nodes = client(NodeService);
@@ -29,7 +29,7 @@ export function nodeCalls(link: Link) {
       (record) => record,
     );
   return {
-    /** The nodes of one pool, or of all pools. */
+    /** Lists the nodes of one pool, or of all pools. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
     /**
      * The same, with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not make. `trouble`: the scaler does
@@ -59,13 +59,13 @@ export function nodeCalls(link: Link) {
 
 type NodeList = { readonly nodes: readonly ListedNode[]; readonly trouble: string | undefined };
 
-/** An interrupt ends the command. */
+/** A FaultError of an interrupt is thrown, because it ends the command. */
 function faultOrThrow(error: unknown): { readonly error: unknown } {
   if (faultOf(error)?.code !== "unavailable") throw error;
   return { error };
 }
 
-/** Machine states by node; empty if the ledger does not answer, because the list of nodes is useful without them. */
+/** Returns machine states by node; the map is empty if the ledger does not answer, because the list of nodes is useful without them. */
 async function machineStates({ client, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
   const ledger = client(ReservationService);
   const options = { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop };
@@ -95,7 +95,7 @@ export async function demandScaling(
   return asked.then(demandFromMessage, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
 }
 
-/** How pools are scaled, or why the scaler does not answer. */
+/** Reads how pools are scaled, or why the scaler does not answer. */
 export async function scalerDump({
   client,
   stop,
@@ -107,7 +107,7 @@ export async function scalerDump({
   );
 }
 
-/** Throws what is no fault, and an interrupt. */
+/** Returns the trouble that a fault describes. Rethrows a defect and an interrupt. */
 function troubleOf(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined || fault.code === "cancelled") throw error;

@@ -1,9 +1,9 @@
 import { enums, muster } from "@muster/proto";
 import { nameOf, pick, unlessDefault } from "./message-fields.ts";
 
-/** A node that the node scaler made, or makes. */
+/** A node that the node scaler creates or has created. */
 export type ScaledNode = ReturnType<typeof nodeFromMessage>;
-/** A row of the list of nodes. A node that Muster did not make has no more than this, and the phase STATIC. */
+/** A row of the list of nodes. A node that Muster did not create has only these fields, and the phase STATIC. */
 export type ListedNode = Pick<ScaledNode, Exclude<keyof ReturnType<typeof staticNode>, "zone">> & Partial<ScaledNode>;
 /** A node as the ledger reports it. */
 export type MachineState = ReturnType<typeof machineFromMessage>;
@@ -15,7 +15,7 @@ export type ScalerDump = ReturnType<typeof dumpFromMessage>;
 /** The scaler's steps towards the machines that an owner waits for. */
 export type DemandScaling =
   | ReturnType<typeof demandFromMessage>
-  /** No scaler has answered. */
+  /** No scaler answered. */
   | { readonly state: "unanswered"; readonly trouble: string };
 
 export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), machine?: MachineState) {
@@ -30,7 +30,7 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
     phase: nameOf(enums.NodePhase, message.phase),
     ...pick(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
     holder: holder ? `${holder.kind}/${holder.id}` : "",
-    /** Undefined: it is not to end. */
+    /** Undefined while no termination is requested. */
     terminate: terminate && {
       ...pick(terminate, "code", "message", "atMs"),
       drainUntilMs: unlessDefault(terminate.drainUntilMs),
@@ -38,7 +38,7 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
     unhealthySinceMs: unlessDefault(message.unhealthySinceMs),
     idleSinceMs: unlessDefault(message.idleSinceMs),
     trouble: message.trouble,
-    /** Undefined: it has not joined, or the ledger does not answer. */
+    /** Undefined if the node has not joined, or the ledger does not answer. */
     machine,
   };
 }
@@ -72,7 +72,7 @@ export function scalingFromMessage(message: muster.node.v1.PoolScaling) {
   return {
     ...pick(message, "pool", "max", "standby"),
     booting: message.booting.map(bootingFromMessage),
-    /** Why nodes that are needed are not made; undefined: all are. */
+    /** Why needed nodes are not created; undefined if all are. */
     blocked: blockedCode ? { code: blockedCode, message: blockedMessage } : undefined,
   };
 }
@@ -82,7 +82,7 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply) {
     ...pick(message, "leader", "term", "nodes"),
     loops: message.loops.map((loop) => ({
       ...pick(loop, "name", "intervalMs", "rounds", "failures"),
-      /** Undefined: it has not run yet. */
+      /** Undefined until the loop has run. */
       lastStartedAtMs: unlessDefault(loop.lastStartedAtMs),
       ...pick(loop, "lastDurationMs", "meanDurationMs", "error"),
     })),
@@ -100,11 +100,11 @@ export function dumpFromMessage(message: muster.node.v1.DumpNodesReply) {
 }
 
 export function demandFromMessage(message: muster.node.v1.ExplainDemandReply) {
-  // The scaler knows of no need that it could meet.
+  // The scaler knows no need of this owner that it could meet.
   if (!message.known) return { state: "unknown" } as const;
   return {
     state: "known" as const,
-    /** `code` is BOOTING, or the reason why no node is made. */
+    /** `code` is BOOTING, or the reason why no node is created. */
     ...pick(message, "code", "message"),
     booting: message.booting.map(bootingFromMessage),
     troubles: message.troubles.map(troubleFromMessage),
@@ -114,7 +114,7 @@ export function demandFromMessage(message: muster.node.v1.ExplainDemandReply) {
 function troubleFromMessage(trouble: muster.node.v1.PoolTrouble) {
   return {
     ...pick(trouble, "pool", "code", "provider", "instanceType", "spot", "zone", "message", "sinceMs"),
-    /** Undefined: as soon as a node is needed. */
+    /** Undefined if the scaler retries as soon as a node is needed. */
     nextTryAtMs: unlessDefault(trouble.nextTryAtMs),
     boots: trouble.boots,
   };

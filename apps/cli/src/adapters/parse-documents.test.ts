@@ -38,13 +38,13 @@ spec:
 
 const DRIVER = `- { name: driver, kind: driver, pool: drivers, image: i }`;
 
-/** A document whose components are these lines. */
+/** Builds a document whose components are these lines. */
 function withComponents(...lines: string[]): string {
   const head = "apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n";
   return head + lines.map((line) => `    ${line}\n`).join("");
 }
 
-/** A driver that sets LEVEL, and has this line in its template. */
+/** Builds a document with a driver that sets LEVEL, and whose template contains this line. */
 function withTemplate(line: string): string {
   const [open, ...rest] = [
     `- { name: driver, kind: driver, pool: d, image: i, env: [{ name: LEVEL }],`,
@@ -58,7 +58,7 @@ function parse(file: string, text: string): Parsed<ReadWork> {
   return parseDocuments(file, text, (document) => readWork(RESOURCES, document));
 }
 
-/** The session that a document asks for: what is submitted is what `--dry-run` writes. */
+/** Reads the session that a document asks for, and checks that `--dry-run` writes what is submitted. */
 function sessionOf({ value: { draft } }: Placed<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
   return read.ok ? read.value : undefined;
@@ -69,7 +69,7 @@ function problemsOf(text: string): string[] {
 }
 
 describe("a correct file", () => {
-  it("becomes sessions with everything that it says, and nothing that it leaves to the services", () => {
+  it("gives sessions with all that it states, and leaves out the services' defaults", () => {
     const { documents, problems } = parse("f.yaml", VALID);
     expect(problems).toEqual([]);
     expect(documents.map(sessionOf)).toEqual([
@@ -167,7 +167,7 @@ describe("a correct file", () => {
     ]);
   });
 
-  it("may say a thing once with an anchor and merge it into other mappings", () => {
+  it("may state a value once with an anchor, and merge it into other mappings", () => {
     const { documents, problems } = parse(
       "f",
       withComponents(
@@ -432,7 +432,7 @@ spec: {}
     expect(parse("f.yaml", text).documents).toEqual([]);
   });
 
-  it("names every problem of a file at once, in the order of lines", () => {
+  it("reports every problem of a file together, in the order of lines", () => {
     const broken = VALID.replace("timeout: 1h30m", "timeout: soon\n  colour: red").replace("name: echo", "name: Echo");
     expect(problemsOf(`${VALID}---\n${broken}`).map((line) => line.split(":").slice(1, 3).join(":"))).toEqual([
       "22:9",
@@ -441,12 +441,12 @@ spec: {}
     ]);
   });
 
-  it("gives those documents that are right beside what is wrong with others", () => {
+  it("returns the valid documents beside the problems of the others", () => {
     expect(parse("f", `${VALID}---\nkind: Session\n`).documents).toHaveLength(1);
   });
 });
 
-describe("limits are named when they are reached", () => {
+describe("errors name the limit that was reached", () => {
   it.each([
     ["bytes of a file", "#".repeat(MAX_FILE_BYTES + 1), `more than ${MAX_FILE_BYTES} bytes`],
     ["documents of a file", "---\na\n".repeat(MAX_DOCUMENTS + 1), `${MAX_DOCUMENTS} at most are read`],
@@ -472,7 +472,7 @@ describe("limits are named when they are reached", () => {
   });
 });
 
-/** Nine levels of nine aliases each: a few hundred bytes that would become a thousand million values. */
+/** Builds nine levels of nine aliases each: a few hundred bytes that would expand to a thousand million values. */
 function aliasBomb(): string {
   const levels = ["a: &l0 [x]"];
   for (let level = 1; level < 10; level++)

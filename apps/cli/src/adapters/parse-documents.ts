@@ -23,28 +23,28 @@ import { shortenWords } from "../domain/shorten.ts";
 export const MAX_FILE_BYTES = 1024 * 1024;
 /** Documents of one file. */
 export const MAX_DOCUMENTS = 100;
-/** Aliases multiply what a document says; more of them than this is an attack or a mistake. */
+/** Aliases multiply the content of a document; more of them than this is an attack or a mistake. */
 const MAX_ALIASES = 1000;
 /** Levels of mappings and lists in one document. */
 const MAX_DEPTH = 100;
-/** Syntax errors of one document: the first ones cause the rest. */
+/** Limits the syntax errors of one document, because the first ones cause the rest. */
 const MAX_SYNTAX_ERRORS = 3;
 
 /** Lines and columns count from 1. */
 export type Place = { readonly file: string; readonly line: number; readonly column: number };
 
-/** A problem of a file, and its place. */
+/** A problem of a file, with its position. */
 export type Problem = Place & { readonly message: string };
 
-/** The value of a document, and the place of its name. */
+/** The value of a document, with the position of its name. */
 export type Placed<Value> = {
   readonly value: Value;
   readonly place: Place;
-  /** Where a field such as `spec.components[0].name` stands, or the nearest part of the document around it. */
+  /** Returns the position of a field such as `spec.components[0].name`, or of the nearest existing part of the document around it. */
   readonly placeOf: (field: string) => Place;
 };
 
-/** The valid documents, and the problems of the others. A caller refuses the problems before it acts. */
+/** The valid documents, and the problems of the others. A caller reports the problems before it acts. */
 export type Parsed<Value> = { readonly documents: readonly Placed<Value>[]; readonly problems: readonly Problem[] };
 
 /** Reads the documents of one YAML text, each by `read`. Reports every problem of the text, in the order of lines. Never throws. */
@@ -151,7 +151,7 @@ function describeFinding(finding: Finding, title: string): string {
   return finding.path.length === 0 ? `${title} ${finding.message}` : `${pathText(finding)}: ${finding.message}`;
 }
 
-/** ` (Job train)`, as far as the document says it. */
+/** Returns ` (Job train)`, as far as the document states kind and name. */
 function named(document: unknown): string {
   const { kind, metadata } = fieldsOf(document);
   const { name, generateName } = fieldsOf(metadata);
@@ -159,20 +159,20 @@ function named(document: unknown): string {
   return words.length === 0 ? "" : ` (${words.join(" ")})`;
 }
 
-/** `spec.components[2].pool`; of an unknown field only the mapping around it, because the message says its name. */
+/** `spec.components[2].pool`. For an unknown field it is the mapping around the field, because the message names the field. */
 function pathText({ path, at }: Finding): string {
   const shown = at === "key" ? path.slice(0, -1) : path;
   const text = shown.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("");
   return text === "" ? "the document" : text.replace(/^\./, "");
 }
 
-/** The parts of `spec.components[2].pool`. */
+/** Splits `spec.components[2].pool` into its parts. */
 function readPath(field: string): Finding["path"] {
   const parts = field.split(/[.[\]]/).filter((part) => part !== "");
   return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 }
 
-/** Offset of the field's name or value; of the nearest part of the path that exists otherwise. */
+/** Returns the offset of the field's name or value; if the field is missing, of the nearest existing part of its path. */
 function offsetOf(document: Document.Parsed, { path, at }: Pick<Finding, "path" | "at">): number {
   let node: Node | null = document.contents;
   let offset = startOf(node, document.range[0]);
@@ -194,7 +194,7 @@ function offsetOf(document: Document.Parsed, { path, at }: Pick<Finding, "path" 
   return offset;
 }
 
-/** The field of a mapping, or of a mapping that is merged into it with `<<`. */
+/** Finds the field in a mapping, or in a mapping merged into it with `<<`. */
 function findPair(document: Document.Parsed, map: YAMLMap, key: string): Pair | undefined {
   const direct = map.items.find((pair) => keyText(pair) === key);
   if (direct !== undefined) return direct;
@@ -229,7 +229,7 @@ function startOf(node: unknown, otherwise: number): number {
   return isNode(node) && node.range ? node.range[0] : otherwise;
 }
 
-/** Levels of nesting, counted without recursion: composing descends once for each level, and a text made of brackets would take it minutes. */
+/** Counts levels of nesting without recursion. Composing recurses once per level, and a text of brackets would take it minutes. */
 function nestingOf(document: CST.Token): number {
   let deepest = 0;
   const open: { token: CST.Token; depth: number }[] = [{ token: document, depth: 0 }];

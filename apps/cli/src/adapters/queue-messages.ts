@@ -4,22 +4,22 @@ import { pick, unlessDefault } from "./message-fields.ts";
 export type Queue = ReturnType<typeof queueFromMessage>;
 export type QueueAmount = ReturnType<typeof amountsFrom>[number];
 
-/** A queue and what the ledger knows of it. Amounts are millicores of cpu, otherwise bytes or pieces. */
+/** A queue as the ledger reports it. Amounts are millicores of cpu, and otherwise bytes or pieces. */
 export function queueFromMessage(message: muster.reservation.v1.QueueState) {
   const { queue = muster.reservation.v1.Queue.create() } = message;
   return {
     name: queue.name,
     parent: unlessDefault(queue.parent),
-    /** Why it admits nothing; empty: it admits work. */
+    /** Why the queue admits nothing; empty if it admits work. */
     problem: message.problem,
     /** The error in the queue's specification; empty: it has none. */
     specProblem: queue.problem,
     ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),
     ...pick(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
-    /** Which work its requests may preempt; undefined: none. */
+    /** The work that requests of the queue may preempt; undefined for none. */
     preemption: queue.preemption && preemptionFrom(queue.preemption),
     ...pick(message, "pending", "admitted", "shareMillionths", "pastShareMillionths"),
-    /** The labels of the namespaces that it serves; empty: all, undefined: none. */
+    /** The labels of the namespaces that the queue serves; empty for all, undefined for none. */
     namespaces: queue.namespaces ? selectorText(queue.namespaces) : undefined,
     hasQuotas: queue.quotas.some(({ resources }) => resources.length > 0),
     amounts: amountsFrom(message, queue),
@@ -34,7 +34,7 @@ function preemptionFrom(policy: muster.reservation.v1.PreemptionPolicy) {
   };
 }
 
-/** As kubectl writes a selector: `team=a,tier in (x,y)`. */
+/** Formats a selector as kubectl does: `team=a,tier in (x,y)`. */
 function selectorText({ matchLabels, matchExpressions }: muster.reservation.v1.LabelSelector): string {
   const expressions = matchExpressions.map(({ key, operator, values }) => {
     if (operator === "Exists") return key;
@@ -44,7 +44,7 @@ function selectorText({ matchLabels, matchExpressions }: muster.reservation.v1.L
   return [...Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`), ...expressions].join(",");
 }
 
-/** One for each pool and resource that the queue or its work names, in the order of their names. */
+/** Returns one amount for each pool and resource that the queue or its work names, sorted by name. */
 function amountsFrom(
   { used, borrowed, quota }: muster.reservation.v1.QueueState,
   { quotas }: muster.reservation.v1.Queue,
@@ -67,7 +67,7 @@ function amountsFrom(
         ...{ pool, resource },
         /** The quota that the specification states; undefined: it does not name the resource. */
         stated: row && pick(row, "nominal", "borrowingLimit", "lendingLimit"),
-        /** With the queues below it; undefined: no quota limits the resource. */
+        /** The quota including the queues below; undefined if no quota limits the resource. */
         quota: ofQuota.get(pool)?.[resource],
         used: ofUsed.get(pool)?.[resource] ?? 0,
         borrowed: ofBorrowed.get(pool)?.[resource] ?? 0,

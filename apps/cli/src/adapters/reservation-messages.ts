@@ -17,7 +17,7 @@ export function poolFromMessage(message: muster.reservation.v1.Pool) {
     unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
     ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
     foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
-    /** Undefined: the node scaler never wrote it, or the ledger does not report it. */
+    /** Undefined if the node scaler never wrote the time, or the ledger does not report it. */
     elasticAtMs: unlessDefault(message.elasticAtMs),
   };
 }
@@ -35,7 +35,7 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
     grantedAtMs: unlessDefault(message.grantedAtMs),
     ...queueOf(message),
     ...preemptionOf(message),
-    /** Undefined when it does not wait. */
+    /** Undefined if the request does not wait. */
     because: because && {
       ...pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
       ...quotaOf(because),
@@ -43,7 +43,7 @@ export function reservationFromMessage(message = muster.reservation.v1.Reservati
   };
 }
 
-/** The queue of a reservation, and what it uses of the quota once granted; nothing without a queue. */
+/** Returns the queue of a reservation, and how much of the quota it uses once granted; empty without a queue. */
 function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue" | "use">): {
   readonly queue?: string;
   readonly use?: readonly { readonly pool: string; readonly amounts: Share }[];
@@ -53,14 +53,14 @@ function queueOf({ queue, use }: Pick<muster.reservation.v1.Reservation, "queue"
   return { queue, use: use.map(({ pool, amounts }) => ({ pool, amounts: buildShare(amounts) })) };
 }
 
-/** Its machines are taken for a request that waits. */
+/** The machines of a reservation are preempted for a waiting request. */
 export type Preemption = {
-  /** `KIND/ID` of the owner of that request. */
+  /** The owner of the waiting request as `KIND/ID`. */
   readonly beneficiary: string;
   readonly queue: string;
   readonly reason: string;
   readonly deadlineMs: number;
-  /** Its owner has begun to end its work. */
+  /** The owner of the machines has begun to end its work. */
   readonly accepted: boolean;
 };
 
@@ -73,7 +73,7 @@ function preemptionOf({ preemption }: Pick<muster.reservation.v1.Reservation, "p
   return { preemption: { beneficiary: `${kind}/${id}`, queue, reason, deadlineMs, accepted } };
 }
 
-/** The resource that is short for a queue. */
+/** The resource that a queue lacks. */
 export type QuotaShortage = {
   readonly queue: string;
   readonly pool: string;
@@ -89,7 +89,7 @@ function quotaOf({ queue, quota }: muster.reservation.v1.WaitReason): { readonly
   return { quota: { queue: quota.queue === "" ? queue : quota.queue, pool: quota.pool, resource, ...amounts } };
 }
 
-/** The part of a machine that a need has; nothing where it has a whole one. */
+/** Returns the part of a machine that a need requests; empty if it requests a whole machine. */
 export function shareOf({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
   return shared === undefined ? {} : { shared: buildShare(shared.requests) };
 }
@@ -101,10 +101,10 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     ...pick(message, "code", "message"),
     pools: message.pools.map((pool) => ({
       ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
-      /** The nodes of the pool that count, such as `disk=ssd`; undefined: all without taints. */
+      /** The selector of the nodes that can be granted, such as `disk=ssd`; undefined for all nodes without taints. */
       nodes: unlessDefault(pool.nodes),
       parts: pool.parts.map(partDemandFrom),
-      /** The amounts of the nodes that count and can be granted; undefined without parts. */
+      /** The amounts of the nodes that can be granted; undefined without parts. */
       amounts:
         pool.parts.length === 0
           ? undefined
@@ -129,10 +129,10 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
       ...pick(concurrency, "limit", "granted"),
       holders: concurrency.holders.map(holderFromMessage),
     },
-    /** Requests that go first, the rules that weigh most first. */
+    /** Lists requests that go first, the most important rules first. */
     requestsAhead: message.requestsAhead.map(aheadFromMessage),
     requestsAheadMore: message.requestsAheadMore,
-    /** Work that is preempted for it and has not ended yet. */
+    /** Lists preempted work that has not ended yet. */
     preempted: message.preempted.map(victimFromMessage),
     preemptedMore: message.preemptedMore,
     /** The work that would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
@@ -148,7 +148,7 @@ function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.
   return {
     owner: ownerText(owner),
     ...pick(request, "queue", "priority", "createdAtMs", "rule"),
-    /** Shares of two queues below the nearest common parent: one on the path of this request, one on the path of the explained request. */
+    /** Compares the shares of two queues below their nearest common parent: one on the path of this request, one on the path of the explained request. */
     ...(compared && { compared: comparedFromMessage(compared) }),
     ...(comparedWith && { comparedWith: comparedFromMessage(comparedWith) }),
   };
@@ -159,7 +159,7 @@ function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
   return { ...pick(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
 }
 
-/** The decimal form of a fraction such as 3/8, with up to 6 digits; undefined where the denominator is 0. */
+/** Returns a fraction such as 3/8 as a decimal with up to 6 digits; undefined if the denominator is 0. */
 function decimalOf(fraction: string): number | undefined {
   const [numerator = 0n, denominator = 0n] = fraction.split("/").map(BigInt);
   return denominator === 0n ? undefined : Number((numerator * 1_000_000n) / denominator) / 1_000_000;
@@ -193,7 +193,7 @@ function ownerText(owner: muster.common.v1.Owner | undefined): string {
   return owner ? `${owner.kind}/${owner.id}` : "";
 }
 
-/** Foreign pods: the name of the first one, and the number of the others. */
+/** Names the first foreign pod, and counts the others. */
 function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
   const [first] = examples;
   if (first === undefined) return plural(pods, "foreign pod");

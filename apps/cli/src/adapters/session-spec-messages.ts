@@ -7,7 +7,7 @@ export type ComponentSpec = SessionSpec["components"][number];
 
 export const KINDS = lowercaseNames(enums.ComponentKind);
 
-/** The wire form of a spec: what is undefined stays absent, which means the service's default. */
+/** Converts a spec to its wire format. Undefined fields stay absent, and get the service's default. */
 export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
   const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
   return { ...spec, components };
@@ -17,11 +17,11 @@ export function specFromMessage(message = muster.session.v1.SessionSpec.create()
   return {
     components: message.components.map((component) => ({
       name: component.name,
-      // Services store no component without a kind.
+      // Services store no component without a kind, so the fallback is never used.
       kind: KINDS.nameOf(component.kind) ?? "client",
       ...pick(component, "pool", "image", "command", "args"),
       env: component.env.map((variable) => pick(variable, "name", "value")),
-      // Undefined: the image's working directory, ready when it runs, no template, a whole machine.
+      // Undefined means the image's working directory, readiness once it runs, no template, and a whole machine.
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),
       templateJson: unlessDefault(component.templateJson),

@@ -10,7 +10,7 @@ const DISCOVERY_TIMEOUT_S = 10;
 export type DeviceSignIn = {
   readonly config: OidcConfig;
   readonly scope: string;
-  /** Lines for the user: where to confirm, and the code. */
+  /** Prints lines for the user: the address at which to confirm, and the code. */
   readonly say: (lines: readonly string[]) => void;
   readonly signal: AbortSignal;
 };
@@ -33,10 +33,12 @@ export async function signInByDevice({ config, scope, say, signal }: DeviceSignI
   });
 }
 
-/** The configuration of the user with new tokens, which are kept in the file. Rejects with CommandError where the user has to sign in again. */
+/**
+ * Renews the tokens of the user, stores them in the file, and returns the configuration with them. Rejects with CommandError if the user must sign in again.
+ */
 export async function refreshTokens(name: string, config: OidcConfig, contextFile: string): Promise<OidcConfig> {
   const kept = readContexts(contextFile).users.find((each) => each.name === name)?.user["auth-provider"]?.config;
-  // Another process has renewed them meanwhile.
+  // Another process renewed the tokens meanwhile.
   if (kept !== undefined && kept["id-token"] !== config["id-token"] && kept["id-token"] !== undefined) return kept;
   const token = config["refresh-token"];
   if (token === undefined)

@@ -7,31 +7,31 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { describeConnection, type Connection } from "../domain/decide-connection.ts";
 import type { StreamHead } from "./backup-order.ts";
 
-/** Copies of whole streams, as the user `backup`. Every call rejects with CommandError. */
+/** Copies whole streams as the user `backup`. Every call rejects with CommandError. */
 export type StreamCopies = AsyncDisposable & {
-  /** Undefined: the stream does not exist. */
+  /** Undefined if the stream does not exist. */
   readonly inspect: (stream: string) => Promise<StreamHead | undefined>;
   /**
-   * The stream as it is at one moment, with its consumers: its head first, then its bytes in order. False: the stream does not exist, and neither was
-   * called.
+   * Copies the stream at one moment, with its consumers: its head first, then its bytes in order. False means that the stream does not exist, and no callback
+   * was called.
    */
   readonly take: (
     stream: string,
     onHead: (head: StreamHead) => Promise<void>,
     onBytes: (bytes: Uint8Array) => Promise<void>,
   ) => Promise<boolean>;
-  /** Creates the stream from these, sequences of its messages included, with one replica: the services change that to theirs. */
+  /** Creates the stream from the copy, including message sequences, with one replica. The services later set their own number of replicas. */
   readonly put: (head: StreamHead, chunks: AsyncIterable<Uint8Array>) => Promise<void>;
 };
 
 export const BACKUP_USER = "backup";
 
 const INSPECT_TIMEOUT_MS = 5000;
-/** NATS reads the whole stream before it answers. */
+/** The timeout is long because NATS reads the whole stream before it answers. */
 const ANSWER_MS = 60_000;
-/** A transfer without progress for so long has failed. */
+/** A transfer that makes no progress for this long fails. */
 const IDLE_MS = 30_000;
-/** In a cluster the answer with the subject for pieces can arrive before the interest in that subject. */
+/** In a cluster the answer with the subject for chunks can arrive before the server knows the subscription to that subject. */
 const MAX_UNHEARD_MS = 10_000;
 const RETRY_MS = 50;
 const CHUNK_BYTES = 64 * 1024;
@@ -41,7 +41,7 @@ const KEY_HINT = `MUSTER_NATS_NKEY_FILE names the file of its key, ${BACKUP_USER
 
 type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
 
-/** Every request goes over `bus`, the connection to `from`. */
+/** Copies streams over `bus`, the connection to `from`. */
 export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
   const { connection } = bus;
   const { ask, send } = requestsOf(bus, from, stop);
@@ -109,7 +109,7 @@ function requestsOf({ connection }: Pick<NatsBus, "connection">, from: Connectio
     const payload = body instanceof Uint8Array ? body : JSON.stringify(body);
     try {
       const reply = await connection.request(subject, payload, { timeout });
-      // The form of the answers is fixed by NATS (io.nats.jetstream.api.v1); a piece is acknowledged by an empty one.
+      // NATS defines the format of the answers (io.nats.jetstream.api.v1), and acknowledges a chunk with an empty one.
       return reply.data.length === 0 ? ({} as Answer<Fields>) : reply.json<Answer<Fields>>();
     } catch (cause) {
       throw unanswered(subject, from, cause);
@@ -131,7 +131,7 @@ function requestsOf({ connection }: Pick<NatsBus, "connection">, from: Connectio
 }
 
 function idleTimer(onIdle: () => void): { readonly touch: () => void; readonly end: () => void } {
-  // NATS reads the stream before it sends.
+  // The first timeout is longer, because NATS reads the stream before it sends.
   let idle = setTimeout(onIdle, ANSWER_MS + IDLE_MS);
   return {
     touch: () => {

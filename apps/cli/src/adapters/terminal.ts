@@ -4,15 +4,15 @@ import { CommandError } from "../command-error.ts";
 import type { Io } from "../cli.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 
-/** For a terminal that does not report its size. */
+/** The size for a terminal that does not report one. */
 const SIZE_DEFAULT = { columns: 80, rows: 24 };
 
-/** The real terminal. Colours, widths and redrawing only where a person reads. */
+/** The real terminal. Colours, widths and redrawing apply only if a terminal shows the output. */
 export function terminal(options: { readonly colours: boolean; readonly columns: number | undefined }): Io {
   const { stdin, stdout, stderr } = process;
   const closed = new AbortController();
   for (const stream of [stdout, stderr]) {
-    // A reader that stops (`muster logs | head`) is no error.
+    // A reader that stops reading (`muster logs | head`) is no error.
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "EPIPE" && !closed.signal.aborted) reportLostOutput(stream, error);
       closed.abort();
@@ -53,7 +53,7 @@ export function terminal(options: { readonly colours: boolean; readonly columns:
   };
 }
 
-/** The output cannot be written: the command has failed, whatever its own exit code is. */
+/** The command has failed if its output cannot be written, whatever its own exit code is. */
 function reportLostOutput(stream: NodeJS.WriteStream, error: NodeJS.ErrnoException): void {
   const reason = error.message.replace(/^\w+: /, "").replace(/, \w+$/, "");
   if (stream === process.stdout) process.stderr.write(`error: writing the output: ${reason}\n`);
@@ -62,7 +62,7 @@ function reportLostOutput(stream: NodeJS.WriteStream, error: NodeJS.ErrnoExcepti
   });
 }
 
-/** Without line editing, which would capture Ctrl-C. */
+/** Reads the answer without line editing, which would capture Ctrl-C. */
 async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
   if (signal.aborted) return "";
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
@@ -80,7 +80,7 @@ async function askOnTerminal(question: string, signal: AbortSignal): Promise<str
   }
 }
 
-/** Reads one byte more than allowed at most, so that the reader of the text can report the limit. */
+/** Reads at most one byte more than allowed, so that the reader of the text can report the limit. */
 export async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -93,7 +93,7 @@ export async function readText(stream: AsyncIterable<unknown>, path: string, byt
     }
   } catch (error) {
     const isFolder = error instanceof Error && "code" in error && error.code === "EISDIR";
-    // Node names the file once more at the end.
+    // Node repeats the file name at the end of its message.
     const reason = isFolder
       ? "it is a folder; name the files in it"
       : (error instanceof Error ? error.message : String(error)).replace(/, \w+( '.*')?$/, "");

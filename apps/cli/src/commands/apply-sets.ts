@@ -107,7 +107,7 @@ export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): C
   });
 }
 
-/** Waits until the set has all replicas, and they are ready. Throws CommandError when that takes too long. */
+/** Waits until the set has all replicas and they are ready. Throws CommandError on timeout. */
 async function followSet(
   cli: Cli,
   connected: Connected,

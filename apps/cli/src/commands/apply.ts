@@ -5,7 +5,7 @@ import type { CommandLine } from "../kinds/resources.ts";
 import { printRecords } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 
-/** `muster apply -f FILE`: creates the items of the files, or updates them to what the files say. Resource by resource, in the order of the table. */
+/** `muster apply -f FILE`: creates or updates the items of the files, resource by resource, in the order of the table. */
 export async function apply(cli: CommandLine, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readApplied(cli.resources, document),

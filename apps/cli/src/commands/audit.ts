@@ -11,13 +11,13 @@ const POLL_MS = 1000;
 
 export type AuditOptions = {
   readonly query: AuditQuery;
-  /** The newest of them. */
+  /** Limits the output to the newest changes. */
   readonly limit: number;
   readonly follow: boolean;
   readonly output: Format;
 };
 
-/** `muster audit`: who changed what over HTTP, oldest first; with `--follow` also what is changed from now on. */
+/** `muster audit`: lists who changed what over HTTP, oldest first; `--follow` adds later changes. */
 export async function showAudit(cli: CommandLine, { query, limit, follow, output }: AuditOptions): Promise<ExitCode> {
   await using connected = await cli.connect();
   const log = auditLog(query, limit);
@@ -31,12 +31,12 @@ export async function showAudit(cli: CommandLine, { query, limit, follow, output
   return EXIT.ok;
 }
 
-/** The first read has the newest changes, and each later one those after them. */
+/** The first read returns the newest changes, and each later read the changes after those. */
 function auditLog(query: AuditQuery, limit: number): EventLog<AuditedChange> {
   let lastSequence: number | undefined;
   const readNext = async ({ link }: Connected) => {
     const calls = auditCalls(link);
-    // The first event has the number 1, and an empty stream the last number 0.
+    // The number is 0 while the stream is empty, because the first event has number 1.
     const page = lastSequence ? await calls.after(query, lastSequence) : await calls.newest(query, limit);
     lastSequence = page.lastSequence;
     return { events: page.changes, isOver: false };

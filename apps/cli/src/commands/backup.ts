@@ -9,7 +9,7 @@ import { plural } from "../domain/plural.ts";
 /** A busy ledger writes a snapshot every few seconds; copying it takes less. */
 const ATTEMPTS = 10;
 
-/** `muster backup FILE`: all that NATS keeps for Muster, while the services run. */
+/** `muster backup FILE`: copies all state of Muster in NATS while the services run. */
 export async function backup(cli: Cli, file: string): Promise<ExitCode> {
   await using copies = await cli.streamCopies();
   await using writer = await writeBackup(file, cli.now());
@@ -63,16 +63,16 @@ async function lastOf(copies: StreamCopies, stream: string | undefined): Promise
   return stream === undefined ? undefined : (await copies.inspect(stream))?.state.last_seq;
 }
 
-/** `muster backup --check FILE`: whether it is whole, as a restore would find it; NATS is not asked. */
+/** `muster backup --check FILE`: checks the file as a restore would, without NATS. */
 export async function checkBackup(cli: Cli, file: string): Promise<ExitCode> {
   const { at, streams } = await readThrough(file);
   cli.io.out([`${file} is whole: ${plural(streams, "stream")} as of ${at}`]);
   return EXIT.ok;
 }
 
-/** `muster restore FILE`: what a backup holds, into a NATS that has nothing of Muster's. */
+/** `muster restore FILE`: restores a backup into a NATS without any state of Muster. */
 export async function restore(cli: Cli, file: string): Promise<ExitCode> {
-  // A partial restore is worse than none.
+  // A damaged file is refused before anything is written, because a partial restore is worse than none.
   const { at, streams } = await readThrough(file);
   await using reader = await readBackup(file);
   await using copies = await cli.streamCopies();
@@ -101,7 +101,7 @@ async function refuseFilled(copies: StreamCopies): Promise<void> {
   });
 }
 
-/** Services that start on a partial restore would remove the pods of what is missing. */
+/** Services that start on a partial restore would remove the pods of missing records. */
 function partialRestore(cause: CommandError, made: number, streams: number): CommandError {
   return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${plural(streams, "stream")}`, {
     hint: "start no service: give NATS an empty volume again, and restore into that",
@@ -109,7 +109,7 @@ function partialRestore(cause: CommandError, made: number, streams: number): Com
   });
 }
 
-/** Rejects with CommandError where a byte differs from what was written. */
+/** Rejects with CommandError if any byte differs from what `muster backup` wrote. */
 async function readThrough(file: string): Promise<{ readonly at: string; readonly streams: number }> {
   await using reader = await readBackup(file);
   let streams = 0;

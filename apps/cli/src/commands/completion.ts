@@ -7,12 +7,12 @@ import { readWorkTarget } from "./find-work.ts";
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** The user waits for the answer at the prompt. */
+/** The timeout is short, because the user waits for the offers at the prompt. */
 const TIMEOUT_MS = 2000;
-/** More names are of no use to a reader. */
+/** More names would not help a reader. */
 const MAX_NAMES = 500;
 
-/** Without an offer the shell completes file names. */
+/** If the command offers nothing, the shell completes file names. */
 const SCRIPTS: Readonly<Record<Shell, string>> = {
   bash: `_muster() {
   local IFS=$'\\n'
@@ -33,13 +33,13 @@ end
 complete -c muster -a '(__muster_offers)'`,
 };
 
-/** `muster completion SHELL`: the script by which the shell calls `muster __complete`. */
+/** `muster completion SHELL`: prints the script with which the shell calls `muster __complete`. */
 export function completion(cli: CommandLine, shell: Shell): ExitCode {
   cli.io.out([SCRIPTS[shell]]);
   return EXIT.ok;
 }
 
-/** `muster __complete -- WORDS`: the offers for the last word, one a line. Prints nothing where the services do not answer. */
+/** `muster __complete -- WORDS`: prints the offers for the last word, one per line. Prints nothing if the services do not answer. */
 export async function complete(cli: CommandLine, program: Command, line: readonly string[]): Promise<ExitCode> {
   const { words, source } = planCompletion(shapesOf(program), optionsOf(program), line);
   const current = line.at(-1) ?? "";
@@ -90,12 +90,12 @@ async function namesOf(cli: CommandLine, source: NameSource, current: string): P
       .map((item) => resource?.nameOf(item) ?? "");
     return isTarget ? names.map((name) => `${word ?? ""}/${name}`) : names;
   } catch {
-    // An error would be printed into the line that is being typed.
+    // An error would appear in the line that the user types.
     return [];
   }
 }
 
-/** The goals of the kind that the word means. An unknown word has none: the command itself refuses it. */
+/** Returns the goals of the named kind. An unknown kind has none, and the command itself refuses it. */
 function goalsOf({ resources }: CommandLine, target: string): string[] {
   const { word } = splitTarget(target);
   const resource = target.includes("/") ? findResource(resources, word) : resources[0];

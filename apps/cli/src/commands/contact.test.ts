@@ -6,7 +6,7 @@ import { contact, MAX_LOST_MS } from "./contact.ts";
 const AWAY: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 const NEVER = new AbortController().signal;
 
-/** Pausing costs the time that it says. */
+/** A pause advances the clock by its duration. */
 function world() {
   const clock = fixedClock();
   const said: string[] = [];
@@ -23,7 +23,7 @@ function world() {
   return { contact: contact(deps), said, now: clock.now };
 }
 
-/** Answers one after another; the last one for ever. */
+/** Answers with these in turn, and then always with the last one. */
 function answering(...answers: (string | Fault)[]) {
   return () => {
     const answer = answers.length > 1 ? answers.shift() : answers[0];
@@ -58,7 +58,7 @@ it("reports one loss for many callers, and the return when the last of them has 
   expect(new Set(counts)).toEqual(new Set([1]));
 });
 
-it("ends after a long time without an answer, and names the server and what to try", async () => {
+it("ends after a long time without an answer, and names the server and the advice", async () => {
   const { contact: asked, now } = world();
   const startMs = now();
   await expect(asked.ask("a", answering(AWAY), NEVER)).rejects.toMatchObject({
@@ -81,7 +81,7 @@ it.each<Fault>([
   expect(said).toEqual([]);
 });
 
-it("gives no answer once it is stopped", async () => {
+it("returns no answer after it is stopped", async () => {
   const { contact: asked } = world();
   const stop = new AbortController();
   const question = (): Promise<string> => {

@@ -5,12 +5,12 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isAborted } from "../is-aborted.ts";
 
-/** A service that does not answer is retried for so long; the work itself continues. */
+/** The command retries a service for this long; the work itself continues meanwhile. */
 export const MAX_LOST_MS = 120_000;
 const BACKOFF = { firstMs: 250, maxMs: 5000 };
 
 export type ContactDeps = {
-  /** The server, for people. */
+  /** The address of the server, for people. */
   readonly address: string;
   /** The remedy to try after the last retry, from the state at that moment. */
   readonly hint: () => string;
@@ -22,11 +22,11 @@ export type ContactDeps = {
 /** Retries calls while the services are away. Reports their loss and their return once each, for any number of open calls. */
 export type Contact = {
   /**
-   * The answer, retried while the services are away; undefined when the signal is aborted before. Rejects immediately with a final fault, and with
-   * CommandError after MAX_LOST_MS without an answer. `who` identifies the caller, with one call at a time each.
+   * Returns the answer, and retries while the services do not answer; undefined if the signal is aborted first. Rejects immediately with a final fault, and
+   * with CommandError after MAX_LOST_MS without an answer. `who` identifies a caller, which makes one call at a time.
    */
   ask<Answer>(who: string, question: () => Promise<Answer>, signal: AbortSignal): Promise<Answer | undefined>;
-  /** The connection itself was lost, or is back. */
+  /** Records that the connection itself was lost, or is restored. */
   link(state: "lost" | "back"): void;
 };
 
@@ -74,7 +74,7 @@ export function contact(deps: ContactDeps): Contact {
   };
 }
 
-/** Contact with the services over this connection, reported on standard error, or by `say`. */
+/** Keeps contact with the services over this connection, and reports changes to `say`, by default on standard error. */
 export function keepContact(cli: Cli, connected: Connected, say = cli.io.err): Contact & Disposable {
   const { now, pause } = cli;
   const { address, hint } = connected;

@@ -9,7 +9,7 @@ import { print, printLine, type Format } from "./output.ts";
 
 const KNOWN = "`muster config get-contexts` shows those that exist";
 
-/** `muster config get-contexts` */
+/** `muster config get-contexts`: lists the contexts. */
 export async function getContexts(cli: Cli, output: Format): Promise<ExitCode> {
   const all = await cli.contexts.read();
   const current = all["current-context"];
@@ -37,7 +37,7 @@ export async function getContexts(cli: Cli, output: Format): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster config use-context NAME` */
+/** `muster config use-context NAME`: makes a context the current one. */
 export async function useContext(cli: Cli, name: string): Promise<ExitCode> {
   const all = await cli.contexts.read();
   if (resolveContext(all, name) === undefined)
@@ -47,7 +47,7 @@ export async function useContext(cli: Cli, name: string): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster config unset-context`: commands go to NATS again. */
+/** `muster config unset-context`: commands use NATS again. */
 export async function unsetContext(cli: Cli): Promise<ExitCode> {
   const { "current-context": _, ...all } = await cli.contexts.read();
   await cli.contexts.write(all);
@@ -55,7 +55,7 @@ export async function unsetContext(cli: Cli): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `muster config set-context NAME`: makes or changes it. */
+/** `muster config set-context NAME`: creates or changes a context. */
 export async function setContext(cli: Cli, name: string, output: Format): Promise<ExitCode> {
   const { server, namespace, tokenFile, certificateAuthority } = cli.common();
   const before = await cli.contexts.read();
@@ -66,7 +66,7 @@ export async function setContext(cli: Cli, name: string, output: Format): Promis
   return EXIT.ok;
 }
 
-/** `muster config view`: the file without its secrets. */
+/** `muster config view`: prints the file without its secrets. */
 export async function viewContexts(cli: Cli, output: Format): Promise<ExitCode> {
   const { stringify } = await import("yaml");
   const all = withoutSecrets(await cli.contexts.read());
@@ -81,7 +81,7 @@ type ContextParts = {
   readonly user?: User | undefined;
 };
 
-/** The contexts with this one, whose other parts stay. Its cluster has its name, and so has its user. Throws CommandError for a new one without a server. */
+/** Adds or changes a context, its cluster and its user, which all have the same name. Throws CommandError for a new context without a server. */
 export function putContext(
   all: Contexts,
   name: string,

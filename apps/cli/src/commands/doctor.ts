@@ -20,7 +20,7 @@ import { enginesOf } from "../domain/lease-engine.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster doctor`: checks everything that a session needs, and says what to do about each problem. */
+/** `muster doctor`: checks everything that a session needs, and prints the next step for each problem. */
 export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
   const checks = await check(cli);
   print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
@@ -57,11 +57,11 @@ async function observe(bus: Connected): Promise<Observed> {
     jobs: see(services.jobs()),
   } satisfies { readonly [Name in keyof Observed]: Promise<Observed[Name]> };
   const values = await Promise.all(Object.entries(all).map(async ([name, value]) => [name, await value] as const));
-  // The type above holds for each name, which fromEntries does not express.
+  // The cast is needed because the type of fromEntries loses the names of the keys.
   return Object.fromEntries(values) as Observed;
 }
 
-/** Every engine with a replica; leases without a problem are only counted. */
+/** Reads every engine with a replica; leases without a problem are only counted. */
 async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });

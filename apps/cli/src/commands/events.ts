@@ -9,14 +9,14 @@ import { printList, toJson, type Format } from "./output.ts";
 
 export type EventsOptions = {
   readonly follow: boolean;
-  /** The newest of them. */
+  /** Limits the output to the newest events. */
   readonly limit?: number;
   readonly output: Format;
 };
 
 type Target = { readonly resource: Resource; readonly name: string | undefined };
 
-/** `muster events [NAME]`: what happened, oldest first; with `--follow` also what happens from now on. */
+/** `muster events [NAME]`: lists events, oldest first; `--follow` adds later events. */
 export async function showEvents(
   cli: CommandLine,
   text: string | undefined,
@@ -49,7 +49,7 @@ function readTarget({ resources }: CommandLine, text: string | undefined): Targe
   return all === undefined ? namedResource(resources, [text]) : { resource: all, name: undefined };
 }
 
-/** Until interrupted; for one item until it is over. Prints each event once, as a line, or as a line of JSON. */
+/** Follows events until an interrupt, or until the named item is over. Prints each event once, as text or as a line of JSON. */
 export async function followEvents(
   cli: CommandLine,
   connected: Connected,
@@ -79,7 +79,7 @@ export async function followEvents(
     const changed = isFullRead ? undefined : names;
     const question = () => {
       const query = { name, limit, follow: true, changed: isFullRead ? undefined : changed };
-      // Hints may be missed until there is an answer.
+      // A notification may have been lost before the answer, so the next read is a full one.
       isFullRead = true;
       return log.read(connected, query);
     };
@@ -93,7 +93,7 @@ export async function followEvents(
       output,
     );
     const keys = events.map((event) => log.keyOf(event));
-    // A full read has all that exist; the others are forgotten.
+    // A full read has all existing events, so older keys can be forgotten.
     printed = new Set(changed === undefined ? keys : [...printed, ...keys]);
     if (isOver) return EXIT.ok;
     const heard = hint.signal;

@@ -14,7 +14,7 @@ import { askOfLeases } from "../kinds/lease-refusals.ts";
 import type { Shown } from "../kinds/resource.ts";
 import { showReservation } from "./show-reservation.ts";
 
-/** Why a lease is in its phase; of an id that only the ledger knows, what it holds or waits for. */
+/** Explains the phase of a lease; for an id that only the ledger knows, what its owner holds or waits for. */
 export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: string): Promise<Shown> {
   const found = await findLeaseOrOwner(connected, id);
   if (found.kind === "owner") return showReservation(cli, connected, { kind: LEASE_NOUN, id }, found.reservation);
@@ -37,13 +37,13 @@ async function askLease({ link }: Connected, id: string): Promise<Explained> {
   return { ...rest, reason: { ...reason, message: plain(reason.message) } };
 }
 
-/** `reservation` undefined: the ledger does not know the id, and no engine answers. */
+/** `reservation` is undefined if the ledger does not know the id and no engine answers. */
 type LeaseOrOwner =
   { readonly kind: "lease" } | { readonly kind: "owner"; readonly reservation: ReservationExplanation | undefined };
 
 /**
- * Asks the engines and the ledger concurrently. The first that knows the id answers for both; a service that does not answer is waited for only where the
- * other does not know the id. Rejects with the refusal of the engine where neither knows it.
+ * Asks the engines and the ledger concurrently, and returns the first answer that knows the id. Waits for a service that does not answer only if the other one
+ * does not know the id. Rejects with the refusal of the engine if neither knows it.
  */
 async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner> {
   const done = new AbortController();
@@ -56,7 +56,7 @@ async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseO
       ledger.then((reservation): LeaseOrOwner => ({ kind: "owner", reservation })),
     ]);
   } catch {
-    // Both have failed, so neither is waited for.
+    // Both have failed, so the command waits for neither.
     if (await isUnknown(engine)) await askOfLeases({ link }, () => engine);
     return { kind: "owner", reservation: (await isUnknown(ledger)) ? undefined : await ledger };
   } finally {

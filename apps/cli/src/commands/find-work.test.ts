@@ -19,7 +19,7 @@ describe("the session or job that a command names", () => {
     ["replica-sets/web", "cancel", "muster delete replica-set/web"],
     ["lease/4-1", "logs", "muster lease get 4-1"],
     ["lease/4-1", "cancel", "muster lease end 4-1"],
-  ] as const)("refuses %s for %s, and names the command that serves instead", (text, command, instead) => {
+  ] as const)("refuses %s for %s, and names the command to use", (text, command, instead) => {
     expect(() => readWorkTarget(CLI, text, command)).toThrow(
       expect.objectContaining({ exitCode: 2, hint: expect.stringContaining(instead) as string }) as Error,
     );

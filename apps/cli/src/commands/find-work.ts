@@ -7,10 +7,10 @@ import type { Kind } from "../kinds/kind.ts";
 import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, worksOf, type CommandLine } from "../kinds/resources.ts";
 
-/** A service that is not installed is asked no longer than this. */
+/** The timeout for a kind whose service may not be installed. */
 const OTHER_KINDS_TIMEOUT_MS = 2000;
 
-/** The session or job that `NAME` or `KIND/NAME` means. Throws CommandError for any other kind, with what to use instead. */
+/** Finds the session or job that `NAME` or `KIND/NAME` means. Throws a CommandError with an alternative for any other kind. */
 export function readWorkTarget(
   { resources }: Pick<CommandLine, "resources">,
   text: string,
@@ -24,7 +24,7 @@ export function readWorkTarget(
   return { kind, name };
 }
 
-/** The argument by which commands find work: the name alone is enough for the first kind. */
+/** Formats the argument with which a command finds work: the name alone suffices for the first kind. */
 export function shortTarget(
   { resources: [first] }: CommandLine,
   { kind, name }: { readonly kind: string; readonly name: string },
@@ -32,14 +32,14 @@ export function shortTarget(
   return kind === first.noun ? name : `${kind}/${name}`;
 }
 
-/** The item that `text` names; `name` is what its service knows it by. */
+/** The item that `text` names; `name` is its name at its service. */
 type Subject = {
   readonly resource: Pick<Resource, "ask">;
   readonly text: string | undefined;
   readonly name: string | undefined;
 };
 
-/** The answer to a question about one item; a refusal is put into the words of the command where its resource has such words. */
+/** Answers a question about one item. If its resource can, it translates a refusal into the terms of the command. */
 export function askOf<Answer>(
   connected: Connected,
   resource: Pick<Resource, "ask">,
@@ -49,7 +49,7 @@ export function askOf<Answer>(
   return resource.ask === undefined ? question() : resource.ask(connected, name, question);
 }
 
-/** The answer to a question about the subject. A refusal comes with a hint. */
+/** Answers a question about the subject. A refusal includes a hint. */
 export function askAbout<Answer>(
   cli: CommandLine,
   connected: Connected,
@@ -61,13 +61,13 @@ export function askAbout<Answer>(
 }
 
 /**
- * The kind of the one item that has this name, of any kind. Throws CommandError when several have it, or none. A kind whose service does not answer counts
- * as having none: only the first kind is expected to be installed.
+ * Finds the kind of the one item with this name. Throws CommandError if several items have it, or none. A kind whose service does not answer counts as having
+ * none: only the first kind must be installed.
  */
 export async function kindOfName({ resources }: CommandLine, { link }: Connected, name: string): Promise<Kind> {
   const kinds = worksOf(resources);
   const answers = await nounsOf(kinds, link, name, kinds[0]);
-  // The same job answers for jobs of any kind and for its own kind.
+  // `job` and the own kind of a job both find it with the same noun, so equal nouns count once.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
   const [noun, ...others] = nouns;
   if (noun === undefined) {
@@ -88,7 +88,7 @@ export async function kindOfName({ resources }: CommandLine, { link }: Connected
   );
 }
 
-/** The answer to a question about work of the first kind. Where that kind has no such name, and another one has, the CommandError names it. */
+/** Answers a question about work of the first kind. If only another kind has the name, the CommandError names that kind. */
 async function askOfName<Answer>(
   { resources }: CommandLine,
   { link }: Connected,
@@ -110,7 +110,7 @@ async function askOfName<Answer>(
   }
 }
 
-/** The noun of the resource whose names have the form of this text. */
+/** Returns the noun of the resource whose names have the form of this text. */
 function findByForm(resources: readonly Resource[], text: string): string | undefined {
   return resources.find(({ isNameOfForm }) => isNameOfForm?.(text) === true)?.noun;
 }
@@ -118,8 +118,8 @@ function findByForm(resources: readonly Resource[], text: string): string | unde
 const NONE = Symbol("none has this name");
 
 /**
- * The noun of the work that has the name, for each kind; undefined where the service of the kind does not answer. Only the `expected` kind has the whole time
- * of a call, and fails the command.
+ * Returns, for each kind, the noun of its work with this name; undefined if the service of the kind does not answer. Only the `expected` kind gets the full
+ * timeout, and its failure fails the command.
  */
 function nounsOf(
   kinds: readonly Kind[],

@@ -19,13 +19,12 @@ const LEASES = {
 type Options = {
   readonly goal: Goal;
   readonly timeoutMs: number | undefined;
-  /** The caller prints the first state and the last one. */
+  /** True if the caller prints the first state and the last one. */
   readonly printsEnds?: boolean;
 };
 
 /**
- * Prints the states of a lease until it meets the goal. Ctrl-C leaves it running. Throws CommandError when it cannot meet the goal, or when that takes too
- * long.
+ * Prints the states of a lease until it meets the goal. Ctrl-C does not end the lease. Throws CommandError if the lease cannot meet the goal, or on timeout.
  */
 export async function followLease(
   cli: Cli,

@@ -11,7 +11,7 @@ const RUNNING = session(["QUEUE", "RUN"]);
 const DONE = session(["QUEUE", "RUN", "DONE"]);
 const away: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 
-/** Answers one after another; pausing costs the time that it says. */
+/** Answers in turn; a pause advances the clock by its duration. */
 function world(answers: (Work | Fault)[]) {
   const clock = fixedClock();
   const changed: Work["revision"][] = [];
@@ -44,18 +44,18 @@ describe("following a session", () => {
     expect(changed).toEqual([2, 3]);
   });
 
-  it("continues after a silence", async () => {
+  it("continues after a time without answers", async () => {
     const { deps, changed } = world([away, away, RUNNING, away, DONE]);
     expect(await follow(deps, QUEUED, never)).toBe(DONE);
     expect(changed).toEqual([2, 3]);
   });
 
-  it("gives up when contact is lost for good", async () => {
+  it("fails when contact stays lost", async () => {
     const { deps } = world([away]);
     await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ exitCode: 3 });
   });
 
-  it("gives up immediately when the session is gone", async () => {
+  it("fails immediately when the session is deleted", async () => {
     const { deps } = world([{ code: "not_found", kind: "session", id: "echo" }]);
     await expect(follow(deps, QUEUED, never)).rejects.toMatchObject({ fault: { code: "not_found" } });
   });

@@ -4,24 +4,24 @@ import type { Goal, WaitVerdict } from "../domain/decide-wait.ts";
 import type { Waiting } from "../kinds/resource.ts";
 import { keepContact, type Contact } from "./contact.ts";
 
-/** Parts of a state change without its record, so that its service has no long poll for it. */
+/** The service has no long poll for these parts, because they change without the record. */
 const POLL_MS = 1000;
 
 type FollowDeps<Item> = {
-  /** The next state. A long poll answers once the record differs from `seen`, or after some seconds. */
+  /** Reads the next state. A long poll answers once the record differs from `seen`, or after some seconds. */
   readonly next: (seen: Item, signal: AbortSignal) => Promise<Item>;
   readonly contact: Pick<Contact, "ask">;
-  /** Names what is followed. */
+  /** The name of the item in messages. */
   readonly title: string;
-  /** Before each call where `next` is no long poll. */
+  /** Runs before each call if `next` is no long poll. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
   readonly changed?: (item: Item) => void;
   readonly isEnough: (item: Item) => boolean;
 };
 
 /**
- * Follows one item until its state is enough, and returns that state; the last one seen when the signal is aborted first. Rejects when the item is gone, and
- * when contact is lost for good.
+ * Follows one item until `isEnough` accepts its state, and returns that state; after an abort, the last state read. Rejects if the item is deleted, or contact
+ * is lost for longer than the limit.
  */
 export async function follow<Item extends object>(
   { next, contact, title, pause, changed, isEnough }: FollowDeps<Item>,
@@ -40,7 +40,7 @@ export async function follow<Item extends object>(
   return item;
 }
 
-/** Differs whenever the record does. */
+/** The revision differs whenever the record does. */
 function revisionOf(item: object): unknown {
   return "revision" in item ? item.revision : undefined;
 }
@@ -52,16 +52,16 @@ type Followable<Item extends object> = Pick<Waiting<Item>, "decide" | "isLongPol
 type FollowOptions<Item> = {
   readonly goal: Goal;
   readonly timeoutMs: number | undefined;
-  /** Printed to standard error whenever it differs; undefined: nothing new to print. */
+  /** Printed to standard error whenever it differs; undefined prints nothing. */
   readonly line?: (item: Item) => string | undefined;
-  /** Printed after Ctrl-C, which leaves the item running: what becomes of it. */
+  /** Printed after Ctrl-C, which does not end the item: the item's further course. */
   readonly left?: (last: Item) => string;
 };
 
-/** `last` is the last state that was seen, and why following has ended: `open` means that the time is over. */
+/** `last` is the last state read, and `verdict` why following has ended; `open` means a timeout. */
 type Followed<Item> = { readonly last: Item; readonly verdict: WaitVerdict | "deleted" | "interrupted" };
 
-/** Follows one item until it meets the goal or can no longer meet it, at most for the time. */
+/** Follows one item until it meets the goal or can no longer meet it, at most until the timeout. */
 export async function followGoal<Item extends object>(
   cli: Cli,
   connected: Connected,

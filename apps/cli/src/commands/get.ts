@@ -4,7 +4,7 @@ import type { CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./find-work.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster get KIND [NAME]` */
+/** `muster get KIND [NAME]`: prints one item or a list. */
 export async function getItems(
   cli: CommandLine,
   resource: Resource,

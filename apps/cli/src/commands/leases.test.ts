@@ -16,7 +16,7 @@ function lease(id: string, type: string, data: unknown): Lease {
   return aLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
 }
 
-/** Ends a network in which a volume is, of an engine that knows both. */
+/** Ends a network that a volume uses; the engine knows both leases. */
 async function ending(force: boolean) {
   const network = lease("1-1", "network", { name: "net" });
   const all = [network, lease("1-2", "volume", { size: 1, type: "ssd", network: "net" })];
@@ -51,7 +51,7 @@ async function ending(force: boolean) {
   return { outcome, ended, out };
 }
 
-it("ends a network that others live in only where that is meant", async () => {
+it("ends a network that other leases use only with --force", async () => {
   const refused = await ending(false);
   expect(refused.outcome).toMatchObject({
     exitCode: 4,

@@ -21,20 +21,20 @@ import { print, printLine, type Format } from "./output.ts";
 import { readFiles } from "./read-files.ts";
 import { openResult } from "./seal-order.ts";
 
-/** Leases that use another one, in one message. */
+/** Limits the users of a lease in one message. */
 const USERS_SHOWN = 5;
 
 type Named = { readonly id: string; readonly output: Format };
 type Signed = Named & { readonly keyFile: string | undefined };
 
 type EndOptions = Signed & {
-  /** Also a lease that others use. */
+  /** Ends the lease even if other leases use it. */
   readonly force: boolean;
   readonly wait: boolean;
   readonly timeoutMs: number | undefined;
 };
 
-/** `muster lease end NAME`; with `wait` until all of it is taken down. */
+/** `muster lease end NAME`; `wait` waits until the lease is fully decommissioned. */
 export async function endLease(
   cli: Cli,
   { id, keyFile, output, force, wait, timeoutMs }: EndOptions,
@@ -57,7 +57,7 @@ export async function endLease(
   return EXIT.ok;
 }
 
-/** Throws CommandError where other leases use what would be ended for good. */
+/** Throws CommandError if other leases use the lease. */
 async function requireUnused(connected: Connected, lease: Lease): Promise<void> {
   if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
   const { id, type, user } = lease.order;
@@ -70,7 +70,7 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
   });
 }
 
-/** Later requests of its user belong to the trace of the order. */
+/** Adds later requests of the user to the trace of the order. */
 export function inTraceOf<Answer>(
   { order, traceparent }: Lease,
   doing: string,
@@ -80,7 +80,7 @@ export function inTraceOf<Answer>(
   return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
 }
 
-/** `muster lease get ID --secret FIELD`: only this field of the result, opened. */
+/** `muster lease get ID --secret FIELD`: prints this field of the result, decrypted. */
 export async function printSecret(
   cli: Cli,
   id: string,
@@ -92,7 +92,7 @@ export async function printSecret(
   return EXIT.ok;
 }
 
-/** Without a key only what is not sealed can be read. */
+/** Without a key, only unsealed values can be read. */
 async function openedResult(cli: Cli, lease: Lease, keyFile: string | undefined): Promise<string | undefined> {
   const { order, result } = lease;
   if (result === undefined) return undefined;
@@ -120,8 +120,7 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
 type VerifyOptions = { readonly file: string; readonly engineKey: string | undefined; readonly output: Format };
 
 /**
- * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Ends with 0 only where every order is
- * proven.
+ * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Exits with 0 only if every order is proven.
  */
 export async function verifyLeases(cli: Cli, { file, engineKey, output }: VerifyOptions): Promise<ExitCode> {
   const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
@@ -148,7 +147,7 @@ export async function verifyLeases(cli: Cli, { file, engineKey, output }: Verify
   );
 }
 
-/** One record, or the list that `get` without a name prints. */
+/** Reads one record, or the list that `get` prints without a name. */
 function readRecords(document: unknown): ReadDocument<readonly SignedLease[]> {
   const read = (Array.isArray(document) ? document : [document]).map((each, index) => {
     const one = readLeaseRecord(each);

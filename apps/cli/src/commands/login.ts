@@ -20,7 +20,7 @@ export type LoginOptions = {
   readonly scope: string;
 };
 
-/** `muster login`: signs in, and makes the context of the gateway the current one. */
+/** `muster login`: signs in, and makes the gateway's context the current one. */
 export async function login(cli: Cli, options: LoginOptions): Promise<ExitCode> {
   const { server = cli.server, certificateAuthority, tokenFile } = cli.common();
   const before = await cli.contexts.read();
@@ -30,7 +30,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<ExitCode> 
     throw new CommandError(EXIT.usage, "no gateway is named", {
       hint: "`muster login --server https://muster.example.com` names one, and `muster config use-context` a context",
     });
-  // Refuses an address before anything is asked.
+  // An invalid address is refused before the command asks the issuer.
   const address = resolveContext(putContext(before, name, { server }), name)?.cluster.server ?? "";
   const plain = findPlainHttp(address, `context ${name}`, cli);
   if (plain !== undefined) throw new CommandError(EXIT.usage, plain.problem, { hint: plain.hint });
@@ -41,7 +41,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<ExitCode> 
   return EXIT.ok;
 }
 
-/** `muster logout`: removes the tokens of the user of the context. */
+/** `muster logout`: removes the tokens of the context's user. */
 export async function logout(cli: Cli): Promise<ExitCode> {
   const all = await cli.contexts.read();
   const known = findContext(cli, all);
@@ -100,7 +100,7 @@ async function signIn(
   return { "auth-provider": { name: "oidc", config: signed } };
 }
 
-/** A client that needs a secret has it in the file of contexts: other users of a machine can read command lines. */
+/** The file of contexts contains the client secret, because other users of a machine can read command lines. */
 function configOf(issuer: string, clientId: string | undefined, before: OidcConfig | undefined): OidcConfig {
   const known = before?.["idp-issuer-url"] === issuer ? before : undefined;
   return { ...known, "idp-issuer-url": issuer, "client-id": clientId ?? known?.["client-id"] ?? "muster" };

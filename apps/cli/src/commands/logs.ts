@@ -11,12 +11,12 @@ import { isAborted } from "../is-aborted.ts";
 import { keepContact, type Contact } from "./contact.ts";
 import { askAbout, readWorkTarget } from "./find-work.ts";
 
-/** The pause of `-f` after an empty answer. */
+/** `-f` waits this long after an empty answer. */
 const POLL_MS = 500;
 
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
-/** `muster logs NAME [COMPONENT]`: what a component wrote; of its replicas, or of all components, each line after the name of its component. */
+/** `muster logs NAME [COMPONENT]`: prints the log of a component. With replicas or all components, each line begins with the component's name. */
 export async function logs(
   cli: CommandLine,
   target: string,
@@ -74,7 +74,8 @@ export async function logs(
 }
 
 /**
- * The component of this name, or its replicas: for `server` server-0, server-1 and so on, without a gap: `server-5` after a gap is a component of that name.
+ * Returns the component of this name, or its replicas without a gap: `server` means server-0, server-1 and so on; `server-5` after a gap is a component of its
+ * own.
  */
 function withReplicas(component: string, names: readonly string[]): readonly string[] {
   if (names.includes(component)) return [component];
@@ -83,15 +84,15 @@ function withReplicas(component: string, names: readonly string[]): readonly str
   return replicas;
 }
 
-/** A component without anything to show. */
+/** A component without output. */
 type Lack = { readonly component: string; readonly kind: "no log" | "nothing written"; readonly why: string };
 
 const NAMES_SHOWN = 3;
 
-/** A large gang may have hundreds. */
+/** Limits the names in a message, because a large gang may have hundreds of members. */
 const MEMBERS_SHOWN = 20;
 
-/** One line for all that lack the same: of a large gang there may be hundreds. */
+/** Groups components without output by the reason, because a large gang may have hundreds of members. */
 function describeLacks(lacking: readonly Lack[]): string[] {
   const kinds = [
     { kind: "no log", one: "has no log", many: "have no log" },
@@ -115,12 +116,12 @@ type LogSource = {
   readonly contact: Contact;
   readonly name: string;
   readonly component: string;
-  /** It is the only component of the command, so that a missing log is an error. */
+  /** True if the command names only this component; a missing log is then an error. */
   readonly alone: boolean;
-  /** The work is over: no log starts any more. */
+  /** The work is over, so no further log can start. */
   readonly over: boolean;
   readonly follow: boolean;
-  /** undefined: the main one. */
+  /** Undefined selects the main container. */
   readonly container: string | undefined;
   readonly stop: AbortSignal;
   readonly lacks: (lack: Lack) => void;
@@ -150,7 +151,7 @@ async function readLog(source: LogSource, sink: Sink): Promise<void> {
   await sink(undefined);
 }
 
-/** The next part of the log, waited for while the component may still start; undefined when it has no log, or when the signal is aborted. */
+/** Reads the next part of the log, and waits while the component may still start; undefined if it has no log, or after an abort. */
 async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | undefined> {
   const { cli, calls, contact, name, component, follow, container, stop } = source;
   const question = (): Promise<LogChunk> => calls.log(name, component, from, { signal: stop, follow, container });
@@ -159,7 +160,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();
     } catch (error) {
       if (isAborted(stop)) break;
-      // A component that has not started has no log yet, and one that never started will never have one.
+      // A component that has not started has no log yet; after the end of the work it never gets one.
       const fault = faultOf(error);
       if (fault?.code !== "not_found") throw error;
       const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;
@@ -179,7 +180,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
   return undefined;
 }
 
-/** Prints whole lines after the component's name; what has no line end yet waits for it. */
+/** Prints whole lines after the component's name, and buffers an incomplete line. */
 function linesWithPrefix(cli: CommandLine, name: string, names: readonly string[]): Sink {
   const width = Math.max(...names.map((each) => each.length));
   const prefix = `${name.padEnd(width)} | `;

@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { VERSION } from "../version.ts";
 
-/** `muster __man`: the manual page, from the help of every visible command. */
+/** `muster __man`: prints the manual page, from the help of every visible command. */
 export function printManual(cli: CommandLine, program: Command): ExitCode {
   cli.io.out([buildManPage(entriesOf(program, "muster"), program.description(), VERSION)]);
   return EXIT.ok;
@@ -16,7 +16,7 @@ function entriesOf(command: Command, name: string): ManualEntry[] {
   return [{ name, help: helpOf(command) }, ...inner.flatMap((each) => entriesOf(each, `${name} ${each.name()}`))];
 }
 
-/** With the examples, which commander adds only where it prints. */
+/** Captures the printed help, because commander adds the examples only when it prints. */
 function helpOf(command: Command): string {
   const written: string[] = [];
   const before = command.configureOutput();

@@ -17,7 +17,7 @@ function printed(format: Format): string {
 it.each<[Format, (text: string) => unknown]>([
   ["json", (text) => JSON.parse(text) as unknown],
   ["yaml", (text) => parse(text) as unknown],
-])("keeps every character in %s, and lets none of them steer the terminal", (format, read) => {
+])("keeps every character in %s, and lets none of them control the terminal", (format, read) => {
   expect([read(printed(format)), printed(format)]).toEqual([{ name: NAME }, expect.not.stringMatching(STEERING)]);
 });
 

@@ -5,7 +5,7 @@ import type { TableStyle } from "../domain/build-table.ts";
 export const FORMATS = ["table", "json", "yaml"] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Prints one thing in the form that was asked for. */
+/** Prints one item in the requested format. */
 export function print(
   io: Io,
   format: Format,
@@ -16,7 +16,7 @@ export function print(
   else io.out([toYaml(forms.data())]);
 }
 
-/** Prints a list; `none` where it is empty. */
+/** Prints a list, or `none` if it is empty. */
 export function printList<Item>(
   io: Io,
   format: Format,
@@ -31,22 +31,22 @@ export function printList<Item>(
   print(io, format, { table, data: () => items.map((item) => forms.record(item)) });
 }
 
-/** Prints a change: one line for people, the record for programs. */
+/** Prints a change: one line for people, or the record for programs. */
 export function printLine(io: Io, format: Format, line: string, record: () => unknown): void {
   print(io, format, { table: () => [line], data: record });
 }
 
-/** Prints records for programs. For people each has its line already. */
+/** Prints records for programs. For people each record was already printed as a line. */
 export function printRecords(io: Io, format: Format, records: readonly unknown[]): void {
   if (format !== "table") print(io, format, { table: () => [], data: () => records });
 }
 
-/** JSON in one line, or with so many spaces at each level. Nothing in its texts steers the terminal or changes the direction of what follows. */
+/** Formats JSON in one line, or with this indent. Control characters and changes of text direction in its texts are escaped. */
 export function toJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, undefined, indent).replaceAll(/[\u007f-\u009f]|\p{Bidi_Control}/gu, escaped);
 }
 
-/** Programs and logs keep their lines, and nothing refers to something else. Texts with control characters are in quotes. */
+/** Formats YAML without line wrapping and without aliases. Texts with control characters are quoted. */
 export function toYaml(value: unknown): string {
   const text = stringify(value, { lineWidth: 0, blockQuote: "literal", aliasDuplicateObjects: false });
   return text.trimEnd().replaceAll(/[\u007f-\u009f]/g, escaped);

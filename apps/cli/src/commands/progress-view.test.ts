@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { session, START_MS } from "../../test/session-fixture.ts";
 import { progressView } from "./progress-view.ts";
 
-/** A terminal that understands what the view sends: text, up by lines, and clear to the end. */
+/** Emulates the control sequences that the view sends: text, cursor up, and clear to the end. */
 function screen() {
   const lines: string[] = [""];
   return {
@@ -18,7 +18,7 @@ function screen() {
   };
 }
 
-it("draws over what it drew before, keeps what it said, and leaves the last state", () => {
+it("overwrites its last block, keeps permanent lines, and leaves the last state", () => {
   const { draw, lines } = screen();
   const unused = () => {
     throw new Error("nothing is appended on a terminal");

@@ -9,15 +9,15 @@ export type ProgressView = Disposable & {
   update(work: Work): void;
   /** Shows the node scaler's work for it while it waits. */
   scaling(work: Work, scaling: DemandScaling): void;
-  /** Lines that stay, above the block. */
+  /** Prints permanent lines above the block. */
   say(lines: readonly string[]): void;
 };
 
-/** Elapsed times change while nothing else does. */
+/** The block is redrawn at this interval, because elapsed times change without an event. */
 const REDRAW_EVERY_MS = 500;
-/** A shorter wait is not worth a line. */
+/** A shorter wait gets no line. */
 const WAIT_SHOWN_AFTER_MS = 2000;
-/** Up by so many lines, then everything below is cleared. */
+/** Moves the cursor up by this many lines, and clears everything below. */
 const clearBlock = (lines: number): string => (lines === 0 ? "" : `\u001b[${lines}A\u001b[J`);
 
 export function progressView(io: Io, now: () => number): ProgressView {
@@ -28,9 +28,9 @@ type Shown = {
   readonly work: Work;
   readonly waitsSinceMs: number;
   isWaitShown: boolean;
-  /** The time of its newest line. */
+  /** The time of the newest line. */
   readonly linesMs: number;
-  /** The last line about its nodes, without times. */
+  /** The last line about nodes, without times. */
   readonly lastScaling: string;
 };
 
@@ -108,12 +108,12 @@ function keyOf({ kind, name }: Work): string {
   return `${kind}/${name}`;
 }
 
-/** A line about nodes belongs to one phase: after the grant no work waits for them. */
+/** A line about nodes belongs to one phase, because work waits for no nodes after the grant. */
 function hasMoved(one: Work, other: Work): boolean {
   return phaseOf(one) !== phaseOf(other);
 }
 
-/** The parts that have to differ for a further line; times change always. */
+/** Returns the parts whose change needs another line. Times are excluded, because they always change. */
 function newsOf(scaling: DemandScaling): string {
   if (scaling.state !== "known") return scaling.state;
   const booting = scaling.booting.map(({ instanceType, spot, count }) => `${count} ${instanceType} ${spot}`);

@@ -13,10 +13,10 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 
-/** Problems of a file that are shown; the first ones usually explain the rest. */
+/** Limits the printed problems of a file, because the first ones usually explain the rest. */
 const MAX_PROBLEMS = 50;
 
-/** The documents of all files. Prints every problem, and then throws CommandError, when one of them is wrong or two have one title. */
+/** Reads the documents of all files. If any has a problem, or two have the same title, prints every problem and throws CommandError. */
 export async function readFiles<Value>(
   cli: Cli,
   files: readonly string[],
@@ -26,7 +26,7 @@ export async function readFiles<Value>(
     hint,
   }: {
     readonly read: (document: unknown) => ReadDocument<Value>;
-    /** Unique among the documents; undefined where the name is generated later. */
+    /** Unique among the documents; undefined if the name is generated later. */
     readonly titleOf: (value: Value) => string | undefined;
     /** The remedy for the problems; undefined: the one for submitted work. */
     readonly hint?: string;
@@ -52,7 +52,7 @@ export async function readFiles<Value>(
   return documents;
 }
 
-/** Prints the problems, and throws CommandError when there are any. */
+/** Prints the problems, and throws CommandError if any exist. */
 export function refuseProblems(
   cli: Cli,
   problems: readonly Problem[],

@@ -32,10 +32,10 @@ export type RunOptions = {
 
 type Named = Placed<ReadWork> & { readonly name: string };
 
-/** Each takes up to ten seconds: long enough to replace a service. */
+/** Each attempt takes up to ten seconds, which is enough to replace a service. */
 const SUBMIT_ATTEMPTS = 3;
 
-/** `muster run FILE...`: submits the work of the files and follows it until it is over. */
+/** `muster run FILE...`: submits the work of the files, and follows it until it is over. */
 export async function run(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readWork(cli.resources, document),
@@ -61,7 +61,7 @@ function nameOf(cli: CommandLine, { value }: Placed<ReadWork>): string {
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
-/** Checks by the services, beyond the files. Throws CommandError when they would refuse anything; resolves with their warnings. */
+/** Runs the checks of the services. Throws CommandError if they would refuse anything; resolves with their warnings. */
 async function checkAll(cli: CommandLine, { link }: Connected, named: readonly Named[]): Promise<string[]> {
   const problems: Problem[] = [];
   const warned: string[] = [];
@@ -93,7 +93,7 @@ async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<
   }
 }
 
-/** A dry run works without services, with a note. */
+/** A dry run succeeds without services, and prints a note. */
 async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   if (named.every(({ value }) => value.draft.check === undefined)) return;
@@ -108,7 +108,7 @@ async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]
 }
 
 async function submitAndFollow(cli: CommandLine, named: readonly Named[], options: RunOptions): Promise<ExitCode> {
-  // After the first Ctrl-C the connection is still needed, to cancel.
+  // The connection outlives the first Ctrl-C, which cancels the work over it.
   await using connected = await cli.connect(cli.interrupts.second);
   await checkAll(cli, connected, named);
   const { submitted, refused } = await submitAll(cli, connected, named);
@@ -136,7 +136,7 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
   return refused ?? ended.lost ?? (done ? EXIT.ok : EXIT.failed);
 }
 
-/** Submits one after another. A refusal is reported, and the others are submitted; the first refusal decides the exit code. */
+/** Submits the work one by one. Reports a refusal and continues; the first refusal decides the exit code. */
 async function submitAll(
   cli: CommandLine,
   connected: Connected,
@@ -157,7 +157,7 @@ async function submitAll(
   return { submitted, refused };
 }
 
-/** An attempt without an answer may have taken effect; the next one finds its work by the request id. */
+/** An unanswered attempt may have taken effect; the next one finds its work by the request id. */
 async function submit(cli: CommandLine, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
@@ -176,12 +176,12 @@ function callsOf(cli: CommandLine, { link }: Connected, { kind }: Work): WorkCal
   return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls(link);
 }
 
-/** `session x`; two kinds may use one name. */
+/** The title includes the kind (`session x`), because two kinds may use one name. */
 function titleOf({ kind, name }: Work): string {
   return `${kind} ${name}`;
 }
 
-/** Follows all. The first interrupt cancels them and waits for their end; the second, and the time limit, leave them. */
+/** Follows all work. The first interrupt cancels it and waits for its end; the second interrupt and the timeout stop following without ending it. */
 async function followAll(
   cli: CommandLine,
   connected: Connected,
@@ -220,7 +220,7 @@ async function followAll(
         await follow({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
-        // Contact that is lost is lost for all of them.
+        // If contact is lost for one, it is lost for all.
         if (error instanceof CommandError) gone.abort();
       }
     }),
@@ -241,7 +241,7 @@ type Cancelling = {
   readonly connected: Connected;
   readonly view: ProgressView;
   readonly newest: readonly Work[];
-  /** Titles of those whose cancellation was asked for, and whether that was answered. */
+  /** Maps titles of work to whether a service has answered its cancellation. */
   readonly asked: Map<string, Asked>;
 };
 
@@ -258,7 +258,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
         await callsOf(cli, connected, work).cancel(work.name);
         asked.set(title, "answered");
       } catch (error) {
-        // A request that the second Ctrl-C cut off may have arrived.
+        // A request that the second Ctrl-C aborted may have arrived.
         if (cli.interrupts.second.aborted) return;
         asked.delete(title);
         report(cli, `cancelling ${title}`, error, view);
@@ -290,7 +290,7 @@ function sayLeft(left: {
   left.view.say(lines);
 }
 
-/** Reports what failed for one of several, and returns its exit code. Rethrows a defect. */
+/** Reports the failure of one of several, and returns its exit code. Rethrows a defect. */
 function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = faultOf(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
@@ -300,7 +300,7 @@ function report(cli: CommandLine, doing: string, error: unknown, view?: Progress
   return exitCode;
 }
 
-/** Acts when the first signal is aborted, unless the second one is aborted before. Resolves when that is done or no longer needed. */
+/** Acts when the first signal is aborted, unless the second was aborted before. Resolves when the action is done or no longer needed. */
 async function whenAborted(signal: AbortSignal, unless: AbortSignal, act: () => Promise<void>): Promise<void> {
   const first = await new Promise<boolean>((resolve) => {
     const yes = (): void => resolve(true);

@@ -11,7 +11,7 @@ import { enginesOf } from "../domain/lease-engine.ts";
 import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 
-/** The identity of an engine. Throws CommandError where it does not answer, with the ids of those that do. */
+/** Reads the identity of an engine. If it does not answer, throws a CommandError with the ids of the engines that do. */
 export async function askEngine({ link, replicas }: Connected, id: string): Promise<EngineIdentity> {
   try {
     return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
@@ -31,10 +31,7 @@ export async function askEngine({ link, replicas }: Connected, id: string): Prom
   }
 }
 
-/**
- * The data of a document with its secrets sealed to the engine; what is sealed already stays. The same document of the same lease always gives the same
- * data.
- */
+/** Seals the secrets of a document to the engine, and keeps sealed values. The same document of the same lease always gives the same data. */
 export function sealData(
   { type, data }: Pick<LeaseDocument, "type" | "data">,
   { id, signer, engine }: { readonly id: string; readonly signer: Signer; readonly engine: EngineIdentity },

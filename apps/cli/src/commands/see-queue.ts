@@ -6,7 +6,7 @@ import { buildQueueWait, waitsForQueue, type QueueWait } from "../domain/build-q
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 
-/** The queue that keeps a reservation waiting, or why it cannot be read; undefined: no queue keeps it. */
+/** Reads the queue that keeps a reservation waiting, or why it cannot be read; undefined if no queue keeps it waiting. */
 export async function seeQueueWait(
   { services }: Pick<Connected, "services">,
   explanation: ReservationExplanation | undefined,

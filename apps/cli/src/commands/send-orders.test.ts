@@ -14,7 +14,7 @@ import { openResult, sealData } from "./seal-order.ts";
 
 const SILENT: Fault = { code: "deadline_exceeded", operation: "provision.order-lease", timeoutMs: 1 };
 
-/** Sends orders to an engine that gives these answers one after another, and then accepts all. */
+/** Sends orders to an engine that gives these answers in turn, and then accepts all. */
 async function sending(orders: readonly Order[], ...answers: readonly (Fault | "taken")[]) {
   return sendingAs({ dryRun: false }, orders, ...answers);
 }
@@ -60,13 +60,13 @@ async function sendingAs(
 
 const orderOf = (id: string): Order => ({ ...aLease().order, id });
 
-it("sends an order that may not have arrived again as it was signed, and no other one", async () => {
+it("sends only an order that may not have arrived again, exactly as signed", async () => {
   const { came, sent } = await sending([orderOf("1-1")], SILENT, SILENT);
   expect(came).toEqual([orderOf("1-1"), orderOf("1-1"), orderOf("1-1")]);
   expect(sent).toMatchObject({ code: 0, records: [{ outcome: "ORDERED", id: "1-1" }], failure: undefined });
 });
 
-it("reports the orders before one that fails, and the id of that one", async () => {
+it("reports the orders before a failed one, and the id of the failed one", async () => {
   const silent = await sending([orderOf("1-1"), orderOf("1-2"), orderOf("1-3")], "taken", SILENT, SILENT, SILENT);
   expect(silent.sent).toMatchObject({ code: 3, records: [{ id: "1-1" }] });
   expect(silent.sent.failure?.message).toMatch(/^lease 1-2 may have been ordered: /);
@@ -81,7 +81,7 @@ it("reports the orders before one that fails, and the id of that one", async () 
   });
 });
 
-it("asks of each order what would become of it once those before it are begun, but for those that fail", async () => {
+it("predicts each order as if those before it had begun, except failed ones", async () => {
   const { before, sent } = await sendingAs({ dryRun: true }, [orderOf("1-1"), orderOf("1-2"), orderOf("1-3")]);
   expect(before).toEqual([[], ["1-1"], ["1-1"]]);
   expect(sent).toMatchObject({
@@ -93,7 +93,7 @@ it("asks of each order what would become of it once those before it are begun, b
 const { signer: user } = makeSigner();
 const { signer: engine } = makeSigner();
 
-it("has an engine check what is about to be ordered, without having it ask others what would become of it", async () => {
+it("has an engine check new orders without a prediction of their outcome", async () => {
   const asked: object[] = [];
   await using bus = memoryBus();
   const handlers = {
@@ -114,7 +114,7 @@ it("has an engine check what is about to be ordered, without having it ask other
   expect({ problems, asked }).toEqual({ problems: [], asked: [{ dryRun: true, skipForesight: true }] });
 });
 
-it("seals the same document of one lease as the same, and leaves what is sealed", () => {
+it("seals the same document of one lease identically, and keeps sealed values", () => {
   const document = { type: "zdb", data: '{"size":1,"password":"hush"}' } as const;
   const by = { id: "1-1", signer: user, engine: { engine: "main", key: engine.userId } };
   const data = sealData(document, by);

@@ -20,10 +20,10 @@ import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
 import type { Applying, ApplyOptions, Sent } from "../kinds/resource.ts";
 import { askEngine, sealData } from "./seal-order.ts";
 
-/** An order is sent again while no engine confirms it. */
+/** The command sends an order again, up to this often, while no engine confirms it. */
 const MAX_SEND_ATTEMPTS = 3;
 
-/** `muster apply` of leases. Without a name each `apply` would order another lease. */
+/** `muster apply` of leases requires a name, because each `apply` would order another lease otherwise. */
 export const APPLY_LEASES: Applying<LeaseDocument> = {
   titleOf: ({ id = "" }) => `${LEASE_NOUN} ${id}`,
   read: (document) => {
@@ -43,13 +43,13 @@ export const APPLY_LEASES: Applying<LeaseDocument> = {
   },
 };
 
-/** Sends the orders that were checked, prints each, and waits where `wait` is set. */
+/** Sends the checked orders, prints each, and waits if `wait` is set. */
 export async function sendOrders(
   cli: Cli,
   connected: Connected,
   orders: readonly Order[],
   options: Pick<ApplyOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
-    /** Ids that files say; the others were made for this command alone. */
+    /** Ids that the files state; all other ids were generated for this command. */
     readonly named: ReadonlySet<string>;
   },
 ): Promise<Sent> {
@@ -73,7 +73,7 @@ export async function sendOrders(
   }
 }
 
-/** Prints what would become of each, sent one after the other. Ends with 1 where one of them would be FAILED. */
+/** Prints the predicted outcome of each order, assuming the earlier ones begun. Exits with 1 if one of them would be FAILED. */
 async function tryOrders(
   cli: Cli,
   connected: Connected,
@@ -87,7 +87,7 @@ async function tryOrders(
     const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
     const { lease, outcome, refusedBecause } = tried;
     records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
-    // An order that fails takes no capacity from the next ones.
+    // A failed order takes no capacity from later ones.
     if (refusedBecause === "") before.push(order);
     else code = EXIT.failed;
     if (output === "table") cli.io.out([describeTried(tried, cli.now(), named.has(order.id))]);
@@ -95,7 +95,7 @@ async function tryOrders(
   return { code, records, failure: undefined };
 }
 
-/** An order that may not have arrived is sent again as it is: the engine makes one lease of it. */
+/** An order that may not have arrived is sent again unchanged: the engine creates one lease for it. */
 async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
   const { stop } = connected.link;
   for (let attempt = 1; ; attempt += 1) {
@@ -114,7 +114,7 @@ async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
   }
 }
 
-/** The signed orders, and every problem that the engine has with them, with its place. */
+/** Returns the signed orders, and every problem that the engine reports for them, with its position. */
 export async function checkOrders(
   cli: Cli,
   connected: Connected,
@@ -144,7 +144,7 @@ export async function checkOrders(
   return { orders, problems };
 }
 
-/** The engine of a document. Throws CommandError with the place of the document; nothing is ordered by then. */
+/** Reads the engine of a document. Throws a CommandError with the document's position before anything is ordered. */
 async function engineOf(connected: Connected, id: string, place: Place): Promise<EngineIdentity> {
   try {
     return await askEngine(connected, id);
@@ -197,7 +197,7 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
   return `${leaseTarget(lease)} ${what}`;
 }
 
-/** Describes the outcome of a dry run. It leaves out a generated id, because no lease has it. */
+/** Describes the outcome of a dry run. It omits a generated id, because no lease has it. */
 function describeTried(
   { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
   nowMs: number,

@@ -5,24 +5,24 @@ import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.t
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 
-/** Components of one session; one failure often stops the others. */
+/** Limits the components of one session, because one failure often stops the others. */
 const MAX_COMPONENTS = 3;
-/** The part of a log that is read to find its end. */
+/** Limits the bytes of a log that are read to find its end. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 export type Followed = {
   readonly work: Work;
   readonly calls: Pick<WorkCalls, "log">;
-  /** The argument by which commands find it. */
+  /** The argument with which commands find the work. */
   readonly target: string;
 };
 
-/** The states of components that never became ready in a session that timed out. */
+/** States of components that never became ready before the timeout of their session. */
 const UNREADY = ["NOT_READY", "UNKNOWN"];
 
 /**
- * Shows the first and the last line of an error, and the last lines, of each component that failed, so that the reason is beside the failure. Where none
- * failed, the components that never became ready are the reason.
+ * Shows the first and the last error line, and the last lines, of each failed component, so that the cause appears beside the failure. If no component failed,
+ * shows those that never became ready.
  */
 export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
   for (const { work, calls, target } of followed) {
@@ -36,7 +36,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
       const { errors, last } = digest;
       const command = `muster logs ${target} ${name}`;
       const lines = [...errors.flatMap((error) => [error, "..."]), ...last];
-      // A lost log may only seem empty.
+      // An empty log may have been lost.
       if (lines.length === 0 && isLost) continue;
       cli.io.err(
         lines.length === 0
@@ -47,7 +47,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
   }
 }
 
-/** undefined: the log could not be read. */
+/** Undefined if the log could not be read. */
 async function readDigest(
   calls: Pick<WorkCalls, "log">,
   name: string,
@@ -67,7 +67,7 @@ async function readDigest(
       from = chunk.next;
     }
   } catch (error) {
-    // A missing log is a warning already.
+    // A warning already reports the missing log.
     if (faultOf(error) === undefined) throw error;
     return undefined;
   }

@@ -8,7 +8,10 @@ import type { ReservationExplanation } from "../adapters/reservation-messages.ts
 import type { Shown } from "../kinds/resource.ts";
 import { seeQueueWait } from "./see-queue.ts";
 
-/** The machines that an owner holds or waits for. Throws CommandError where the ledger does not know it: before its first request, and after its release. */
+/**
+ * Shows the machines that an owner holds or waits for. Throws CommandError if the ledger does not know the owner: before its first request, and after its
+ * release.
+ */
 export async function showReservation(
   cli: Cli,
   { link, services }: Pick<Connected, "link" | "services">,

@@ -9,7 +9,7 @@ import {
 import { VERSION } from "../version.ts";
 import { print, type Format } from "./output.ts";
 
-/** `muster version`: the version of this command and, unless `isClientOnly`, of each service. Rejects after printing its own if no server answers. */
+/** `muster version`: prints the version of this command and, unless `isClientOnly`, of each service. If no server answers, rejects after printing its own. */
 export async function version(cli: CommandLine, format: Format, isClientOnly: boolean): Promise<ExitCode> {
   const own = { muster: VERSION, node: process.versions.node };
   const ownLines = [`muster ${own.muster}`, `node ${own.node}`];

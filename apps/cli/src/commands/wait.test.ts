@@ -9,7 +9,7 @@ import { LEASE } from "../kinds/lease.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { waitFor } from "./wait.ts";
 
-/** Waits for a lease that is over for the reason, of an engine that knows it. */
+/** Waits for a lease that has ended for this reason, and whose engine knows it. */
 async function waiting(phase: string, cause: string, goal: string) {
   const out: string[] = [];
   const err: string[] = [];
@@ -58,7 +58,7 @@ it.each([
   ["nothing of one that failed is there", "FAILED", "PROVISION_FAILED", "delete", [/is FAILED: PROVISION_FAILED/]],
   ["one whose time was over is ENDED", "ENDED", "EXPIRED", "condition=ENDED", []],
   ["one that its user ended is not ACTIVE", "ENDED", "REQUESTED", "condition=ACTIVE=false", []],
-] as const)("ends with 0 as %s, and says what else there is to say", async (_, phase, cause, goal, said) => {
+] as const)("ends with 0 as %s, and prints the cause if it is unexpected", async (_, phase, cause, goal, said) => {
   const ended = await waiting(phase, cause, goal);
   const err = said.map((each) => (typeof each === "string" ? each : (expect.stringMatching(each) as string)));
   expect(ended).toEqual({ code: 0, out: ["lease/4711-1 condition met"], err });

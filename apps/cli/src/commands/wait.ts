@@ -11,7 +11,7 @@ import { print, type Format } from "./output.ts";
 
 export type WaitOptions = { readonly goal: Goal; readonly timeoutMs: number; readonly output: Format };
 
-/** `muster wait KIND/NAME --for GOAL`: waits until the item meets the goal, can no longer meet it, or the time is over. */
+/** `muster wait KIND/NAME --for GOAL`: waits until the item meets the goal or can no longer meet it, or until the timeout. */
 export async function waitFor<Item extends object>(
   cli: CommandLine,
   resource: Resource<Item> & { readonly waiting: Waiting<Item> },
@@ -29,7 +29,7 @@ export async function waitFor<Item extends object>(
   const met = [`${noun}/${start === undefined ? name : resource.nameOf(start)} condition met`];
   if (start === undefined) {
     await waiting.requireHistory?.(connected, name);
-    // No object is left for the other formats to show.
+    // The other formats have no object to print.
     if (output === "table") cli.io.out(met);
     return EXIT.ok;
   }

@@ -7,12 +7,12 @@ import type { Link } from "../kinds/kind.ts";
 import type { ProgressView } from "./progress-view.ts";
 
 const POLL_MS = 2000;
-/** For a scaler that does not answer, or knows no need. */
+/** The poll interval while the scaler does not answer, or knows no need. */
 const MAX_POLL_MS = 30_000;
-/** In one round; the others follow when these wait no more. */
+/** Limits the work in one round; other work follows when this work no longer waits. */
 const MAX_WORKS = 20;
 
-/** Reports to the view what the scaler does about the nodes that work waits for, until the signal. Reports nothing without a scaler. */
+/** Reports to the view what the scaler does about the nodes that work waits for, until the signal is aborted. Reports nothing without a scaler. */
 export async function watchScaling(
   { cli, link, view }: { readonly cli: Cli; readonly link: Link; readonly view: Pick<ProgressView, "scaling"> },
   works: () => Iterable<Work>,

@@ -17,7 +17,7 @@ it.each([
   { overMax: 3, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
   { overMax: 1, ids: ["1-4", "1-2", "1-5"], left: 2 },
   { overMax: 0, ids: ["1-4", "1-2"], left: 3 },
-])("shows what is not over first, the newest before others, and $overMax that are over", ({ overMax, ids, left }) => {
+])("shows unfinished leases from new to old, and $overMax finished ones", ({ overMax, ids, left }) => {
   const arranged = arrangeLeases(LEASES, overMax);
   expect({ ...arranged, shown: arranged.shown.map(({ order }) => order.id) }).toEqual({ shown: ids, left });
 });

@@ -1,10 +1,10 @@
 import { isLeaseOver } from "./lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 
-/** Leases that are over, in a list of all. */
+/** Limits the finished leases in a list of all. */
 export const MAX_SHOWN_OVER = 10;
 
-/** Leases that are not over, then those that are, each the newest first. `left`: the number of those that are over beyond the first `maxOver`. */
+/** Returns leases that are not over, then those that are, each sorted from new to old. `left` counts the finished leases beyond `maxOver`. */
 export function arrangeLeases(
   leases: readonly Lease[],
   maxOver: number,

@@ -7,12 +7,12 @@ export function buildChangeTable(changes: readonly AuditedChange[], style: Table
   return buildTable(header, changes.map(cellsOf), style);
 }
 
-/** One change as a line that stands alone, for a list that grows. */
+/** Formats one change as a line of its own, for a growing list. */
 export function buildChangeLine(change: AuditedChange, style: TableStyle): string {
   return buildLine(cellsOf(change), style);
 }
 
-/** The stable form for `-o json`. */
+/** Builds the stable format for `-o json`. */
 export function buildChangeRecord(change: AuditedChange): Record<string, unknown> {
   return buildRecord(change);
 }

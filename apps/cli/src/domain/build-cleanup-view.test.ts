@@ -8,7 +8,7 @@ const own = { dryRun: false, nowMs: 0 };
 const cleanup: Cleanup = { steps: [step], found: 4, removed: 0, suspected: 3, heldBecause: "", schedule };
 const style = { colours: false, columns: 200 };
 
-it("shows what is left over, how much more, and how to confirm what is held up", () => {
+it("shows what is left over, how many more objects are, and how to confirm a held cleanup", () => {
   const text = buildCleanupView(cleanup, { ...own, dryRun: true }, style).join("\n");
   expect(text).toContain("default/s");
   expect(text).toContain("and 2 more");
@@ -29,7 +29,7 @@ it.each([
   ],
   ["dry-run", 3_600_000, "releases machines; its next scan is in 1h00m"],
   ["on", undefined, "removes at its next scan what is still left over"],
-])("says that the engine's own clean-up is %s, and when its next scan is", (mode, nextScanMs, line) => {
+])("shows the cleanup mode %s, and when the next scan is", (mode, nextScanMs, line) => {
   const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextScanMs } };
   expect(buildCleanupView(seen, own, style).at(-1)).toContain(line);
   expect(buildCleanupRecord(seen)).toMatchObject({ mode });

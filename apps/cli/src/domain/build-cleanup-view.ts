@@ -3,7 +3,7 @@ import { formatElapsed } from "@muster/faults";
 import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
 import { plural } from "./plural.ts";
 
-/** A one-line summary; undefined: the engine reports none. */
+/** Returns a one-line summary; undefined if the engine reports no schedule. */
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
   const does = new Map([
     ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically"],
@@ -17,7 +17,7 @@ export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: n
 const LATER =
   "next: what is still left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
 
-/** The stable form for `-o json` and `-o yaml`. */
+/** Builds the stable format for `-o json` and `-o yaml`. */
 export function buildCleanupRecord({ schedule: { mode, nextScanMs }, ...cleanup }: Cleanup): Record<string, unknown> {
   return { ...cleanup, mode, nextLookAt: nextScanMs === undefined ? undefined : new Date(nextScanMs).toISOString() };
 }

@@ -30,7 +30,7 @@ export function buildDeadLetter(letter: DeadLetter, style: TableStyle): string[]
   return [...buildTable(["LETTER", String(id)], fields, style), "", ...content];
 }
 
-/** The stable form for `-o json`. */
+/** Builds the stable format for `-o json`. */
 export function buildDeadLetterRecord({ message, ...letter }: DeadLetter): Record<string, unknown> {
   return { ...buildRecord(letter), message };
 }

@@ -53,7 +53,7 @@ const healthy: Observations = {
   jobs: { value: [] },
 };
 
-it("finds nothing to do when everything is there", () => {
+it("reports no next step when all checks pass", () => {
   const checks = buildChecks(healthy, NOW);
   expect(checks.map(({ check, status, next }) => `${check} ${status}${next}`)).toEqual([
     "nats ok",
@@ -74,7 +74,7 @@ it("finds nothing to do when everything is there", () => {
   expect(isHealthy(checks)).toBe(true);
 });
 
-it("does not count the replicas of the ledger: it sees only the leader", () => {
+it("does not count the replicas of the ledger, because only the leader answers", () => {
   const found = buildChecks(healthy, NOW).find(({ check }) => check === "reservation-manager");
   expect(found).toMatchObject({
     status: "ok",
@@ -93,7 +93,7 @@ it("reports how many replicas of the job controller answer, and no failure where
   expect(detailWith()).toBe("not running; it is needed for jobs alone");
 });
 
-it("warns where work is there that a service which does not answer should tend", () => {
+it("warns where work needs a service that does not answer", () => {
   const value = [replica("session"), replica("reservation"), replica("watch")];
   const nats = { value: { ...NATS, records: { farm: 1, provision: 2 } } };
   const checks = buildChecks({ ...healthy, nats, replicas: { value }, jobReservations: { value: 3 } }, NOW);
@@ -106,7 +106,7 @@ it("warns where work is there that a service which does not answer should tend",
   );
 });
 
-it("counts a pool that may grow as one, whatever it has, and warns when no service makes its nodes", () => {
+it("accepts a pool that may grow, whatever its size, and warns when no service creates its nodes", () => {
   const elastic = { ...pool, name: "elastic", available: 0, capacity: 0, elasticMax: 8 };
   const pools = { value: [pool, elastic] };
   const without = buildChecks({ ...healthy, pools }, NOW);
@@ -198,7 +198,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     "warning",
     /dead-letters list/,
   ],
-])("says what to do when %s", (_title, change, name, status, next) => {
+])("states the next step when %s", (_title, change, name, status, next) => {
   const checks = buildChecks({ ...healthy, ...change }, NOW);
   expect(checks.filter((check) => check.status !== "ok")).toEqual([
     expect.objectContaining({ check: name, status, next: expect.stringMatching(next) as unknown }),
@@ -206,7 +206,7 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
   expect(isHealthy(checks)).toBe(status === "warning");
 });
 
-it("names the subjects that most signals were lost of, with their numbers", () => {
+it("names the subjects that lost most signals, with their numbers", () => {
   const value = [1, 5, 3, 4].map((count) => ({ service: "session", id: "s", subject: `e.${count}`, dropped: count }));
   const check = buildChecks({ ...healthy, dropped: { value } }, NOW).find(({ status }) => status === "warning");
   expect(check?.detail).toBe(
@@ -235,7 +235,7 @@ it.each<[title: string, elsewhere: Partial<KindsTrouble["elsewhere"]>, status: s
   expect(check).toMatchObject({ status, detail });
 });
 
-it("names kinds of job that are gone or may not be read, and nothing where no job controller answers", () => {
+it("names kinds of job that are uninstalled or unreadable, and nothing when no job controller answers", () => {
   const warningsOf = (kinds: Observations["kinds"]) =>
     buildChecks({ ...healthy, kinds }, NOW)
       .filter(({ check, status }) => check === "kinds of job" && status === "warning")
@@ -262,7 +262,7 @@ it.each([
   ).not.toContain(check);
 });
 
-it("warns of jobs that wait for what their pools can never have, and of no other that waits", () => {
+it("warns of jobs that wait for what their pools can never have, and of no other waiting job", () => {
   const job = (name: string, reason: string) => ({
     kind: "job",
     name,

@@ -18,17 +18,17 @@ import type { Work } from "./work.ts";
 export type NatsObservation = {
   readonly version: string;
   readonly roundTripMs: number;
-  /** Why JetStream cannot be used; undefined: it can. */
+  /** Why JetStream cannot be used; undefined if it can. */
   readonly jetStreamTrouble: string | undefined;
-  /** Messages that no service could handle; undefined: the stream does not exist yet. */
+  /** The number of messages that no service could handle; undefined if the stream does not exist yet. */
   readonly deadLetters: number | undefined;
-  /** The number of records by area, of services that keep records in NATS. */
+  /** The number of records by area, for services that keep records in NATS. */
   readonly records: Readonly<Partial<Record<string, number>>>;
 };
 
 export type ServiceReplica = { readonly name: string; readonly id: string; readonly version: string };
 
-/** Signals that a replica has lost since it started, because it was too slow for them. */
+/** Counts signals that a replica has lost since it started, because it was too slow. */
 export type DroppedSignals = {
   readonly service: string;
   readonly id: string;
@@ -42,7 +42,7 @@ export type Observations = {
   readonly replicas: Seen<readonly ServiceReplica[]>;
   readonly watcher: Seen<WatcherStatus>;
   readonly pools: Seen<readonly Pool[]>;
-  /** Trouble: the ledger does not answer, or is of a version without queues. */
+  /** `trouble` if the ledger does not answer, or has a version without queues. */
   readonly queues: SeenQueues["queues"];
   readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
@@ -50,22 +50,22 @@ export type Observations = {
   /** The memory of the node scaler's leader. */
   readonly scaler: Seen<SeenScaler>;
   readonly dropped: Seen<readonly DroppedSignals[]>;
-  /** Kinds of job that were installed, and are not any more; trouble: no job controller answers. */
+  /** Kinds of job that were uninstalled; `trouble` if no job controller answers. */
   readonly kinds: Seen<KindsTrouble>;
-  /** Sets whose records the farms cannot read; trouble: no farm answers. */
+  /** Sets whose records the farms cannot read; `trouble` if no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
-  /** Trouble: no engine answers. */
+  /** `trouble` if no engine answers. */
   readonly leases: Seen<readonly SeenEngine[]>;
   readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
 const SCALER = "node-scaler";
-/** Only the replica that leads is on the bus. */
+/** Only the leading replica serves the bus. */
 const LEDGER = "reservation-manager";
 
 const NEEDED = { neededFor: "everything", one: "" };
-/** Areas of the bus. An app that is needed for one purpose only is optional. */
+/** The services by area of the bus. An app that only one purpose needs is optional. */
 const SERVICES = [
   { area: "session", ...NEEDED },
   { area: "reservation", ...NEEDED },
@@ -76,21 +76,21 @@ const SERVICES = [
   { area: "node", neededFor: "pools that may grow", one: "pool" },
 ].map((service) => ({ ...service, app: appOf(service.area) }));
 
-/** The API server sends a bookmark every minute; a watcher that heard nothing for this long is blind. */
+/** The API server sends a bookmark every minute; a watcher that received nothing for this long is stale. */
 const MAX_WATCHER_AGE_MS = 150_000;
-/** Slow consumers that are named. */
+/** Limits the slow consumers in a message. */
 const MAX_SLOW = 3;
-/** Pools with over-committed machines that are named. */
+/** Limits the pools with over-committed machines in a message. */
 const MAX_POOLS = 3;
-/** Jobs that can never start, and are named with their reason. */
+/** Limits the jobs that can never start in a message. */
 const MAX_JOBS = 3;
-/** Codes of the ledger for waits that time alone does not end. */
+/** The ledger's codes for waits that time alone does not end. */
 const NEVER: ReadonlySet<string | undefined> = new Set([
   ...["POOL_CAPACITY", "POOL_UNKNOWN", "LIMIT_EXCEEDED", "QUOTA_EXCEEDED"],
 ]);
 const LOGS = "see its log (of `npm start` in .muster/logs, of compose by `docker compose logs`)";
 
-/** One line for each check; a check that an earlier failure makes impossible is left out. */
+/** Returns one line for each check, and omits a check that an earlier failure makes impossible. */
 export function buildChecks(seen: Observations, nowMs: number): Check[] {
   const { connection } = seen;
   const where = describeConnection(connection);
@@ -124,7 +124,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
   ];
 }
 
-/** The one check without a connection. */
+/** Builds the only check for an unreachable server. */
 export function checkUnreachable({ hint }: Observations["connection"], trouble: string): Check {
   return failed("nats", trouble, hint);
 }
@@ -173,7 +173,7 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
   });
 }
 
-/** A job controller that does not answer has its line among the services. */
+/** If the job controller does not answer, the check of the services reports it. */
 function checkKinds(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds) return [];
   const { gone, refused } = kinds.value;
@@ -261,7 +261,7 @@ function checkPools(pools: Observations["pools"]): Check {
   return ok("pools", `${text} free`);
 }
 
-/** Foreign pods that came after a grant end nothing, and slow the work down. */
+/** Foreign pods that started after a grant end no work, but slow it down. */
 function checkOvercommitted(pools: Observations["pools"]): Check[] {
   if ("trouble" in pools) return [];
   const over = pools.value.filter(({ overcommitted }) => overcommitted > 0);
@@ -284,7 +284,7 @@ function describePool(pool: Pool): string {
   return `${name} ${available}/${capacity}${isElastic(pool) ? ` (up to ${elasticMax})` : ""}`;
 }
 
-/** A job waits even where its pool can never have its machines; only this check reports that. */
+/** Reports jobs whose pool can never have their machines: such a job waits without an error. */
 function checkJobs(jobs: Observations["jobs"]): Check[] {
   if ("trouble" in jobs) return [];
   const stuck = jobs.value.filter(({ events }) => NEVER.has(events.at(-1)?.reason));
@@ -299,7 +299,7 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
   ];
 }
 
-/** A farm that does not answer has its line among the services. */
+/** If no farm answers, the check of the services reports it. */
 function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
   if ("trouble" in unreadable) return [];
   return failedRecords(
@@ -309,7 +309,7 @@ function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
   );
 }
 
-/** Signals are hints, so what is lost only delays work; a service that loses many cannot keep up. */
+/** Lost signals only delay work, because signals are hints; a service that loses many cannot keep up. */
 function checkDropped(dropped: Observations["dropped"]): Check {
   const name = "slow consumers";
   if ("trouble" in dropped) return warning(name, dropped.trouble, "run `muster doctor` again");

@@ -4,7 +4,7 @@ import { buildLine, buildTable, type Cell, type TableStyle } from "./build-table
 import { colourOf } from "./paint.ts";
 import type { Work, WorkEvent } from "./work.ts";
 
-/** One event, with the work that it belongs to. */
+/** One event, with its work. */
 export type NamedEvent = {
   readonly kind: string;
   readonly name: string;
@@ -13,7 +13,7 @@ export type NamedEvent = {
   readonly event: WorkEvent;
 };
 
-/** The events of all by time; those of one stay in their order. */
+/** Sorts the events of all work by time, and keeps the order within each. */
 export function orderEvents(all: readonly Work[]): NamedEvent[] {
   return all
     .flatMap(({ kind, name, uid, createdAtMs, events }) =>
@@ -27,12 +27,12 @@ export function buildEventTable(events: readonly NamedEvent[], style: TableStyle
   return buildTable(["TIME", kind, "AFTER", "EVENT", "REASON", "DESCRIPTION"], events.map(cellsOf), style);
 }
 
-/** One event as a line that stands alone, for a list that grows. */
+/** Formats one event as a line of its own, for a growing list. */
 export function buildEventLine(named: NamedEvent, style: TableStyle): string {
   return buildLine(cellsOf(named), style);
 }
 
-/** The stable form for `-o json`. */
+/** Builds the stable format for `-o json`. */
 export function buildEventRecord({ kind, name, event }: NamedEvent): Record<string, unknown> {
   const { phase, atMs, reason, description } = event;
   return buildRecord({ [kind]: name, phase, atMs, reason, description });

@@ -27,12 +27,12 @@ it("prints the reason of a lease, and the next step", () => {
   ]);
 });
 
-it("prints what the engine could not ask", () => {
+it("prints the observations that the engine could not make", () => {
   const more = [{ code: "LEDGER_AWAY", message: "the ledger cannot be asked", next: "" }];
   expect(buildLeaseExplanation(explained({ more }), 0, STYLE).at(-1)).toBe("LEDGER_AWAY: the ledger cannot be asked");
 });
 
-it("has the same for programs", () => {
+it("builds the explanation for programs", () => {
   const { reservation, scaling, ...record } = explanationRecord(explained({}));
   expect(record).toEqual({ lease: "4-1", phase: "ACTIVE", code: "ACTIVE", message: "it is complete", next: "" });
   expect([reservation, scaling]).toEqual([undefined, undefined]);

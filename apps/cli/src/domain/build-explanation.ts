@@ -15,7 +15,7 @@ import type { PoolExplanation, ReservationExplanation } from "../adapters/reserv
 import type { DemandScaling } from "../adapters/node-messages.ts";
 import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
 
-/** The explanation for people: the sentence, then who has what of each pool that it waits for. */
+/** Builds the explanation for people: a sentence, then the owners of each pool that the item waits for. */
 export function buildExplanation(
   explained: Explained,
   nowMs: number,
@@ -23,7 +23,7 @@ export function buildExplanation(
   queue?: SeenQueueWait,
 ): string[] {
   const { kind, name, phase, sinceMs, isOver, reason } = explained;
-  // The API server keeps whole seconds.
+  // Whole seconds come from the API server, which keeps no fractions.
   const resolution = sinceMs % 1000 === 0 ? "seconds" : "exact";
   // Deleted work has no phase.
   const state =
@@ -33,7 +33,7 @@ export function buildExplanation(
   return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style, queue)];
 }
 
-/** The explanation of a lease, without times, which its history has. Omits a reason with the same name as the phase. */
+/** Builds the explanation of a lease without times, which its history shows. Omits a reason with the same name as the phase. */
 export function buildLeaseExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
   const { kind, name, phase, reason } = explained;
   const code = reason.code === phase ? "" : `: ${reason.code}`;
@@ -53,10 +53,10 @@ function buildReasons(explained: Explained, nowMs: number, style: TableStyle, qu
   ];
 }
 
-/** The queue that a reservation waits for; undefined: no queue keeps it. */
+/** The queue that a reservation waits for; undefined if no queue keeps it waiting. */
 type SeenQueueWait = Seen<QueueWait> | undefined;
 
-/** Replaces the advice by the advice on the state of the queue, which is more precise. */
+/** Replaces the advice with the advice on the state of the queue, which is more precise. */
 function withQueueAdvice(reason: Explanation, queue: SeenQueueWait): Explanation {
   if (queue === undefined || "trouble" in queue || queue.value.code !== reason.code) return reason;
   return { ...reason, next: adviseOnQueueWait(queue.value) };
@@ -77,7 +77,7 @@ function nextLine({ next }: Explanation): readonly string[] {
   return next === "" ? [] : [`next: ${plain(next)}`];
 }
 
-/** The same for programs. */
+/** Builds the explanation for programs. */
 export function explanationRecord(explained: Explained, queue?: SeenQueueWait): Record<string, unknown> {
   const { kind, name, phase, reason, more, reservation, scaling } = explained;
   return buildRecord({
@@ -101,7 +101,7 @@ function scalingLines(
   return [describeScaling(scaling, nowMs), ...(silence === undefined ? [] : [`nodes: ${silence}`])];
 }
 
-/** The explanation of an owner for which only the reservation is known. */
+/** Builds the explanation of an owner for which only the reservation is known. */
 export function buildOwnerExplanation(
   explained: ReservationExplanation,
   scaling: DemandScaling | undefined,
@@ -124,7 +124,7 @@ export function buildOwnerExplanation(
   ];
 }
 
-/** The same for programs. */
+/** Builds the explanation of an owner for programs. */
 export function ownerRecord(
   owner: string,
   explained: ReservationExplanation,
@@ -140,7 +140,7 @@ export function ownerRecord(
   });
 }
 
-/** Why the reservation is where it is: GRANTED, or the ledger's word for why it waits. */
+/** Explains the state of a reservation: GRANTED, or the ledger's code for its wait. */
 export function explainOwner(explained: ReservationExplanation, queue?: SeenQueueWait): Explanation {
   const { code, message, reservation } = explained;
   const { preemption } = reservation;
@@ -187,7 +187,7 @@ function countWhole({ requested, parts, partsMore }: PoolExplanation): number {
   return partsMore > 0 ? 0 : requested - parts.reduce((sum, each) => sum + each.requested, 0);
 }
 
-/** The parts that are requested and what they lack, then what is free of the nodes that count. */
+/** Lists the requested parts and what they lack, then the free amounts of the nodes that can be granted. */
 function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle): readonly string[] {
   const parts = pools.flatMap(({ parts: all, partsMore, ...pool }) => [
     ...all.map(({ part, requested, fitting, shortage }): Cell[] => {
@@ -212,7 +212,7 @@ function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle)
   ];
 }
 
-/** With the nodes of the pool that count, if not all do. */
+/** Names the pool, and the selector of its nodes if not all can be granted. */
 function poolText({ pool, nodes }: Pick<PoolExplanation, "pool" | "nodes">): string {
   return nodes === undefined ? pool : `${pool} (${nodes})`;
 }

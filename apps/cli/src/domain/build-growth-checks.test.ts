@@ -24,13 +24,13 @@ function check(troubles: readonly PoolTrouble[], pools: readonly PoolScaling[] =
   return buildGrowthChecks(seen, NOW);
 }
 
-it("passes where nothing is wrong, and omits pools that do not grow", () => {
+it("passes without a problem, and omits pools that do not grow", () => {
   expect(check([])).toEqual([
     { check: "nodes of elastic", status: "ok", detail: "nothing keeps the node scaler from making them", next: "" },
   ]);
 });
 
-it("reports without a failure what work waits for in a full pool", () => {
+it("reports work that waits for a full pool, without a failure", () => {
   const message = "job/a: 1 node needed: pool elastic has 8 nodes of 8 at most";
   const full = { pool: "elastic", max: 8, standby: 0, booting: [], blocked: { code: "MAX_POOL", message } };
   expect(check([], [full])).toEqual([{ check: "nodes of elastic", status: "ok", detail: message, next: "" }]);
@@ -79,7 +79,7 @@ it.each([
     "ECLIPSE of large on demand in zone zone-a for 2m05s, tried again in 7m55s",
     "`muster nodes dump` shows",
   ],
-])("warns of %s with pool, type, reason, since when, and what to do", (_what, trouble, detail, next) => {
+])("warns of %s with pool, type, reason, start and next step", (_what, trouble, detail, next) => {
   expect(check([trouble])).toEqual([
     { check: "nodes of elastic", status: "warning", detail, next: expect.stringContaining(next) as unknown },
   ]);
@@ -90,7 +90,7 @@ it("shows the first of many troubles, and the number of the others", () => {
   expect(check(many)[0]?.detail).toMatch(/zone a .*; no large.*zone c .*; and 2 more$/);
 });
 
-it("warns of what blocks a pool without a trouble that is remembered, and not of work beyond its maximum", () => {
+it("warns of what blocks a pool without a recorded trouble, and not of work beyond its maximum", () => {
   const scaling = { pool: "elastic", max: 8, standby: 0, booting: [] };
   const blocked = (code: string) => check([], [{ ...scaling, blocked: { code, message: "no boot image" } }])[0];
   expect(blocked("UNAVAILABLE")).toMatchObject({ status: "warning", detail: "no boot image" });
@@ -101,7 +101,7 @@ it("warns of what blocks a pool without a trouble that is remembered, and not of
   expect(blocked("MAX_POOL")).toMatchObject({ status: "ok" });
 });
 
-it("warns of a scaler that was not heard for long, and leaves it to the services where it was", () => {
+it("warns of a scaler that has been silent for long, and leaves a running one to the check of services", () => {
   const withScaler = (heardMs: number) =>
     buildGrowthChecks({ pools: { value: [pool("elastic", 8, heardMs)] }, scaler: { trouble: "no answer" } }, NOW);
   expect(withScaler(NOW - 10_000)).toEqual([]);

@@ -6,18 +6,18 @@ import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import type { Pool } from "../adapters/reservation-messages.ts";
 import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 
-/** Such a pool is healthy without a node while no work needs one. */
+/** A pool that may grow is healthy without a node while no work needs one. */
 export function isElastic({ elasticMax }: Pool): boolean {
   return elasticMax > 0;
 }
 
-/** Troubles of one pool that are shown; `muster nodes dump` has the rest. */
+/** Limits the shown troubles of one pool; `muster nodes dump` shows the rest. */
 const MAX_SHOWN = 3;
 
 export type SeenScaler = { readonly pools: readonly PoolScaling[]; readonly troubles: readonly PoolTrouble[] };
 type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<SeenScaler> };
 
-/** Whether each pool that may grow gets nodes. Nothing where no pool may; of a scaler that does not answer only for how long it was not heard. */
+/** Checks whether each pool that may grow gets nodes. Without such a pool there is no check; without a scaler, only that of its silence. */
 export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {
   if ("trouble" in pools) return [];
   if ("trouble" in scaler) {
@@ -39,7 +39,7 @@ function checkPool(pool: string, { pools, troubles }: SeenScaler, nowMs: number)
     const lines = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
     return warning(check, listSome(lines, MAX_SHOWN, ";"), adviceFor(first));
   }
-  // Work beyond the maximum of a pool has to wait.
+  // Work beyond the maximum of a pool must wait, which is no failure.
   if (blocked?.code === "UNAVAILABLE")
     return warning(
       check,

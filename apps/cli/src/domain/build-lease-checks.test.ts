@@ -7,7 +7,7 @@ const NOW_MS = 1_700_003_600_123;
 const some = [{ id: "4711-2", type: "container", phase: "ACTIVE", expiresAtNs: 1_700_007_200_123_000_000n }];
 const usedBy = { count: 2, some };
 
-it("counts leases for the doctor, against what is limited, and warns of those that cannot be taken down", () => {
+it("counts leases against their limits, and warns of those that cannot be decommissioned", () => {
   const schedule = { mode: "", nextScanMs: undefined };
   const cleanup = { heldBecause: "", waitsFor: "", schedule };
   const load: EngineLoad = {

@@ -10,17 +10,17 @@ import { plural } from "./plural.ts";
 export type SeenEngine = {
   readonly engine: string;
   readonly load: Seen<EngineLoad>;
-  /** Ordered, and not active yet. */
+  /** Ordered leases that are not active yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
-  /** Over, and not gone yet. */
+  /** Leases that are over, and not yet decommissioned. */
   readonly ending: readonly Pick<Lease, "order" | "waitingBecause" | "isStuck" | "usedBy">[];
-  /** Why they cannot be listed; empty: they are complete. */
+  /** Why the leases cannot be listed; empty if the list is complete. */
   readonly unlisted: string;
-  /** Only its leader answers. */
+  /** Only the leader of an engine answers this call. */
   readonly cleanup: Seen<CleanupState>;
 };
 
-/** Leases that are named. */
+/** Limits the leases in a message. */
 const MAX_SHOWN = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
@@ -32,7 +32,7 @@ const WAITS =
 const CONFIRM =
   "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
 
-/** Engines that do not answer have their line among the services. */
+/** If no engine answers, the check of the services reports it. */
 export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const [, second] = seen.value;
@@ -66,7 +66,7 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
   ];
 }
 
-/** A lease that ends only after others is no trouble; it is shown to explain why it still exists. */
+/** A lease that ends only after others is no problem; the line explains why it still exists. */
 function describeInUse(ending: SeenEngine["ending"], nowMs: number): string[] {
   const inUse = ending.filter(({ isStuck, usedBy }) => !isStuck && usedBy.count > 0);
   const lines = inUse.slice(0, MAX_SHOWN).map(({ order, usedBy }) => {
@@ -84,7 +84,7 @@ function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, n
   return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not all known`, WAITS)];
 }
 
-/** Leases of machines that wait because of the setting of their engine; their text names it. */
+/** Reports leases of machines that wait because of their engine's setting, which their text names. */
 function buildUnqueued(engine: string, waiting: SeenEngine["waiting"]): Check[] {
   const unqueued = waiting.filter(({ waitingBecause }) => waitingBecause.includes("PROVISION_QUEUE"));
   const [first] = unqueued;
@@ -113,7 +113,7 @@ function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
   ];
 }
 
-/** Engines that do not answer have their line among the services. */
+/** If no engine answers, the check of the services reports it. */
 export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
   if ("trouble" in seen) return [];
   return failedRecords(
@@ -123,7 +123,7 @@ export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]
   );
 }
 
-/** Describes the use of what is limited. */
+/** Describes the use of limited amounts. */
 function describeUse({ used, capacity }: EngineLoad): string[] {
   if (capacity === undefined) return [];
   const texts: readonly (readonly [name: string, used: number, of: number | undefined, unit: number])[] = [

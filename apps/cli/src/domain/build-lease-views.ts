@@ -10,7 +10,7 @@ import type { Verdict } from "./verify-lease.ts";
 
 export type LeaseListView = { readonly style: TableStyle; readonly isOfOneUser: boolean };
 
-/** The column of users is left out where all leases belong to one. */
+/** Builds the table of leases, without a column of users if all leases have the same user. */
 export function buildLeaseTable(
   leases: readonly Lease[],
   nowMs: number,
@@ -29,7 +29,7 @@ export function buildLeaseTable(
   return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", ...ofUser("USER"), "WHY"], rows, style);
 }
 
-/** All that is known of one, without sealed values. Nothing is cut, so that values can be copied. */
+/** Describes one lease completely, without sealed values. Lines are never cut, so that users can copy values. */
 export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
   const { order, renewal, result, run } = lease;
   const why = whyOf(lease);
@@ -59,18 +59,18 @@ function describeResult({ order, orderHash }: Lease, result: Result): string {
   return withoutPrefix(result.message) || showResultData(order, result);
 }
 
-/** The phase of a lease that crashed shows that it is no success. */
+/** The colour of the phase shows that a crashed lease has not succeeded. */
 function phaseCell({ phase, ending }: Lease): { readonly text: string; readonly colour: Colour } {
   if (ending?.cause !== "CRASHED") return { text: phase, colour: colourOf(phase) };
   return { text: `${phase} (CRASHED)`, colour: colourOf("FAILED") };
 }
 
-/** Without the prefix that controllers recognize. */
+/** Removes the prefix that controllers recognize. */
 export function withoutPrefix(message: string): string {
   return message.replace(/^failed to apply provision: /, "");
 }
 
-/** When it ends, or ended; one that ended early shows both times. */
+/** States when the lease ends or ended; for an early end, also when it would have ended. */
 function describeEndAt(lease: Lease, nowMs: number): string {
   const { ending, endedAtNs, expiresAtNs } = lease;
   const endNs = ending?.atNs ?? endedAtNs ?? expiresAtNs;
@@ -78,7 +78,7 @@ function describeEndAt(lease: Lease, nowMs: number): string {
   return `${formatRfc3339(endNs)}, ${describeEnd(lease, nowMs)}; without that ${formatRfc3339(expiresAtNs)}`;
 }
 
-/** When it ends, relative to now. */
+/** States the end relative to now. */
 export function describeEnd({ phase, expiresAtNs }: Pick<Lease, "phase" | "expiresAtNs">, nowMs: number): string {
   if (phase === "ENDED" || phase === "FAILED") return "over";
   if (phase === "DECOMMISSIONING") return "now";
@@ -90,21 +90,21 @@ export function describeEnd({ phase, expiresAtNs }: Pick<Lease, "phase" | "expir
 /** The longest duration is 292 years. */
 const NEVER_MS = 200 * 366 * 86_400_000;
 
-/** Leases that use another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
+/** Lists leases that use another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
 export function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
   const named = some.map((each) => `${each.type} ${each.id} (ends ${describeEnd(each, nowMs)})`);
   const more = count - named.length;
   return [...named, ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }
 
-/** Why it differs from its order, in a few words; empty when it does not. */
+/** States in a few words why a lease differs from its order; empty if it does not. */
 export function whyOf({ phase, waitingBecause, ending, result }: Lease): string {
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
   const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
 }
 
-/** Its phase, and why: `lease 4711-1 is FAILED: no space`. */
+/** States the phase and the reason: `lease 4711-1 is FAILED: no space`. */
 export function describeState(lease: Lease): string {
   const why = whyOf(lease);
   return plain(`${LEASE_NOUN} ${lease.order.id} is ${lease.phase}${why === "" ? "" : `: ${why}`}`);
@@ -118,7 +118,7 @@ export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableSty
   );
 }
 
-/** One of them as a line of its own. */
+/** Formats one event of a lease as a line of its own. */
 export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, style: TableStyle): string {
   return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: colourOf(event) }, message], style);
 }
@@ -143,7 +143,7 @@ function toMs(ns: bigint): number {
   return Number(ns / 1_000_000n);
 }
 
-/** Precise enough for people. */
+/** Milliseconds are precise enough for people. */
 function toMillisecond(ns: bigint): bigint {
   return ns - (ns % 1_000_000n);
 }

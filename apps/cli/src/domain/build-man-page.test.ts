@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { buildManPage } from "./build-man-page.ts";
 
-it("has a section for each command, whose lines are no macros", () => {
+it("has a section for each command, whose lines contain no macros", () => {
   const entries = [
     { name: "muster", help: "Usage: muster\n" },
     { name: "muster run", help: ".a line\n'b\nC:\\x --wait\n" },

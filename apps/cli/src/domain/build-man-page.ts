@@ -1,7 +1,7 @@
 /** The manual's entry of a command; `help` is the output of `--help`. */
 export type ManualEntry = { readonly name: string; readonly help: string };
 
-/** Builds the page of man(1) in the macros of man(7). The first entry is the command itself, the others are its subcommands. */
+/** Builds a page for man(1) with the macros of man(7). The first entry is the command itself, the others are its subcommands. */
 export function buildManPage(entries: readonly ManualEntry[], description: string, version: string): string {
   const [whole, ...commands] = entries;
   const lines = [
@@ -23,7 +23,7 @@ function verbatim(text: string): string[] {
   return [".nf", ...text.trimEnd().split("\n").map(escapeRoff), ".fi"];
 }
 
-/** A dot or an apostrophe at the start of a line would be a macro. */
+/** roff reads a line that starts with a dot or an apostrophe as a macro. */
 function escapeRoff(line: string): string {
   return line.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^[.']/, "\\&$&");
 }

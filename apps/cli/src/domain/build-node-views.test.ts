@@ -10,7 +10,7 @@ const node: ScaledNode = {
 };
 const trouble = "provider aws is not available; try again in 10 s";
 
-it("shows below the table what its rows had to cut", () => {
+it("shows below the table the text that its rows had to cut", () => {
   const nodes = [node, { ...node, name: "elastic-2", trouble }];
   const lines = buildNodeTable(nodes, 1000, { columns: 80, colours: false });
   expect(lines.slice(3)).toEqual(["", `elastic-2: ${trouble}`]);
@@ -23,7 +23,7 @@ it("shows nothing twice where the rows have room", () => {
   expect(lines[1]).toContain(trouble);
 });
 
-it("shows what is granted in parts, within the width of a terminal", () => {
+it("shows amounts granted in parts, within the width of a terminal", () => {
   const machine = (standing: string, ...owners: string[]): ScaledNode["machine"] => {
     const sharedHolders = owners.map((owner) => ({ owner, sinceMs: 0 }));
     return {
@@ -67,7 +67,7 @@ it("shows what is granted in parts, within the width of a terminal", () => {
   expect(lines[0]).toMatch(/PHASE +STANDING +AGE/);
 });
 
-it("shows no standing where each node is whole", () => {
+it("shows no standing if every node is whole", () => {
   expect(buildNodeTable([node], 1000, { columns: 120, colours: false })[0]).not.toContain("STANDING");
 });
 
@@ -112,7 +112,7 @@ describe("the room of nodes", () => {
   const foreign = { pods: 2, requests: { cpu: 1500, memory: 2 * GI }, examples: ["default/web"] };
   const nodes = [fixed(machine({ foreign })), fixed(machine({ node: "gpu-2", free: {}, standing: "HELD" }))];
 
-  it("is free of allocatable, with accelerators and foreign use", () => {
+  it("is the free of the allocatable amount, with accelerators and foreign use", () => {
     const [header = "", first = "", second = ""] = buildNodeTable(nodes, 1000, { columns: undefined, colours: false });
     expect(header).toMatch(/ {2}FREE CPU {2}FREE MEMORY {2}FREE GPU {2}FOREIGN$/);
     expect(first).toMatch(
@@ -121,7 +121,7 @@ describe("the room of nodes", () => {
     expect(second).toMatch(/^gpu-2 .* HELD .* 0\/4 +0\/15.4Gi +0\/2 +-$/);
   });
 
-  it("is exceeded where foreign pods came after the grant", () => {
+  it("is exceeded if foreign pods start after the grant", () => {
     const over = fixed(machine({ foreign, excess: { cpu: 500, memory: GI } }));
     expect(buildNodeTable([over], 1000, { columns: undefined, colours: false })[1]).toMatch(
       / OVERCOMMITTED: 500m cpu, 1Gi beyond what it can allocate; pods default\/web$/,

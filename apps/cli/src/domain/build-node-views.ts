@@ -17,13 +17,13 @@ import type {
 
 const NODE_HEADER = ["NAME", "POOL", "TYPE", "SPOT", "ZONE", "PHASE", "AGE", "HELD BY / BOUND TO"];
 
-/** Standings of nodes that can be granted in parts only. The phase does not show them. */
+/** Standings of nodes that can be granted only in parts. The phase does not show them. */
 const IN_PARTS: ReadonlySet<string> = new Set(["SHARED", "FOREIGN_USE"]);
 
-/** The phase of nodes that the scaler did not make. */
+/** The phase of nodes that the scaler did not create. */
 const STATIC = "STATIC";
 
-/** Ready and not cordoned, with a taint: the ledger grants it only to work that tolerates the taint, and reports it as CORDONED. */
+/** Whether a ready node without a cordon has a taint: the ledger reports it as CORDONED, and grants it only to work that tolerates the taint. */
 export function isTainted({ standing, cordoned }: MachineState): boolean {
   return standing === "CORDONED" && cordoned === false;
 }
@@ -38,12 +38,12 @@ function foreignCell(machine: ListedNode["machine"]): string {
   return foreign === undefined ? "-" : `${plural(foreign.pods, "pod")}, ${describeShare(roundShare(foreign.requests))}`;
 }
 
-/** Text that does not fit into a row follows the table. The column of standings exists only if a node can be granted in parts only. */
+/** Builds the table of nodes; text that exceeds a row follows below. The column of standings exists only if a node can be granted in parts. */
 export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, style: TableStyle): string[] {
   const isStandingShown = nodes.some(({ phase, machine }) => phase === STATIC || IN_PARTS.has(machine?.standing ?? ""));
   const room = roomColumns(nodes.flatMap(({ machine }) => machine ?? []));
   const isForeignShown = nodes.some(({ machine }) => machine?.foreign !== undefined);
-  // The column makes room for others where it is empty.
+  // An empty column of troubles is omitted where the table needs its width.
   const isTroubleShown = room.length === 0 || nodes.some((node) => troubleOf(node) !== "");
   const header = [
     ...(isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER),
@@ -73,14 +73,14 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
   return cut.length === 0 ? lines : [...lines, "", ...cut];
 }
 
-/** The owners of the node or of its parts, otherwise the demand that it is kept for. */
+/** Returns the owners of the node or of its parts, otherwise the demand for which it is kept. */
 function holderOf({ holder, boundTo = "", machine }: ListedNode): string {
   const [first, second] = machine?.sharedHolders ?? [];
   if (second !== undefined) return plural(machine?.sharedHolders.length ?? 0, "owner");
   return first?.owner ?? (holder === "" ? boundTo : holder);
 }
 
-/** Why it ends, what did not work on the way, and by how much it is over-committed; empty where all is well. */
+/** Describes why the node ends, what failed, and by how much it is over-committed; empty if all is well. */
 export function troubleOf({ machine, ...node }: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
   const excess = machine?.excess ?? {};
   const over = Object.keys(excess).length === 0 ? "" : describeExcess(excess, machine?.foreign?.examples ?? []);
@@ -92,7 +92,7 @@ function describeExcess(excess: Readonly<Record<string, number>>, pods: readonly
   return `OVERCOMMITTED: ${describeShare(roundShare(excess))} beyond what it can allocate${named}`;
 }
 
-/** Once where both are the same. */
+/** Omits the trouble if it equals the reason of the termination. */
 function endOf({ terminate, trouble = "" }: Pick<ListedNode, "terminate" | "trouble">): string {
   if (terminate === undefined) return trouble;
   const ends = `ends: ${terminate.code}: ${terminate.message}`;
@@ -169,7 +169,7 @@ function unavailableRow(nowMs: number) {
   ];
 }
 
-/** `2 large for 40.0s, 1 small (spot) for 3.0s`; empty when nothing boots. */
+/** Formats `2 large for 40.0s, 1 small (spot) for 3.0s`; empty if no node boots. */
 export function bootingText(booting: readonly BootingNodes[], nowMs: number): string {
   return booting
     .map(({ instanceType, spot, count, sinceMs }) => {
@@ -193,10 +193,10 @@ export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   }
 }
 
-/** A running scaler writes each pool every 30 s: three writes are missing. */
+/** A running scaler writes each pool every 30 s, so this time means three missing writes. */
 const SILENT_MS = 90_000;
 
-/** For how long no scaler has decided about pools that may grow, when that is long; undefined: one has. */
+/** Describes how long no scaler has decided about pools that may grow, if that exceeds the limit; undefined otherwise. */
 export function describeSilence(
   pools: readonly { readonly elasticMax: number; readonly elasticAtMs?: number | undefined }[],
   nowMs: number,

@@ -14,7 +14,7 @@ function victim(owner: string, reason = "RECLAIM") {
   return { owner, machines: 1, parts: 1, sinceMs: 0, reason };
 }
 
-it("prints nothing where no request goes first and no work leaves", () => {
+it("prints nothing if no request goes first and no work leaves", () => {
   expect(buildOrderLines(NONE, 0, STYLE)).toEqual([]);
 });
 
@@ -66,6 +66,6 @@ it.each([
       "preemption: more work may leave in 2.0s, when its minRunTime is over",
     ],
   ],
-])("prints which work must leave, and what keeps more from leaving: %j", (order, lines) => {
+])("prints which work must leave, and why no further work does: %j", (order, lines) => {
   expect(buildOrderLines({ ...NONE, ...order }, 0, STYLE)).toEqual(lines);
 });

@@ -11,7 +11,7 @@ type Order = Pick<
 >;
 type Ahead = Order["requestsAhead"][number];
 
-/** Who goes first and by which numbers, and what leaves or would have to leave for it. */
+/** Lists the requests that go first, the numbers that decide this, and the work that leaves or would have to leave. */
 export function buildOrderLines(order: Order, nowMs: number, style: TableStyle): readonly string[] {
   const { requestsAhead, requestsAheadMore } = order;
   const rows = requestsAhead.map((each): Cell[] => [
@@ -68,7 +68,7 @@ function buildPreemptionLines(order: Order, nowMs: number): readonly string[] {
   ];
 }
 
-/** `more`: victims that are not listed. A ledger of an earlier version states no reasons. */
+/** `more` counts unlisted victims. A ledger of an earlier version states no reasons. */
 function describeVictims(listed: Order["preempted"], more: number): string {
   const named = listed.slice(0, MAX_NAMED).map(({ owner, reason }) => (reason === "" ? owner : `${owner} (${reason})`));
   const others = listed.length - named.length + more;

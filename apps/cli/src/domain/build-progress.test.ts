@@ -5,7 +5,7 @@ import { component, session, START_MS as START } from "../../test/session-fixtur
 import type { Work } from "./work.ts";
 
 describe("appended lines", () => {
-  it("show the events of a new session, and only the components that have started", () => {
+  it("show the events of a new session, and only its started components", () => {
     const fresh = session(
       ["QUEUE", "ACCEPT"],
       [component("server", "NOT_READY"), component("client", "CREATED"), component("driver", "PENDING")],
@@ -17,7 +17,7 @@ describe("appended lines", () => {
     ]);
   });
 
-  it("show what has changed since, and nothing twice", () => {
+  it("show only the changes, and none twice", () => {
     const before = session(["QUEUE"], [component("server", "CREATED"), component("driver", "PENDING")]);
     const after = session(
       ["QUEUE", "PROVISION"],
@@ -30,7 +30,7 @@ describe("appended lines", () => {
     expect(buildProgressLines(after, after, START + 4000)).toEqual([]);
   });
 
-  it("end with how the session ended, after what led to it", () => {
+  it("end with the outcome of the session, after its causes", () => {
     const before = session(["QUEUE", "RUN"], [component("server", "READY")]);
     const failed = component("server", "FAILED", { exitCode: 3, message: "no space\nleft" });
     const end = {
@@ -50,7 +50,7 @@ describe("appended lines", () => {
     ]);
   });
 
-  it("have times that never go back, and end when the session does, after its clean-up", () => {
+  it("have times that never decrease, and end with the session after its cleanup", () => {
     const before = session(["QUEUE", "RUN"], [component("driver", "SUCCEEDED", { exitCode: 0 })]);
     const end = { phase: "DONE", atMs: START + 2700, reason: "", description: "the driver ended with exit code 0" };
     const after: Work = { ...before, outcome: "success", events: [...before.events, end] };
@@ -60,7 +60,7 @@ describe("appended lines", () => {
     expect(lines(START + 2700)).toEqual(["  2.8s  echo  DONE  the driver ended with exit code 0"]);
   });
 
-  it("leave out messages before readiness, and keep why a component failed", () => {
+  it("omit messages before readiness, and keep the reason of a failed component", () => {
     const before = session(["QUEUE"], [component("server", "NOT_READY", { message: "ContainerCreating" })]);
     const after = session(["QUEUE"], [component("server", "NOT_READY", { message: "ProbeFailing" })]);
     expect(buildProgressLines(before, after, START)).toEqual([]);
@@ -68,14 +68,14 @@ describe("appended lines", () => {
     expect(buildProgressLines(after, failed, START)).toEqual(["  0.0s  echo  server  FAILED  ImagePullBackOff"]);
   });
 
-  it("say why a session waits", () => {
+  it("state why a session waits", () => {
     const waiting = session(["QUEUE"], [], { waitingBecause: "pool workers has 1 machines free,\n4 are needed" });
     expect(buildWaitLine(waiting, START + 1000)).toBe(
       "  1.0s  echo  waits: pool workers has 1 machines free, 4 are needed",
     );
   });
 
-  it("show every event exactly once, however the session is seen", () => {
+  it("show every event exactly once, in whatever steps the session is read", () => {
     const phases = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"] as const;
     fc.assert(
       fc.property(fc.subarray([1, 2, 3, 4]), (stops) => {
@@ -92,7 +92,7 @@ describe("appended lines", () => {
   });
 });
 
-describe("a block that is drawn over", () => {
+describe("a redrawn block", () => {
   const style = { columns: 80, rows: 24, colours: false };
 
   it("shows the phase, the time that each phase took, and a line for each component", () => {
@@ -109,7 +109,7 @@ describe("a block that is drawn over", () => {
     ]);
   });
 
-  it("shows the part of a machine that each component has, where one has a part, and stays within its width", () => {
+  it("shows the part of a machine of each component, if one has a part, and stays within its width", () => {
     const [half, gpu] = [{ cpu: "500m", memory: "1Gi" }, { "nvidia.com/gpu": "1" }];
     const components = [
       { ...component("server", "READY", { node: "n1" }), shared: half },
@@ -141,7 +141,7 @@ describe("a block that is drawn over", () => {
     }
   });
 
-  it("leaves out sessions that are over before it leaves out those that run", () => {
+  it("omits finished sessions before running ones", () => {
     const over = session(["QUEUE", "DONE"], [component("driver", "SUCCEEDED")], { finishedAtMs: START + 1000 });
     const open = session(["QUEUE", "RUN"], [component("driver", "READY")], { name: "open" });
     const block = buildProgressBlock([over, open], START + 2000, { ...style, rows: 4 });
@@ -150,7 +150,7 @@ describe("a block that is drawn over", () => {
   });
 });
 
-it("stops the clock of the last phase when the session is over", () => {
+it("stops the clock of the last phase when the session ends", () => {
   const over = session(["QUEUE", "RUN", "DONE"], [], { finishedAtMs: START + 2000 });
   expect(buildPhases(over, START + 60_000)).toBe("QUEUE 1.0s  RUN 1.0s  DONE");
 });

@@ -7,7 +7,7 @@ import type { DemandScaling } from "../adapters/node-messages.ts";
 import { partCells, partHeader } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
 
-/** States of a component that has not started. They may be too short to be seen, so neither has a line. */
+/** States of a component that has not started. Neither has a line, because they may be too short to observe. */
 const UNSTARTED = ["PENDING", "CREATED"];
 
 /**
@@ -29,7 +29,7 @@ export function buildProgressLines(before: Work | undefined, session: Work, nowM
     ...events
       .filter((event) => event === end)
       .map(({ phase, atMs, reason, description }) => ({
-        // The outcome is known before the cleanup, and reported after it.
+        // The outcome is known before the cleanup, but reported after it.
         atMs: session.finishedAtMs ?? atMs,
         text: joined(phase, reason, description),
       })),
@@ -41,7 +41,7 @@ export function buildProgressLines(before: Work | undefined, session: Work, nowM
   });
 }
 
-/** Why a session waits, as one more line of the same form. */
+/** Builds the line that states why a session waits. */
 export function buildWaitLine(session: Work, nowMs: number): string {
   return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
 }
@@ -51,17 +51,17 @@ export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: n
   return buildLine(session, nowMs, describeScaling(scaling, nowMs));
 }
 
-/** Work that is followed, and what the node scaler does about it where that is known. */
+/** Followed work, and what the node scaler does about it, if known. */
 export type Followed = Work & { readonly scaling?: DemandScaling | undefined };
 
-/** One frame of a redrawn terminal: the phases of the sessions with their times, and a line for each component. */
+/** Builds one frame of the terminal: the phases of the sessions with their times, and a line for each component. */
 export function buildProgressBlock(
   sessions: readonly Followed[],
   nowMs: number,
   style: TableStyle & { readonly rows: number },
 ): string[] {
   const whole = sessions.flatMap((session) => buildSessionBlock(session, nowMs, style));
-  // Lines that have scrolled away cannot be redrawn, so the block must fit; running sessions matter most.
+  // Lines that have scrolled off cannot be redrawn, so the block must fit; running sessions matter most.
   if (whole.length <= style.rows) return whole;
   const open = sessions.filter((session) => !isFinished(session));
   const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
@@ -70,7 +70,7 @@ export function buildProgressBlock(
   return [...short.slice(0, shown), `… ${plural(short.length - shown, "more line")}`].slice(0, Math.max(1, style.rows));
 }
 
-/** `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with the time that it took, or has taken until now. */
+/** Formats `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with its duration until its end or now. */
 export function buildPhases(session: Work, nowMs: number): string {
   return session.events
     .map(({ phase, atMs }, index) => {
@@ -81,7 +81,7 @@ export function buildPhases(session: Work, nowMs: number): string {
     .join("  ");
 }
 
-/** The components of a session as a table. */
+/** Builds the table of a session's components. */
 export function buildComponentTable({ components }: Pick<Work, "components">, style: TableStyle): string[] {
   const header = ["COMPONENT", "KIND", "POOL", "NODE", ...partHeader(components), "ADDRESS", "STATE", "MESSAGE"];
   const rows = components.map((component) => [
@@ -122,7 +122,7 @@ function buildLine(session: Work, atMs: number, text: string): string {
   return `${formatElapsed(atMs - session.createdAtMs, session.resolution).padStart(6)}  ${session.name}  ${text}`;
 }
 
-/** The messages before readiness change often and mean little; one that lasts is shown as the reason to wait. */
+/** Omits messages before readiness, which change often and mean little. A lasting one appears as the reason to wait. */
 function describeComponent(component: ComponentStatus): string {
   const { name, state, node, message } = component;
   return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), state === "FAILED" ? message : "");

@@ -20,13 +20,13 @@ function check(queues: readonly Queue[], rest: Partial<SeenQueues> = {}) {
   });
 }
 
-it("has one line where nothing is wrong, and none without queues or without an answer", () => {
+it("has one line without a problem, and none without queues or without an answer", () => {
   expect(check(TWO_TEAMS)).toEqual([{ check: "queues", status: "ok", detail: "3 queues without a problem", next: "" }]);
   expect(check([])).toEqual([]);
   expect(check([], { queues: { trouble: "reservation is not available" } })).toEqual([]);
 });
 
-it("names queues with a problem, and one that is held only where work waits", () => {
+it("names queues with a problem, and a held queue only if work waits", () => {
   const held = aQueue("held", { problem: "HELD", stopPolicy: "Hold" });
   expect(check([held])).toMatchObject([{ status: "ok", detail: "1 queue without a problem; held: held" }]);
   expect(check([{ ...held, pending: 2 }])).toMatchObject([
@@ -47,7 +47,7 @@ it("names queues with a problem, and one that is held only where work waits", ()
   ]);
 });
 
-it("names a leaf that owns nothing while others of its tree do", () => {
+it("names a leaf that owns nothing while others of its tree own quotas", () => {
   expect(check([...TWO_TEAMS, aQueue("team-c", { parent: "company" })])).toMatchObject([
     {
       check: "queues without quota",
@@ -71,7 +71,7 @@ it.each<[string, readonly Queue[]]>([
   expect(check(queues)).toMatchObject([{ status: "ok" }]);
 });
 
-it("compares what a tree owns with what its pools can allocate", () => {
+it("compares the quotas of a tree with what its pools can allocate", () => {
   const more = aQueue("team-c", { parent: "company", amounts: [owned(GPU, 1)] });
   expect(check([...TWO_TEAMS, more])).toMatchObject([
     {
@@ -87,7 +87,7 @@ it("compares what a tree owns with what its pools can allocate", () => {
   expect(check([...TWO_TEAMS, more], { pools: { trouble: "away" } })).toMatchObject([{ status: "ok" }]);
 });
 
-it("does not count the same quota twice in the queues above", () => {
+it("does not count a quota again in the queues above", () => {
   const amounts = [anAmount(GPU, { quota: 12 })];
   const queues = [aQueue("root", { amounts }), aQueue("leaf", { parent: "root", amounts: [owned(GPU, 12)] })];
   expect(check(queues)).toMatchObject([{ status: "ok" }]);

@@ -8,7 +8,7 @@ import { plural } from "./plural.ts";
 import { isBroken, placeQueues, rootOf, type PlacedQueue } from "./queue-tree.ts";
 import type { Work } from "./work.ts";
 
-/** Queues, amounts or owners that a check names. */
+/** Limits the queues, amounts or owners that a check names. */
 const MAX_NAMED = 3;
 
 export type SeenQueues = {
@@ -18,7 +18,7 @@ export type SeenQueues = {
   readonly reservations: Seen<readonly Reservation[]>;
 };
 
-/** Whether queues can admit what they are for. A ledger that does not answer has its line among the services. */
+/** Checks whether queues can admit their work. If the ledger does not answer, the check of the services reports it. */
 export function buildQueueChecks({ queues, pools, jobs, reservations }: SeenQueues): Check[] {
   if ("trouble" in queues) return [];
   const placed = placeQueues(queues.value);
@@ -34,7 +34,7 @@ export function buildQueueChecks({ queues, pools, jobs, reservations }: SeenQueu
   return [ok("queues", `${plural(placed.length, "queue")} without a problem${isHeld}`)];
 }
 
-/** A queue that is held on purpose is a problem only where work waits. */
+/** A deliberately held queue is a problem only if work waits. */
 function checkProblems(queues: readonly PlacedQueue[]): Check[] {
   const found = queues.flatMap((queue) => {
     const problem = isBroken(queue) || queue.pending > 0 ? describeQueueProblem(queue) : undefined;
@@ -50,7 +50,7 @@ function checkProblems(queues: readonly PlacedQueue[]): Check[] {
   return [warning("queues", listSome(texts, MAX_NAMED, ";"), next)];
 }
 
-/** Leaves that own nothing, while a queue beside or above has quotas: they get only what others lend. */
+/** Finds leaves that own nothing, while a queue beside or above them has quotas: they get only what others lend. */
 function checkUnowned(queues: readonly PlacedQueue[]): Check[] {
   const trees = new Set(queues.filter(({ hasQuotas }) => hasQuotas).map(rootOf));
   const unowned = queues.filter(
@@ -72,7 +72,7 @@ function checkUnowned(queues: readonly PlacedQueue[]): Check[] {
   ];
 }
 
-/** Quotas that no machine can back. A pool that may grow has no fixed size, and of one without sizes nothing is known. */
+/** Finds quotas that no machine can back. Skips pools that may grow, because they have no fixed size, and pools of unknown size. */
 function checkPools(queues: readonly PlacedQueue[], pools: readonly Pool[]): Check[] {
   const byName = new Map(pools.map((pool) => [pool.name, pool]));
   const sums = sumOfTrees(queues);
@@ -124,7 +124,7 @@ function sumOfTrees(queues: readonly PlacedQueue[]): readonly TreeSum[] {
 
 const UNKNOWN = "QUEUE_UNKNOWN";
 
-/** The ledger refuses a job whose queue is missing, so that it has no reservation; a reservation may outlive its queue. */
+/** A missing queue concerns jobs, which the ledger refuses without a reservation, and reservations, which may outlive their queue. */
 function checkUnknown(jobs: SeenQueues["jobs"], reservations: SeenQueues["reservations"]): Check[] {
   const ofJobs = "trouble" in jobs ? [] : jobs.value.filter(({ events }) => events.at(-1)?.reason === UNKNOWN);
   const ofLedger =

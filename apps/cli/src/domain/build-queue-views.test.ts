@@ -15,12 +15,12 @@ it("shows the tree with used, owned and borrowed amounts", () => {
   ]);
 });
 
-it("leaves the bar out before anything else", () => {
+it("omits the bar before any other column", () => {
   const [header] = buildQueueTable(placeQueues(TWO_TEAMS), { ...STYLE, columns: 80 });
   expect(header).toBe("QUEUE     POOL  CPU      MEMORY       GPU        PENDING  ADMITTED  SHARE");
 });
 
-it("has a line for each pool, and names queue and counts once", () => {
+it("has a line for each pool, and shows queue and counts once", () => {
   const amounts = [owned("cpu", 8000), { ...owned("cpu", 4000, 1000), pool: "spot" }];
   expect(buildQueueTable(placeQueues([aQueue("solo", { amounts, shareMillionths: 2 ** 53 - 1 })]), STYLE)).toEqual([
     "QUEUE  POOL  USE       CPU  PENDING  ADMITTED  SHARE",
@@ -48,7 +48,7 @@ it.each([60, 80, 100])("fits into %d columns with long names and many resources"
   expect(lines[2]).toContain("research-on-foundation-models-of-th");
 });
 
-it("puts pools on lines of their own where columns do not fit, the fullest resource first", () => {
+it("puts pools on lines of their own if columns do not fit, the fullest resource first", () => {
   const [queue] = CROWDED.slice(1);
   const amounts = [...(queue?.amounts ?? []).slice(0, 5), owned("pods", 2, 5)];
   const [, , pool] = buildQueueTable(placeQueues([aQueue(LONG, { amounts }), aQueue("z")]), STYLE);
@@ -101,7 +101,7 @@ function teamA(): ShownQueue {
   return { ...queue, reservations: [WAITING, GRANTED] };
 }
 
-it("describes quotas, what the queue can get, what waits and what it holds", () => {
+it("describes quotas, what the queue can get, what waits and which machines it has", () => {
   expect(buildQueueDescription(teamA(), 61_000, STYLE)).toEqual([
     "QUEUE         team-a",
     "parent        company",
@@ -129,7 +129,7 @@ it("describes quotas, what the queue can get, what waits and what it holds", () 
   ]);
 });
 
-it("shows what the requests of a queue may preempt, and what of its work is not preempted", () => {
+it("shows what the requests of a queue may preempt, and which of its work is never preempted", () => {
   const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
   const linesOf = (more: Partial<ShownQueue>) => buildQueueDescription({ ...teamA(), ...more }, 61_000, STYLE);
   const policy = { ...never, reclaim: "Any", withinQueue: "LowerPriority" };
@@ -164,7 +164,7 @@ it("shows the quota of a queue with queues below it, and the remedy of a problem
   expect(lines.find((line) => line.startsWith("next: "))).toContain("kubectl patch queue company");
 });
 
-it("has the same for programs, in quantities of Kubernetes", () => {
+it("builds the record for programs, with quantities of Kubernetes", () => {
   const record = buildQueueRecord(teamA());
   expect(record).toMatchObject({ name: "team-a", parent: "company", problem: "", weight: 1, share: 0.2, pending: 1 });
   expect(record["pools"]).toMatchObject([

@@ -11,16 +11,16 @@ import { availableOf, type PlacedQueue } from "./queue-tree.ts";
 import { shortResource } from "./room-columns.ts";
 import { describeShare, machineCell, resourcesOf } from "./share.ts";
 
-/** A queue, and its reservations where they were read. */
+/** A queue, with its reservations if they were read. */
 export type ShownQueue = PlacedQueue & { readonly reservations?: readonly Reservation[] };
 
 const INDENT_WIDTH = 2;
 const BAR_WIDTH = 8;
-/** Beyond this a share has no meaning: the tree has nothing to lend. */
+/** A larger share has no meaning, because the tree has nothing to lend. */
 const MAX_SHARE_MILLIONTHS = 1_000_000_000;
 const MAX_SHOWN_RESERVATIONS = 20;
 
-/** The trees, a line for each queue and pool where that fits. Problems stand below. */
+/** Builds the table of trees, with one line per queue and pool if that fits. Problems follow below. */
 export function buildQueueTable(queues: readonly PlacedQueue[], style: TableStyle): string[] {
   const { columns, colours } = style;
   const names = resourceNames(queues);
@@ -45,7 +45,7 @@ function resourceNames(queues: readonly PlacedQueue[]): readonly string[] {
   return resourcesOf(Object.fromEntries(named));
 }
 
-/** A column for each resource, at its natural width. */
+/** Builds one column per resource, at its natural width. */
 function buildWideTable(
   queues: readonly PlacedQueue[],
   names: readonly string[],
@@ -65,7 +65,7 @@ function buildWideTable(
   return buildTable(header, rows, { columns: undefined, colours });
 }
 
-/** The pools of each queue on lines of their own, the fullest resource first, because the end may be cut. */
+/** Puts the pools of each queue on lines of their own, the fullest resource first, because the end may be cut. */
 function buildBlocks(queues: readonly PlacedQueue[], names: readonly string[], style: TableStyle): string[] {
   const rows = queues.map((queue) => [nameCell(queue), ...countCells(queue)]);
   const [header = "", ...lines] = buildTable(["QUEUE", ...COUNT_HEADER], rows, style);
@@ -104,7 +104,7 @@ function poolRows({
   return pools.map((pool) => ({ pool, amounts: amounts.filter((each) => each.pool === pool) }));
 }
 
-/** `10/8 (+2)`: used, of the quota, and what of it is borrowed. */
+/** Formats `10/8 (+2)`: the used amount, the quota, and the borrowed part of the used amount. */
 function useText(amount: QueueAmount | undefined): string {
   if (amount === undefined) return "-";
   const { resource, used, quota, borrowed } = amount;
@@ -115,13 +115,13 @@ function useText(amount: QueueAmount | undefined): string {
   return borrowed > 0 ? `${text} (+${roundAmount(resource, borrowed)})` : text;
 }
 
-/** How much of the quota is used: 1 is all. */
+/** Returns the used fraction of the quota: 1 is all. */
 function fullnessOf({ used, quota }: QueueAmount): number {
   if (used === 0 || quota === undefined) return 0;
   return quota === 0 ? Number.MAX_VALUE : used / quota;
 }
 
-/** `#####...` of the fullest resource; `####++++` where half of what it uses is borrowed. */
+/** Formats a bar of the fullest resource: `#####...`, or `####++++` if half of the used amount is borrowed. */
 function barOf(amounts: readonly QueueAmount[]): string {
   const limited = amounts.filter(({ quota }) => quota !== undefined);
   const [first, ...others] = limited;
@@ -140,7 +140,7 @@ function shareText(millionths: number): string {
   return String(Number((millionths / 1_000_000).toFixed(2)));
 }
 
-/** All that is known of one queue. */
+/** Describes one queue completely. */
 export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: TableStyle): string[] {
   const { problem, stopPolicy, strategy, maxPriority, parent, children, reservations = [] } = queue;
   const found = describeQueueProblem(queue);
@@ -205,7 +205,7 @@ function weightText({ weightMilli }: PlacedQueue): string {
   return String(weightMilli / 1000);
 }
 
-/** The quotas of one queue, with what it could get now. */
+/** Builds the section of a queue's quotas, with the amounts that it could get now. */
 export function buildQuotaSection(queue: PlacedQueue, style: TableStyle): readonly string[] {
   const hasQuota = queue.amounts.some(({ stated, quota }) => quota !== undefined && quota !== (stated?.nominal ?? 0));
   const rows = queue.amounts.map((amount): Cell[] => {
@@ -254,7 +254,7 @@ function moreLine(count: number): readonly string[] {
   return more > 0 ? [`and ${plural(more, "more reservation")}; \`muster get reservations\` lists them`] : [];
 }
 
-/** The stable form for programs. Amounts are quantities of Kubernetes. */
+/** Builds the stable format for programs. Amounts are quantities of Kubernetes. */
 export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
   const { name, parent, problem, strategy, stopPolicy, maxPriority, pending, admitted, reservations } = queue;
   const found = describeQueueProblem(queue);

@@ -40,12 +40,12 @@ function waitOf(code: string, queues: readonly Queue[] = TWO_TEAMS, rest: Partia
   return buildQueueWait(explained(code, rest), placeQueues(queues), OTHERS);
 }
 
-/** The two teams, with changes of some queues. */
+/** Returns the two teams with changes of some queues. */
 function teamsWith(changes: Readonly<Record<string, Partial<Queue>>>): readonly Queue[] {
   return TWO_TEAMS.map((queue) => ({ ...queue, ...changes[queue.name] }));
 }
 
-it("prints the queue, who is ahead in it, the shortage, and who of the tree uses the resource", () => {
+it("prints the queue, the requests ahead, the shortage, and the users of the resource in the tree", () => {
   expect(buildQueueWaitLines(waitOf("WAITING_FOR_QUOTA"), 60_000, STYLE)).toEqual([
     "",
     "queue team-a: BestEffortFIFO; 1 pending, 2 admitted",
@@ -62,7 +62,7 @@ it("prints the queue, who is ahead in it, the shortage, and who of the tree uses
   ]);
 });
 
-it("prints why a queue admits nothing, and that a queue does not exist", () => {
+it("prints why a queue admits nothing, or that it does not exist", () => {
   const held = teamsWith({ "team-a": { problem: "HELD", stopPolicy: "Hold" } });
   const lines = buildQueueWaitLines(waitOf("QUEUE_HELD", held), 0, STYLE);
   expect(lines).toContain("  HELD: spec.stopPolicy is Hold");
@@ -133,11 +133,11 @@ it.each([
   ["BEHIND_HIGHER_PRIORITY", true],
   ["BEHIND_FAIR_SHARE", true],
   ["POOL_AVAILABILITY", false],
-])("asks for the queue of a wait with %s: %s", (code, isAsked) => {
+])("requests the queue of a wait with %s: %s", (code, isAsked) => {
   expect(waitsForQueue(explained(code))).toBe(isAsked);
 });
 
-it("puts the advice and the queue into the explanation of a job and of its reservation", () => {
+it("adds the advice and the queue to the explanation of a job and of its reservation", () => {
   const code = "BEHIND_STRICT_HEAD";
   const queue = { value: waitOf(code) };
   const reason = { code, message: "another request is first", next: "wait" };

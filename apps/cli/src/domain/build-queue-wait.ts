@@ -10,7 +10,7 @@ import { plural } from "./plural.ts";
 import { amountOfPair, rootOf, type PlacedQueue } from "./queue-tree.ts";
 import { suggestName } from "./suggest-name.ts";
 
-/** Codes of waits that concern the queue of the reservation. */
+/** Codes of waits whose cause is the queue of the reservation. */
 const QUEUE_CODES: ReadonlySet<string> = new Set([
   ...["QUEUE_UNKNOWN", "QUEUE_HELD", "WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD"],
   ...["BEHIND_HIGHER_PRIORITY", "BEHIND_FAIR_SHARE"],
@@ -23,10 +23,10 @@ export type QueueWait = {
   readonly code: string;
   readonly queue: string;
   readonly quota: QuotaShortage | undefined;
-  /** Undefined: it does not exist. */
+  /** Undefined if the queue does not exist. */
   readonly found: PlacedQueue | undefined;
   readonly all: readonly PlacedQueue[];
-  /** Requests of the queue that are considered earlier, the first one first. */
+  /** Requests of the queue that go earlier, sorted by their order. */
   readonly ahead: readonly Reservation[];
 };
 
@@ -35,7 +35,7 @@ export function waitsForQueue({ code, reservation }: Pick<ReservationExplanation
   return QUEUE_CODES.has(code) && reservation.queue !== undefined;
 }
 
-/** From the queues and reservations of all. */
+/** Builds the wait of a reservation from all queues and reservations. */
 export function buildQueueWait(
   { code, reservation }: Pick<ReservationExplanation, "code" | "reservation">,
   all: readonly PlacedQueue[],
@@ -51,7 +51,7 @@ export function buildQueueWait(
   };
 }
 
-/** The queue, the numbers and who is ahead, for people. */
+/** Describes for people the queue, the numbers and the requests ahead. */
 export function buildQueueWaitLines(wait: QueueWait, nowMs: number, style: TableStyle): readonly string[] {
   const { code, queue, found, ahead, all } = wait;
   if (found === undefined) return ["", `queue ${queue}: does not exist; ${knownQueues(all)}`];
@@ -82,7 +82,7 @@ function buildNumbers({ quota, all }: QueueWait, found: PlacedQueue, style: Tabl
   ];
 }
 
-/** Who of the tree uses the resource, or waits. */
+/** Lists the users of the resource in the tree, and the work that waits for it. */
 function buildTree(
   pair: QuotaShortage,
   all: readonly PlacedQueue[],
@@ -110,7 +110,7 @@ function isInvolved(queue: PlacedQueue, pair: QuotaShortage): boolean {
   return amount !== undefined && (amount.used > 0 || (amount.quota ?? 0) > 0);
 }
 
-/** The command or the change that helps. */
+/** Returns the command or the change that helps. */
 export function adviseOnQueueWait(wait: QueueWait): string {
   const { code, queue, found, ahead, all } = wait;
   if (found === undefined) {
@@ -173,7 +173,7 @@ function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue):
   return `wait until ${whose}, or raise nominal of ${resource}: ${edit}`;
 }
 
-/** The same for programs. */
+/** Builds the wait for programs. */
 export function queueWaitRecord(wait: QueueWait): Record<string, unknown> {
   const { queue, found, quota, ahead } = wait;
   return {

@@ -1,11 +1,11 @@
 import { formatDuration } from "@muster/faults";
 
-/** Names of moments: `createdAtMs`, `sinceMs`, `untilMs`. Every other name that ends with `Ms` is one of a duration. */
+/** Names of moments: `createdAtMs`, `sinceMs`, `untilMs`. Every other name that ends with `Ms` is a duration. */
 const MOMENT = /(?:^at|At|^since|Since|^until|Until)Ms$/;
 
 /**
- * Data of Muster in the stable form for `-o json` and `-o yaml`: `createdAtMs` becomes `createdAt` in ISO 8601, `timeoutMs` becomes `timeout` as in
- * documents, at any depth. Not for foreign data, such as a result, which keep their names.
+ * Builds the stable format for `-o json` and `-o yaml` of Muster's data: at any depth, `createdAtMs` becomes `createdAt` in ISO 8601, and `timeoutMs` becomes
+ * `timeout` as in documents. Foreign data, such as a result, must not pass through it, because their names stay.
  */
 export function buildRecord(value: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).map(recordEntry));
@@ -21,7 +21,7 @@ function recordValue(value: unknown): unknown {
   return typeof value === "object" && value !== null ? buildRecord(value) : value;
 }
 
-/** Dates that JavaScript cannot write are left out. */
+/** Omits dates that JavaScript cannot format. */
 export function isoTime(ms: number | undefined): string | undefined {
   if (ms === undefined) return undefined;
   const date = new Date(ms);

@@ -4,7 +4,7 @@ import { buildResultTable } from "./build-result.ts";
 
 const STYLE = { columns: 60, colours: false };
 
-it("names each value by the way to it", () => {
+it("names each value by its path", () => {
   const result = { requests: 12, latencyMs: { p50: 0.5, p99: null }, hosts: ["a", "b"], text: "two\nlines" };
   expect(buildResultTable(JSON.stringify(result), STYLE)).toEqual([
     "RESULT         VALUE",
@@ -16,7 +16,7 @@ it("names each value by the way to it", () => {
   ]);
 });
 
-it("shows what is no JSON as it is", () => {
+it("shows a text that is no JSON unchanged", () => {
   expect(buildResultTable("{half", STYLE)).toEqual(["RESULT  VALUE", "        {half"]);
 });
 

@@ -4,7 +4,7 @@ import { colourOf, paint } from "./paint.ts";
 import { parseOrText } from "./session-document.ts";
 import { ageOf, endOf, phaseOf, type Work } from "./work.ts";
 
-/** The end of a session: outcome, reason, warnings, and the result as a table. */
+/** Builds the summary of a finished session: outcome, reason, warnings, and the result as a table. */
 export function buildSummary(session: Work, nowMs: number, style: TableStyle): string[] {
   const end = endOf(session);
   const phase = phaseOf(session);
@@ -22,12 +22,12 @@ export function buildSummary(session: Work, nowMs: number, style: TableStyle): s
   ];
 }
 
-/** The driver's result as a table: a row for each value, named by the way to it, such as `latencyMs.p99`. */
+/** Builds the table of the driver's result: one row per value, named by its path, such as `latencyMs.p99`. */
 export function buildResultTable(resultJson: string, style: TableStyle): string[] {
   return buildTable(["RESULT", "VALUE"], flatten("", parseOrText(resultJson)), style);
 }
 
-/** Rows of one result; `-o json` has all. */
+/** Limits the rows of one result; `-o json` prints all. */
 const MAX_ROWS = 100;
 
 function flatten(name: string, value: unknown): string[][] {

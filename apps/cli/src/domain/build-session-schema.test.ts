@@ -12,7 +12,7 @@ import { buildDocument } from "./session-document.ts";
 const ROOT = join(import.meta.dirname, "../../../..");
 const validate = new Ajv2020({ allErrors: true }).compile(buildSessionSchema());
 
-/** A document with one thing put in place of what was there. */
+/** Replaces one value of a document. */
 function changed(path: readonly (string | number)[], value: unknown): unknown {
   const document: unknown = parse(readFileSync(join(ROOT, "examples/http-benchmark.yaml"), "utf8"));
   let at = document as Record<string | number, unknown>;
@@ -80,8 +80,8 @@ describe("the schema for editors", () => {
       expect(readSessionDocument(changed(["spec", name], value))).toMatchObject({ ok: true });
   });
 
-  it("is, to the letter, the file that editors are pointed to", () => {
-    // `muster schema > schemas/session.schema.json` writes it again.
+  it("is identical to the file that editors use", () => {
+    // `muster schema > schemas/session.schema.json` updates the file.
     const file = readFileSync(join(ROOT, "schemas/session.schema.json"), "utf8");
     expect(writeSchema(buildSessionSchema())).toBe(file);
     expect(JSON.parse(file)).toEqual(buildSessionSchema());

@@ -16,8 +16,8 @@ const CONFIGURABLE = "The session controller may be configured with another defa
 const DURATION = "^(\\d+(\\.\\d+)?(ms|d|h|m|s))+$";
 
 /**
- * JSON Schema (2020-12) of one document of kind Session, for editors: they complete its fields and mark what is wrong. It refuses nothing that the command
- * accepts. What a schema cannot say (one driver, unique names, sizes together, the range of a duration) the command still checks.
+ * Builds the JSON Schema (2020-12) of a Session document, with which editors complete fields and mark errors. It accepts every document that the command
+ * accepts. Only the command checks what a schema cannot express: one driver, unique names, total size, the range of a duration.
  */
 export function buildSessionSchema(): Schema {
   return {
@@ -33,14 +33,14 @@ export function buildSessionSchema(): Schema {
   };
 }
 
-/** The fields of a spec and of a component, in the order of messages. */
+/** The fields of a spec and of a component, in the order used in messages. */
 export const SPEC_FIELDS = Object.keys(spec().properties ?? {});
 export const COMPONENT_FIELDS = Object.keys(component().properties ?? {});
 
-/** As the formatter of the repository has it. */
+/** The line length of the repository's formatter. */
 const MAX_LINE = 120;
 
-/** The schema as the text of a file: a list of words on one line where it fits, everything else a line for each part. */
+/** Formats the schema as a file: a list of words takes one line if it fits, everything else one line per part. */
 export function writeSchema(schema: Schema): string {
   return `${writeJson(schema, "")}\n`;
 }

@@ -39,14 +39,14 @@ it("shows the nodes that matter, and only counts those that are not selected", (
 
 const ON_POOL = { ...aReplicaSet().spec, nodeSelector: "", pool: "gpu" };
 
-it("names no selector where the nodes are those of a pool, and only counts those", () => {
+it("names no selector for the nodes of a pool, and only counts them", () => {
   const nodes = [node("n-3", "NOT_GRANTED", "it holds none"), node("n-4", "NOT_SELECTED")];
   expect(buildSetExplanation(explained({ spec: ON_POOL }, { nodes }), STYLE).at(-1)).toBe(
     "2 other nodes (n-3, n-4) are no machines of pool gpu that it has",
   );
 });
 
-it("prints the reason, the next step, and no nodes where the farm knows none", () => {
+it("prints the reason and the next step, and no nodes if the farm knows none", () => {
   const reason = { code: "NODES_UNKNOWN", message: "the watcher is silent", next: "`muster doctor` checks it" };
   expect(buildSetExplanation(explained({ farm: "" }, { reason, nodesKnown: false }), STYLE)).toEqual([
     "replica-set web READY: NODES_UNKNOWN",

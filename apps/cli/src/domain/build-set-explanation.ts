@@ -3,12 +3,12 @@ import { colourOf, paint } from "./paint.ts";
 import { plural } from "./plural.ts";
 import type { ExplainedSet } from "../adapters/farm-messages.ts";
 
-/** Nodes that are shown one by one. */
+/** Limits the nodes with a line of their own. */
 const MAX_NODES_SHOWN = 50;
-/** Nodes that are only counted: there may be thousands of them. */
+/** States of nodes that are only counted, because thousands may have them. */
 const NOT_OURS: ReadonlySet<string> = new Set(["NOT_SELECTED", "NOT_GRANTED"]);
 
-/** The explanation for people: the sentence, then each node that matters. */
+/** Builds the explanation for people: a sentence, then each node that matters. */
 export function buildSetExplanation(explained: ExplainedSet, style: TableStyle): string[] {
   const { set, phase, reason, nodesKnown } = explained;
   const { code, message, next } = reason;

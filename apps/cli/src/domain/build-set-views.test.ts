@@ -12,11 +12,11 @@ describe.each([
   const spec = { ...aReplicaSet().spec, nodeSelector: "", pool: "gpu" };
   const set = aReplicaSet({ spec, trouble: { code, message, sinceMs: 0 } });
 
-  it("says so in the list", () => {
+  it("reports the trouble in the list", () => {
     expect(buildSetTable([set], [], 0, STYLE).at(1)).toMatch(new RegExp(`TROUBLED .*${code}: ${message}$`));
   });
 
-  it("says so, and which pool it is on, in its description", () => {
+  it("reports the trouble and the pool in its description", () => {
     const lines = buildSetDescription(set, STYLE).map((line) => line.replaceAll(/ +/g, " "));
     expect(lines).toContain(`trouble ${code}: ${message}`);
     expect(lines).toContain("phase TROUBLED");

@@ -35,7 +35,7 @@ export function buildSetTable(
   return buildTable(["NAME", "PHASE", "WANTED", "PLACED", "READY", "ELIGIBLE", "AGE", "WHY"], rows, style);
 }
 
-/** Why it differs from its spec, in a few words; empty when it does not. */
+/** States in a few words why a set differs from its spec; empty if it does not. */
 function whyOf({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
   if (farm === "") return "no farm owns it";
   if (roll !== "") return `in rolling update ${roll}`;
@@ -48,7 +48,7 @@ export function describeMove({ oldNode, newNode }: { readonly oldNode: string; r
   return newNode === "" ? `leaves ${oldNode}, and needs another node` : `leaves ${oldNode} for ${newNode}`;
 }
 
-/** All that is known of one, for people. */
+/** Describes one set completely, for people. */
 export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[] {
   const { spec, transfer, held, trouble, deletion } = set;
   const rows: (readonly [string, string])[] = [
@@ -99,7 +99,7 @@ function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): str
   );
 }
 
-/** The stable form for `-o json` and `-o yaml`. The spec, with the template of its user, keeps its names. */
+/** Builds the stable format for `-o json` and `-o yaml`. The spec keeps its names, because it contains the user's template. */
 export function setRecord(set: ReplicaSet): Record<string, unknown> {
   const { spec, ...rest } = set;
   return { ...buildRecord({ kind: SET_NOUN, phase: phaseOfSet(set), ...rest }), spec };
@@ -127,7 +127,7 @@ function whyRollWaits({ trouble, waitingBecause }: Roll): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 
-/** Its progress in one line. */
+/** Describes the progress of a roll in one line. */
 export function buildRollLine(roll: Roll): string {
   const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
   const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
@@ -135,7 +135,7 @@ export function buildRollLine(roll: Roll): string {
   return `roll ${id} ${phase}: ${counts}; at least ${minimum} stay ready${why === "" ? "" : ` (${why})`}`;
 }
 
-/** How to reverse or resume it; for one that goes back already, how to finish it where too few pods become ready. */
+/** Advises how to reverse or resume a roll; for one that is being undone, how to finish it with too few ready pods. */
 export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "phase">): string {
   const other = undone % 2 === 1 ? "redo" : "undo";
   if (phase === "PAUSED") return `\`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
@@ -144,7 +144,7 @@ export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "
     : `\`muster roll undo ${id}\` goes back`;
 }
 
-/** Its parameters, in one line. */
+/** Describes the parameters of a roll in one line. */
 export function describeRoll(roll: Roll): string {
   const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;
   const pace = delayMs === 0 ? "" : `, ${formatDuration(delayMs)} between two steps`;

@@ -4,7 +4,7 @@ import { buildTable, fit, plain, textWidth } from "./build-table.ts";
 
 const WIDE = { columns: undefined, colours: false };
 
-it("makes each column as wide as it must be", () => {
+it("makes each column as wide as its cells", () => {
   expect(
     buildTable(
       ["NAME", "WHY"],
@@ -17,7 +17,7 @@ it("makes each column as wide as it must be", () => {
   ).toEqual(["NAME    WHY", "a       because", "longer"]);
 });
 
-it("takes from the widest column when the terminal is narrow", () => {
+it("narrows the widest column when the terminal is narrow", () => {
   const rows = [["session-1", "pool workers has 1 machine free, 4 are needed", "RUN"]];
   expect(buildTable(["NAME", "WHY", "PHASE"], rows, { columns: 36, colours: false })).toEqual([
     "NAME       WHY                 PHASE",
@@ -37,7 +37,7 @@ it.each([
   expect(buildTable(["NAME", "PHASE", "MACHINES", "AGE"], rows, { columns, colours: false })).toEqual(lines);
 });
 
-it("shows everything in full where standard output is no terminal", () => {
+it("shows everything in full if standard output is no terminal", () => {
   const long = "x".repeat(500);
   expect(buildTable(["NAME", "KIND", "WHY"], [[long, "job", long]], WIDE)[1]).toBe(`${long}  job   ${long}`);
 });
@@ -76,7 +76,7 @@ it("never makes a line longer than the terminal nor more or fewer lines than row
   );
 });
 
-it("lets nothing from elsewhere steer the terminal", () => {
+it("lets no foreign text control the terminal", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
       // eslint-disable-next-line no-control-regex -- control characters are what this is about
@@ -84,7 +84,7 @@ it("lets nothing from elsewhere steer the terminal", () => {
     }),
   );
   expect(plain("a\u001b[2Jb\r\nc")).toBe("a[2Jb c");
-  // They would show the rest of the line in another order.
+  // These characters would show the rest of the line in another order.
   expect(plain("a\u202eb\u2066c\u200fd\u061ce")).toBe("abcde");
 });
 

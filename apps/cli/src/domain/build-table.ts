@@ -5,30 +5,30 @@ export type Cell =
   | {
       readonly text: string;
       readonly colour: Colour;
-      /** Spaces before the text, as for what is below the row above it. */
+      /** Spaces before the text, such as for items below the previous row. */
       readonly indent?: number;
     };
 
 export type TableStyle = {
-  /** The maximal length of a line; undefined: no limit, because standard output is no terminal. */
+  /** The maximum length of a line; undefined if standard output is no terminal, and lines are never cut. */
   readonly columns: number | undefined;
   readonly colours: boolean;
 };
 
-/** A narrower column is of no use. */
+/** Narrower columns are unreadable. */
 const COLUMN_WIDTH_MIN = 4;
-/** Before a text is cut below this width, a whole column is left out. */
+/** A whole column is dropped before a text is cut below this width. */
 const TEXT_WIDTH_MIN = 16;
 const GAP = "  ";
-/** Columns that are left out first, in this order: those that other commands show, and those that follow from the others. */
+/** Columns that are dropped first, in this order: those that other commands show, and those that follow from the others. */
 const DROPPED_FIRST = [
   "USER,SPOT,ZONE,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
   "QUEUE,AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
 ].flatMap((names) => names.split(","));
 
 /**
- * Lines of a table whose columns are as wide as they must be. When it is wider than allowed, long texts are cut, and end with an ellipsis; where that is not
- * enough, whole columns are left out.
+ * Builds the lines of a table with the narrowest columns that fit the cells. If the table exceeds the allowed width, it cuts long texts with an ellipsis, and
+ * then drops whole columns.
  */
 export function buildTable(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle): string[] {
   const cells = [header.map((text) => ({ text, colour: "bold" as const })), ...rows.map((row) => row.map(toCell))];
@@ -47,7 +47,7 @@ export function buildTable(header: readonly string[], rows: readonly (readonly C
   });
 }
 
-/** Cells as a line that stands alone, for a list that grows. */
+/** Joins cells into a line of its own, for a growing list. */
 export function buildLine(cells: readonly Cell[], style: TableStyle): string {
   return cells
     .map(toCell)
@@ -56,7 +56,7 @@ export function buildLine(cells: readonly Cell[], style: TableStyle): string {
     .join(GAP);
 }
 
-/** A table after an empty line; nothing without rows. */
+/** Builds a table after an empty line, and nothing without rows. */
 export function buildSection(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle) {
   return rows.length === 0 ? [] : ["", ...buildTable(header, rows, style)];
 }
@@ -74,12 +74,12 @@ export function fit(text: string, width: number): string {
   return width < 1 ? "" : `${kept}…`;
 }
 
-/** Columns of a terminal that the text takes. */
+/** Counts the terminal columns of a text. */
 export function textWidth(text: string): number {
   return ASCII.test(text) ? text.length : lettersOf(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
 }
 
-/** Foreign text without control characters and those that change the direction of text; line ends become spaces. */
+/** Makes foreign text safe to print: removes control characters and changes of text direction, and replaces line ends with spaces. */
 export function plain(text: string): string {
   return text.replaceAll(/\s+/g, " ").replaceAll(/\p{Cc}|\p{Bidi_Control}/gu, "");
 }
@@ -91,12 +91,12 @@ function toCell(cell: Cell): { text: string; colour: Colour } {
 
 const ASCII = /^[\x20-\x7e]*$/;
 const SEGMENTER = new Intl.Segmenter("en", { granularity: "grapheme" });
-/** Letters of East Asia and pictures, which take two columns of a terminal. */
+/** Characters of East Asia and pictographs, which take two columns of a terminal. */
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{1f1e6}-\u{1f1ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
 const NO_WIDTH = /^[\p{Mark}\p{Format}]*$/u;
 
-/** With what belongs to each: an accent, the parts of a picture. */
+/** Splits text into graphemes, so that an accent stays with its letter and the parts of an emoji stay together. */
 function lettersOf(text: string): string[] {
   return Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
 }
@@ -112,7 +112,7 @@ function naturalColumn(width: number, index: number): Column {
   return { index, width };
 }
 
-/** The columns that are shown, and their widths. The first one, with the name that users type, is cut last. */
+/** Plans the shown columns and their widths. The first column, with the name that users type, is cut last. */
 function planColumns(header: readonly string[], natural: readonly number[], maxWidth: number): Column[] {
   let columns = natural.map(naturalColumn);
   const [name] = header;
@@ -133,7 +133,7 @@ function widthOf(columns: readonly Column[]): number {
   return columns.reduce((sum, { width }) => sum + width, 0) + GAP.length * (columns.length - 1);
 }
 
-/** Takes from the widest column until the table fits, or until all are as narrow as they may be; from the first only where that is not enough. */
+/** Narrows the widest column until the table fits, or all columns have their minimum width; narrows the first column only after the others. */
 function shrink(columns: readonly Column[], maxWidth: number, minWidth: number): Column[] {
   const widths = columns.map(({ width }) => width);
   for (let excess = widthOf(columns) - maxWidth; excess > 0; excess -= 1) {

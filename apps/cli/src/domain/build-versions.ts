@@ -2,7 +2,7 @@ import type { ServiceReplica } from "./build-doctor-report.ts";
 import { appOf } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 
-/** Minor versions that a command and a service may be apart: docs/versions.md. */
+/** A command and a service may differ by this many minor versions: docs/versions.md. */
 const MAX_SKEW = 1;
 
 export type ServiceVersions = {
@@ -11,7 +11,7 @@ export type ServiceVersions = {
   readonly replicas: number;
 };
 
-/** The versions of each service that answers, sorted by name. */
+/** Returns the versions of each service that answers, sorted by name. */
 export function buildServiceVersions(replicas: readonly ServiceReplica[]): ServiceVersions[] {
   const areas = [...new Set(replicas.map(({ name }) => name))];
   return areas
@@ -23,14 +23,14 @@ export function buildServiceVersions(replicas: readonly ServiceReplica[]): Servi
     .sort((a, b) => (a.service < b.service ? -1 : 1));
 }
 
-/** One line for each service, for people. */
+/** Formats one line per service, for people. */
 export function buildVersionLines(services: readonly ServiceVersions[]): string[] {
   return services.map(
     ({ service, versions, replicas }) => `${service} ${versions.join(" and ")} (${plural(replicas, "replica")})`,
   );
 }
 
-/** Whether a command of one version works with a service of the other, by the policy of versions. Unknown forms count as supported. */
+/** Whether a command and a service of these versions work together by the version policy. Unknown version formats count as supported. */
 export function isSupportedSkew(client: string, service: string): boolean {
   const [own, other] = [minorOf(client), minorOf(service)];
   if (own === undefined || other === undefined) return true;

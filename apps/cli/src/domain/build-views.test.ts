@@ -40,13 +40,13 @@ it.each([
   expect(row?.endsWith(`  ${why}`)).toBe(true);
 });
 
-it.each([80, 100, 120])("keeps what is free within %d columns", (columns) => {
+it.each([80, 100, 120])("keeps free amounts within %d columns", (columns) => {
   const lines = buildPoolTable([pool, gpu], 0, { columns, colours: false });
   expect(lines.every((line) => line.length <= columns)).toBe(true);
   expect(lines[0]).toMatch(/SHARED .*FREE CPU {2}FREE MEMORY {2}FREE GPU/);
 });
 
-it("shows no such columns where nothing is shared, and the sizes are unknown", () => {
+it("omits the columns of parts and free amounts if nothing is shared and sizes are unknown", () => {
   const [header] = buildPoolTable([{ ...pool, shared: 0, allocatable: {}, free: {} }], 0, {
     columns: 100,
     colours: false,

@@ -12,7 +12,7 @@ import { roomColumns } from "./room-columns.ts";
 import { countCell, machineCell } from "./share.ts";
 import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
 
-/** All of one kind. */
+/** Builds the table of all work of one kind. */
 export function buildWorkTable(all: readonly Work[], nowMs: number, style: TableStyle): string[] {
   const rows = all.map((work): Cell[] => {
     const phase = phaseOf(work);
@@ -34,9 +34,9 @@ function describeEnd(work: Work): string {
   return reason === "" || description === "" ? reason : `${reason}: ${description}`;
 }
 
-/** A pool; where it may grow also what is known of that, or why nothing is. */
+/** A pool; if it may grow, with its scaling, or why that is unknown. */
 export type ShownPool = Pool & {
-  /** Machines that the ledger counts as CORDONED because of a taint alone. Undefined: not known. */
+  /** Counts machines that the ledger reports as CORDONED only because of a taint. Undefined if unknown. */
   readonly tainted?: number | undefined;
   readonly scaling:
     | (Partial<PoolScaling> & {
@@ -89,7 +89,7 @@ function describeUnusable({ unusableByReason, tainted = 0 }: ShownPool): string 
     .join(", ");
 }
 
-/** The most that it may become, and what boots; the word for why nodes that are needed are not made stands with it. */
+/** Returns the maximum size of the pool, and the booting nodes or the code for nodes that cannot be created. */
 function growthOf({ elasticMax, scaling }: ShownPool, nowMs: number): readonly [string, string] {
   if (scaling === undefined) return ["-", "-"];
   const { trouble, booting = [], blocked } = scaling;
@@ -118,7 +118,7 @@ export function buildReservationTable(
   return buildTable(header, rows, style);
 }
 
-/** All that is known of one, for people. */
+/** Describes one item of work completely, for people. */
 export function buildDescription(work: Work, nowMs: number, style: TableStyle): string[] {
   const fields = buildTable(
     [work.kind.toUpperCase(), plain(work.name)],
@@ -150,7 +150,7 @@ export function buildDescription(work: Work, nowMs: number, style: TableStyle): 
   ];
 }
 
-/** The stable form for `-o json` and `-o yaml`: times in ISO 8601, durations as written in documents, scenario and result as data. */
+/** Builds the stable format for `-o json` and `-o yaml`: times in ISO 8601, durations as in documents, scenario and result as data. */
 export function buildWorkRecord(work: Work): Record<string, unknown> {
   return {
     kind: work.kind,
@@ -174,7 +174,7 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
   };
 }
 
-/** Its nodes and for whom it must leave them, or why it waits. */
+/** States the nodes of a reservation and for whom it must leave them, or why it waits. */
 export function whyText({ because, machines, preemption }: Reservation): string {
   if (because === undefined) {
     const nodes = [...new Set(machines.map(({ node }) => node))].join(", ");
@@ -187,13 +187,13 @@ export function whyText({ because, machines, preemption }: Reservation): string 
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
 }
 
-/** `must leave for job/urgent of queue team-b by 2026-01-01T00:00:30.000Z (RECLAIM)`. */
+/** Formats `must leave for job/urgent of queue team-b by 2026-01-01T00:00:30.000Z (RECLAIM)`. */
 export function describePreemption({ beneficiary, queue, reason, deadlineMs, accepted }: Preemption): string {
   const leaves = accepted ? "leaves" : "must leave";
   return `${leaves} for ${beneficiary} of queue ${queue} by ${new Date(deadlineMs).toISOString()} (${reason})`;
 }
 
-/** `h100: 4 nvidia.com/gpu needed, 1 to get`. */
+/** Formats `h100: 4 nvidia.com/gpu needed, 1 to get`. */
 function quotaText({ pool, resource, requested, available }: QuotaShortage): string {
   return `${pool}: ${requested} ${resource} needed, ${available} to get`;
 }

@@ -27,7 +27,7 @@ export function failed(check: string, detail: string, next: string): Check {
   return { check, status: "failed", detail, next };
 }
 
-/** Records that their service cannot read, each with the reason. */
+/** Builds the check of records that their service cannot read, each with the reason. */
 export function failedRecords(
   of: string,
   unreadable: readonly (readonly [id: string, because: string])[],

@@ -9,9 +9,9 @@ export type Contexts = {
 export type Cluster = {
   /** The address of the gateway: `https://muster.example.com`. */
   readonly server: string;
-  /** A file. */
+  /** The path of a certificate file. */
   readonly "certificate-authority"?: string | undefined;
-  /** Its content in base64. */
+  /** The certificate in base64. */
   readonly "certificate-authority-data"?: string | undefined;
 };
 
@@ -49,7 +49,7 @@ export type Context = {
 
 export const NO_CONTEXTS: Contexts = { clusters: [], users: [], contexts: [] };
 
-/** A context with what it names. `user` undefined: it has none. */
+/** A context with its cluster and its user. `user` is undefined if the context has none. */
 export type ResolvedContext = {
   readonly name: string;
   readonly cluster: Cluster;
@@ -57,7 +57,7 @@ export type ResolvedContext = {
   readonly namespace: string | undefined;
 };
 
-/** The context of this name; undefined where it, or its cluster, is missing. */
+/** Returns the context of this name; undefined if it or its cluster is missing. */
 export function resolveContext(all: Contexts, name: string): ResolvedContext | undefined {
   const context = all.contexts.find((each) => each.name === name)?.context;
   const cluster = all.clusters.find((each) => each.name === context?.cluster)?.cluster;
@@ -66,19 +66,19 @@ export function resolveContext(all: Contexts, name: string): ResolvedContext | u
   return { name, cluster, user, namespace: context.namespace };
 }
 
-/** The context whose gateway has this address; the current one first. */
+/** Finds the context whose gateway has this address; the current one first. */
 export function contextOfServer(all: Contexts, server: string): ResolvedContext | undefined {
   const names = [all["current-context"] ?? "", ...all.contexts.map(({ name }) => name)];
   const found = names.map((name) => resolveContext(all, name));
   return found.find((each) => each !== undefined && withoutSlash(each.cluster.server) === withoutSlash(server));
 }
 
-/** The address as requests begin with it. */
+/** Removes trailing slashes, so that a path can be appended to the address. */
 export function withoutSlash(server: string): string {
   return server.replace(/\/+$/, "");
 }
 
-/** The entries with this one in the place of that of its name, or at the end. */
+/** Replaces the entry of the same name, or appends this one. */
 export function putNamed<Entry extends { readonly name: string }>(
   entries: readonly Entry[],
   entry: Entry,

@@ -85,7 +85,7 @@ it.each<[title: string, user: NatsUser, found: Partial<LocalStack>, credential: 
   expect(decideConnection({ user, option: undefined, env: nothing, local }).credential).toEqual(credential);
 });
 
-it("reports that the local stack is gone, and how to start it", () => {
+it("reports that the local stack has ended, and how to start it", () => {
   const local = () => ({ ...alive, alive: false });
   const { hint } = decideConnection({ user: "cli", option: undefined, env: nothing, local });
   expect(hint).toBe(
@@ -96,15 +96,18 @@ it("reports that the local stack is gone, and how to start it", () => {
 it.each([
   ["of containers", "/clone/.muster-compose", /`docker compose up --wait` .* remove \/clone\/\.muster-compose$/],
   ["of processes", undefined, /^see its logs in \.muster\/logs$/],
-])("says what to do where no server answers at the address of a local stack %s", (_title, containers, says) => {
-  const local = () => ({ ...alive, containers });
-  expect(decideConnection({ user: "cli", option: undefined, env: nothing, local }).hint).toMatch(says);
-});
+])(
+  "states the next step for a server that does not answer at the address of a local stack %s",
+  (_title, containers, says) => {
+    const local = () => ({ ...alive, containers });
+    expect(decideConnection({ user: "cli", option: undefined, env: nothing, local }).hint).toMatch(says);
+  },
+);
 
 it.each([
   ["nats://127.0.0.1:4222", "nats://127.0.0.1:4222 (default)"],
   ["nats://me:secret@host:1, nats://other:2", "nats://host:1,nats://other:2 (default)"],
   ["me:secret@host:1", "host:1 (default)"],
-])("describes %s without what is secret in it", (natsUrl, described) => {
+])("describes %s without its secrets", (natsUrl, described) => {
   expect(describeConnection({ natsUrl, because: "default" })).toBe(described);
 });

@@ -1,4 +1,4 @@
-/** The address of the bus, how it was found, and what to try when no server answers there. */
+/** The address of the bus, how it was found, and advice for a server that does not answer. */
 export type Connection = {
   readonly natsUrl: string;
   readonly credential: Credential;
@@ -11,7 +11,7 @@ export type Connection = {
 /** The NATS users of the command. */
 export type NatsUser = "cli" | "backup";
 
-/** Values of the variables MUSTER_NATS_..., or a file with a token. */
+/** The values of the MUSTER_NATS_... variables, or a file with a token. */
 export type Credential =
   { readonly variables: Readonly<Record<string, string | undefined>> } | { readonly tokenFile: string };
 
@@ -19,12 +19,12 @@ export type Credential =
 export type LocalStack = {
   readonly natsUrl: string;
   readonly natsNkeyFile: string;
-  /** The key file of the user that may only copy and restore; empty: no such user. */
+  /** The key file of the user that may only copy and restore; empty if that user does not exist. */
   readonly natsBackupNkeyFile: string;
   readonly natsTokenFile: string;
-  /** Who signs the certificate of its server; empty where that has none. */
+  /** The certificate authority of the server; empty if it has no certificate. */
   readonly natsCaFile: string;
-  /** The folder with these files, where the stack is one of containers: whether they run is for the connection to say. */
+  /** The folder with these files, if containers run the stack. Only a connection shows whether they run. */
   readonly containers: string | undefined;
   readonly alive: boolean;
 };
@@ -34,13 +34,13 @@ const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 const START =
   "start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`), or name a server with MUSTER_NATS_URL";
 
-/** How to write the files of the local stack again. */
+/** Advises how to write the files of the local stack again. */
 export const REWRITE_HINT =
   "`docker compose up setup` writes those of containers again, and `npm start -- --keep` its own";
 
 /**
- * Chooses where to connect: the command line, then the environment, then the local stack, then the default port of NATS. The credential of the environment
- * is for a server of the command line or of the environment; the local stack has its own, one for each user.
+ * Chooses the server: that of the command line, then of the environment, then the local stack, then the default port of NATS. The credential of the environment
+ * applies to a server of the command line or the environment; the local stack has a credential for each user.
  */
 export function decideConnection(known: {
   readonly user: NatsUser;
@@ -49,7 +49,7 @@ export function decideConnection(known: {
     readonly natsUrl: string | undefined;
     readonly variables: Readonly<Record<string, string | undefined>>;
   };
-  /** Read only where neither of the others is set. */
+  /** Read only if neither the command line nor the environment names a server. */
   readonly local: () => LocalStack | undefined;
 }): Connection {
   const { option, env } = known;
@@ -93,7 +93,7 @@ function credentialOf(local: LocalStack, user: NatsUser): Credential {
   return natsTokenFile === "" ? { variables: {} } : { tokenFile: natsTokenFile };
 }
 
-/** The server and how it was found, for people; without a password in the URL. */
+/** Describes the server and how it was found, without a password in the URL. */
 export function describeConnection({ natsUrl, because }: Pick<Connection, "natsUrl" | "because">): string {
   const addresses = natsUrl
     .split(",")

@@ -25,7 +25,7 @@ const FAULTS: readonly [Fault, number][] = [
 
 it.each(FAULTS)("ends on %o with %i", (fault, code) => {
   expect(decideExit(fault).code).toBe(code);
-  // After 3 a caller may retry.
+  // A caller may retry after exit code 3.
   if (code === EXIT.unreachable) expect(isRetryable(fault)).toBe(true);
 });
 

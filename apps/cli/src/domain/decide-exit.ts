@@ -1,6 +1,6 @@
 import { assertNever, type Fault } from "@muster/faults";
 
-/** The exit codes of the command; scripts rely on them. */
+/** The exit codes of the command, on which scripts rely. */
 export const EXIT = {
   ok: 0,
   /** The work failed: a session that is not DONE, a failed check. */
@@ -17,7 +17,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** How the command ends when a service answered with this fault, and what the user can do. */
+/** Decides the exit code for a fault of a service, and the advice for the user. */
 export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hint: string | undefined } {
   switch (fault.code) {
     case "unavailable":

@@ -7,30 +7,30 @@ import {
   type User,
 } from "./contexts.ts";
 
-/** The gateway, how it was found, and who asks. */
+/** The gateway, how it was found, and the user's credential. */
 export type Gateway = {
   readonly server: string;
   readonly because: string;
   readonly credential: GatewayCredential;
   readonly authority: Authority;
-  /** The namespace of jobs whose request names none. */
+  /** The namespace of jobs, for requests that name none. */
   readonly namespace: string;
   /** The remedy where no gateway answers. */
   readonly hint: string;
 };
 
-/** `user` is one of the file of contexts. */
+/** `user` is the name of a user in the file of contexts. */
 export type GatewayCredential =
   | { readonly kind: "none" }
   | { readonly kind: "token"; readonly token: string }
   | { readonly kind: "token-file"; readonly file: string }
   | { readonly kind: "user"; readonly name: string; readonly user: User };
 
-/** Who signs the certificate. */
+/** The authority that signs the gateway's certificate. */
 export type Authority =
   | { readonly kind: "system" }
   | { readonly kind: "file"; readonly file: string }
-  /** Relative to the file of contexts. */
+  /** The path is relative to the file of contexts. */
   | { readonly kind: "context-file"; readonly file: string }
   | { readonly kind: "data"; readonly base64: string };
 
@@ -48,18 +48,18 @@ export type GatewayVariables = {
   readonly token: string | undefined;
   readonly tokenFile: string | undefined;
   readonly caFile: string | undefined;
-  /** Whether tokens may cross a network in plain text. */
+  /** Whether tokens may cross a network unencrypted. */
   readonly isPlainHttpAllowed: boolean;
 };
 
-/** As in kubectl. */
+/** The default namespace, as in kubectl. */
 const DEFAULT_NAMESPACE = "default";
 
 const CHECK = "check the address, and that the gateway runs there";
 
 /**
- * The gateway to ask; undefined: the services are asked over NATS. The command line decides, then MUSTER_SERVER, then MUSTER_NATS_URL, then the current
- * context. The credential of a context is sent to the server of that context only.
+ * Chooses the gateway; undefined if the services are called over NATS. The command line precedes MUSTER_SERVER, then MUSTER_NATS_URL, then the current context.
+ * The credential of a context is sent only to the server of that context.
  */
 export function decideGateway(
   options: GatewayOptions,
@@ -117,17 +117,17 @@ function ofContext(
   return gatewayOf(found.cluster.server, `${because} ${name}`, options, env, found);
 }
 
-/** Whether requests can go there: `https://host:port`, without a user and without a path. */
+/** Whether the address has the form `https://host:port`, without a user or a path. */
 export function isGatewayAddress(server: string): boolean {
   return /^https?:\/\/[^/?#\s@]+\/*$/.test(server) && URL.canParse(server);
 }
 
-/** The address without its user and password, for errors. */
+/** Hides the user and the password of an address in an error. */
 export function hideUserInfo(server: string): string {
   return server.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@");
 }
 
-/** Whether what is sent there stays on this machine. */
+/** Whether traffic to the address stays on this machine. */
 export function isLoopback({ hostname }: URL): boolean {
   return /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/.test(hostname);
 }
@@ -138,7 +138,7 @@ export function hintOfPlainServer(server: string): string {
   return "check the port; the gateway, or the proxy in front of it, needs a certificate";
 }
 
-/** Why the token must not be sent to this server; undefined: it may be. */
+/** Returns why the token must not be sent to this server; undefined if it may be sent. */
 export function findPlainHttp(
   server: string,
   because: string,
@@ -194,12 +194,12 @@ function authorityOf(
   return named === undefined ? { kind: "system" } : { kind: "context-file", file: named };
 }
 
-/** The server and how it was found, for people. */
+/** Describes the server and how it was found, for people. */
 export function describeGateway({ server, because }: Pick<Gateway, "server" | "because">): string {
   return `${server} (${because})`;
 }
 
-/** The error of what only NATS has. */
+/** The error for a request that only NATS supports. */
 export function needsNats(what: string): { readonly message: string; readonly hint: string } {
   return {
     message: `${what} needs NATS: the gateway does not have it`,

@@ -31,7 +31,7 @@ it.each<[title: string, set: Partial<ReplicaSet>, goal: Goal, verdict: WaitVerdi
   expect(decideSetWait(aReplicaSet(set), wished)).toBe(verdict);
 });
 
-it("a rolling update that is there is not complete, and may be paused", () => {
+it("an existing rolling update is not complete, and may be paused", () => {
   expect(decideRollWait(aRollOf(), goal("Complete"))).toBe("open");
   expect(decideRollWait(aRollOf({ phase: "PAUSED" }), goal("Paused"))).toBe("met");
 });
@@ -42,11 +42,11 @@ it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([
   ["one has failed", { healthy: 1, replicas: [aReplica("a"), { ...aReplica("b"), health: "FAILED" }] }, "never"],
   ["one ends again and again", { healthy: 0, replicas: [{ ...aReplica("a"), reason: "CrashLoopBackOff" }] }, "never"],
   ["the farm says so", { healthy: 1, trouble: { code: "NOT_HEALTHY", message: "", sinceMs: 0 } }, "never"],
-])("the pods that were rolled to when %s", (_title, set, verdict) => {
+])("the pods of a new set when %s", (_title, set, verdict) => {
   expect(decideRolled(aReplicaSet(set), 5000)).toBe(verdict);
 });
 
-it("pods that are ready at this moment may be those of a program that ends at once", () => {
+it("pods that are ready for a moment may be those of a program that exits immediately", () => {
   expect(decideRolled(aReplicaSet(), 4999)).toBe("open");
   expect(decideRolled(aReplicaSet({ desired: 0, healthy: 0, replicas: [] }), 0)).toBe("met");
 });
@@ -63,11 +63,11 @@ it.each<[title: string, last: Partial<Roll>, set: ReplicaSet | undefined, end: "
   ["not when its new set is gone", {}, undefined, "undone"],
   ["not when it gave way to another before it began", { phase: "CREATING" }, aReplicaSet({ desired: 0 }), "undone"],
   ["not when its old set was deleted on the way", {}, aReplicaSet({ desired: 1 }), "undone"],
-])("a rolling update that is gone is %s", (_title, last, set, end) => {
+])("a deleted rolling update is %s", (_title, last, set, end) => {
   expect(decideRollEnd(aRollOf(), aRollOf(last), set)).toBe(end);
 });
 
-it("a rolling update that was looked at once it went back is complete when it has gone back", () => {
+it("a rolling update that was read only while it was undone is complete once it is undone", () => {
   const roll = aRollOf({ undone: 1 });
   expect(decideRollEnd(roll, roll, aReplicaSet())).toBe("complete");
 });

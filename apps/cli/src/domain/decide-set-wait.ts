@@ -2,9 +2,9 @@ import type { WaitVerdict, Goal } from "./decide-wait.ts";
 import { isSettled } from "./replica-set.ts";
 import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 
-/** Conditions of a set. Available: all desired replicas are ready. Ready: and no change is under way. */
+/** Conditions of a set. Available: all desired replicas are ready. Ready: they are, and no change is in progress. */
 export const SET_CONDITIONS = ["Ready", "Available", "Disabled", "Transferring", "Rolling", "Troubled"] as const;
-/** Conditions of a rolling update. Complete: it has reached its end. */
+/** Conditions of a rolling update. Complete: it has finished. */
 export const ROLL_CONDITIONS = ["Complete", "Paused"] as const;
 
 const OF_SET: Readonly<Record<(typeof SET_CONDITIONS)[number], (set: ReplicaSet) => boolean>> = {
@@ -16,7 +16,7 @@ const OF_SET: Readonly<Record<(typeof SET_CONDITIONS)[number], (set: ReplicaSet)
   Troubled: ({ trouble }) => trouble !== undefined,
 };
 
-/** Whether a set meets the goal. It may still meet any goal unless it is being deleted. */
+/** Decides whether a set meets the goal. It may still meet any goal unless it is being deleted. */
 export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const condition = SET_CONDITIONS.find((each) => each.toLowerCase() === goal.type.toLowerCase());
@@ -24,19 +24,19 @@ export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
   return set.deletion === undefined ? "open" : "never";
 }
 
-/** Decides the same for an open rolling update. */
+/** Decides whether an open rolling update meets the goal. */
 export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const isTrue = goal.type.toLowerCase() === "paused" && phase === "PAUSED";
   return isTrue === goal.isTrue ? "met" : "open";
 }
 
-/** Reasons of the kubelet for pods that waiting does not start. */
+/** The kubelet's reasons for pods that waiting does not start. */
 const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
 
 /**
- * Whether the pods of a new set are ready, and have been for the time that the set asks: a program that exits immediately is ready for a moment, too.
- * `settledForMs`: for how long they have been seen so. `never`: one has failed, or the farm reports trouble.
+ * Decides whether the pods of a new set have been ready for the set's minimum time: a program that exits immediately is ready for a moment.
+ * `settledForMs` is the time for which they have been ready. `never`: a pod has failed, or the farm reports trouble.
  */
 export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict {
   if (isSettled(set)) {
@@ -48,8 +48,8 @@ export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict
 }
 
 /**
- * How a rolling update that is deleted has ended. `start` is its first state that was read, `last` the last one; the set is its new set at that time, in its
- * present state. That the set is in no update proves nothing: an update that was given up releases its sets, too.
+ * Decides how a deleted rolling update ended. `start` is the first state read and `last` the last one; the set is the new set of that time, in its present
+ * state. A set outside any update proves nothing, because an abandoned update releases its sets too.
  */
 export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
   const isThere = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;

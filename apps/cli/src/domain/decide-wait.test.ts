@@ -72,7 +72,7 @@ describe("a failed wait", () => {
   const goal = readGoal("condition=Succeeded")!;
   const failed = { phase: "FAILED", atMs: 0, reason: "PodFailed", description: "exit code 3" };
 
-  it("says how the work ended", () => {
+  it("reports how the work ended", () => {
     expect(unmet({ ...FAILED, events: [failed] }, goal, "never", 0)).toBe(
       "condition Succeeded can no longer be met: job echo is FAILED: PodFailed: exit code 3",
     );

@@ -6,7 +6,7 @@ import { isFinished, phaseOf, type Work } from "./work.ts";
 export type Goal =
   { readonly kind: "delete" } | { readonly kind: "condition"; readonly type: string; readonly isTrue: boolean };
 
-/** Reads `delete`, `condition=TYPE` and `condition=TYPE=false`; undefined when the text is none of them. */
+/** Reads `delete`, `condition=TYPE` and `condition=TYPE=false`; undefined for any other text. */
 export function readGoal(text: string): Goal | undefined {
   if (text === "delete") return { kind: "delete" };
   const [word, type = "", value = "true", ...rest] = text.split("=");
@@ -15,7 +15,7 @@ export function readGoal(text: string): Goal | undefined {
   return { kind: "condition", type, isTrue: index === 0 };
 }
 
-/** The problem of a goal about a kind that has these conditions; undefined when it has none. */
+/** Returns the problem of a goal for a kind with these conditions; undefined if it has none. */
 export function checkGoal(
   goal: Goal,
   { noun, conditions }: { readonly noun: string; readonly conditions: readonly string[] },
@@ -30,7 +30,7 @@ export function checkGoal(
 /** `never`: no later state can meet the goal. */
 export type WaitVerdict = "met" | "open" | "never";
 
-/** Whether work meets the goal. A condition that is not reported yet is neither true nor false. */
+/** Decides whether work meets the goal. A condition that is not reported yet is neither true nor false. */
 export function decideWait(work: Work, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const condition = work.conditions.find(({ type }) => isSame(type, goal.type));
@@ -38,10 +38,10 @@ export function decideWait(work: Work, goal: Goal): WaitVerdict {
   return isFinished(work) ? "never" : "open";
 }
 
-/** Why a wait has failed: `open` is a timeout, `never` a state that excludes the goal. */
+/** Why a wait failed: `open` is a timeout, `never` a state that excludes the goal. */
 export type Unmet = Exclude<WaitVerdict, "met"> | "deleted";
 
-/** Why a wait has failed, for people; `state` is a sentence about the current state of the object. */
+/** Describes for people why a wait failed; `state` is a sentence about the current state of the object. */
 export function describeUnmet(
   { named, state }: { readonly named: string; readonly state: string },
   goal: Goal,
@@ -53,7 +53,7 @@ export function describeUnmet(
   return how === "never" ? `${awaited} can no longer be met: ${state}` : describeTimeout(timeoutMs, awaited, state);
 }
 
-/** The message of a timeout without the name of the object. */
+/** Formats the message of a timeout, without the name of the object. */
 export function describeTimeoutOf(timeoutMs: number | undefined, state: string): string {
   return `timed out after ${formatDuration(timeoutMs ?? 0)}: ${state}`;
 }
@@ -62,7 +62,7 @@ export function describeTimeout(timeoutMs: number, awaited: string, state: strin
   return `timed out after ${formatDuration(timeoutMs)} waiting for ${awaited}: ${state}`;
 }
 
-/** The state of work, and its reason. */
+/** Describes the state of work, and its reason. */
 export function describeWork(work: Work): string {
   const last = work.events.at(-1);
   const said = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
@@ -70,7 +70,7 @@ export function describeWork(work: Work): string {
   return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 
-/** Ignores case, as kubectl does. */
+/** Compares without regard to case, as kubectl does. */
 function isSame(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }

@@ -3,7 +3,7 @@ import { plain } from "./build-table.ts";
 import { plural } from "./plural.ts";
 import type { PoolTrouble } from "../adapters/node-messages.ts";
 
-/** `no large on demand in zone-a for 2m05s (out of capacity), asked for again in 7m55s` */
+/** Formats `no large on demand in zone-a for 2m05s (out of capacity), asked for again in 7m55s`. */
 export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string {
   const { code, provider, boots, message, sinceMs, nextTryAtMs } = trouble;
   const since = formatElapsed(nowMs - sinceMs);

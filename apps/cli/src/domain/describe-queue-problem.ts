@@ -11,7 +11,7 @@ export type QueueProblem = {
 
 const MAX_CHILDREN = 5;
 
-/** Why the queue admits nothing, and the remedy; undefined: it admits work, or has none because it has queues below it. */
+/** Describes why the queue admits nothing, and the remedy; undefined if it admits work, or has none because other queues are below it. */
 export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefined {
   switch (queue.problem) {
     case "":
@@ -66,7 +66,7 @@ function describeSpec(queue: PlacedQueue): QueueProblem {
   };
 }
 
-/** The problem, with the queue above that has it. */
+/** Names the queue above that has the problem, if another one does. */
 function ofQueue(queue: Queue, name: string, message: string): string {
   return queue.name === name ? message : `queue ${name} above it: ${message}`;
 }

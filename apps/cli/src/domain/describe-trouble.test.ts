@@ -8,11 +8,11 @@ it.each([
   ["session", "the session-controller service does not answer: no replica of it is connected"],
   ["job", "the job-controller service does not answer: no replica of it is connected"],
   ["kubernetes", describeFault(away("kubernetes"))],
-])("says of what is not available as %s: %s", (dependency, text) => {
+])("describes the unavailable dependency %s: %s", (dependency, text) => {
   expect(describeTrouble(away(dependency))).toBe(text);
 });
 
-it("leaves every other fault as it is", () => {
+it("returns every other fault unchanged", () => {
   const fault: Fault = { code: "not_found", kind: "session", id: "x" };
   expect(describeTrouble(fault)).toBe(describeFault(fault));
 });

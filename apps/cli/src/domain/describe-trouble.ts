@@ -1,6 +1,6 @@
 import { describeFault, type Fault } from "@muster/faults";
 
-/** The service of each area of the bus. */
+/** Maps each area of the bus to its service. */
 const APPS: ReadonlyMap<string, string> = new Map([
   ["session", "session-controller"],
   ["job", "job-controller"],
@@ -11,12 +11,12 @@ const APPS: ReadonlyMap<string, string> = new Map([
   ["provision", "provision-engine"],
 ]);
 
-/** The app that serves an area of the bus. */
+/** Returns the app that serves an area of the bus. */
 export function appOf(area: string): string {
   return APPS.get(area) ?? area;
 }
 
-/** A fault in the words of the user: an area of the bus without a server is a service that does not answer. */
+/** Describes a fault in the user's terms: an area of the bus without a server is a service that does not answer. */
 export function describeTrouble(fault: Fault): string {
   const service = fault.code === "unavailable" ? APPS.get(fault.dependency) : undefined;
   return service === undefined

@@ -27,11 +27,11 @@ it.each([
   ["\tat x.MyException.<init>(MyException.java:3)"],
   ["\t... 12 more of an exception"],
   ['  File "/usr/lib/error.py", line 3, in error'],
-])("takes the frame %j for no error", (frame) => {
+])("does not take the frame %j for an error", (frame) => {
   expect(digest(["RangeError: the disk is full", frame, ...FRAMES]).errors).toEqual(["RangeError: the disk is full"]);
 });
 
-it("repeats no line that the last ones have, and keeps the first and the last of several errors", () => {
+it("repeats no line of the last ones, and keeps the first and the last of several errors", () => {
   expect(digest(["Error: one", "Error: two"])).toEqual({ errors: [], last: ["Error: one", "Error: two"] });
   expect(digest(["Error: one", "Error: two", "Error: three", ...FRAMES]).errors).toEqual([
     "Error: one",

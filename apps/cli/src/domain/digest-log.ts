@@ -1,6 +1,6 @@
 /** The part of a long log that is shown. */
 export type LogDigest = {
-  /** The first line of an error that stands before `last`, and the last one where that is another. */
+  /** The first error line before `last`, and the last error line if it is another one. */
   readonly errors: readonly string[];
   readonly last: readonly string[];
 };
@@ -9,15 +9,15 @@ export const EMPTY_DIGEST: LogDigest = { errors: [], last: [] };
 
 const MAX_LINES = 10;
 /**
- * As runtimes and loggers write it: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. In quotes it is a name in code, such as
- * `on("error")`.
+ * Matches errors as runtimes and loggers write them: `TypeError: x`, `java.lang.Exception`, `panic:`, `"level":"error"`. A quoted word is a name in code, such
+ * as `on("error")`.
  */
 const ERROR = /(?<!['"`])\b(?:\w*error|\w*exception|fatal|panic|panicked)\b(?!['"`])|"level":\s*"(?:error|fatal)"/i;
 
-/** A frame of a stack may have the word in the name of a function: `at throwError (file.js:1:1)`, `File "error.py", line 3`, `... 4 more`. */
+/** Matches a frame of a stack, whose function may have an error word in its name: `at throwError (file.js:1:1)`, `File "error.py", line 3`, `... 4 more`. */
 const FRAME = /^\s*(?:at\s|File "|\.\.\. \d+ more)/;
 
-/** The digest with one more line of the log. Empty lines are left out. */
+/** Adds one more line of the log to the digest. Omits empty lines. */
 export function digestLine({ errors, last }: LogDigest, line: string): LogDigest {
   if (line === "") return { errors, last };
   if (last.length < MAX_LINES) return { errors, last: [...last, line] };

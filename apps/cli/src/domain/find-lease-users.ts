@@ -7,8 +7,8 @@ const LIVING = ["ORDERED", "PROVISIONING", "ACTIVE"];
 type Need = { readonly network?: string | undefined; readonly volumes: readonly string[] };
 
 /**
- * Ids of the leases that use this network, or mount this volume by any id that it has had, and do not end yet: it is not taken down before them. Leases of
- * other types have no users.
+ * Returns ids of unfinished leases that use this network, or mount this volume by any id it has had; it is not decommissioned before them. Leases of other
+ * types have no users.
  */
 export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly Lease[]): string[] {
   const line = order.type === "volume" ? lineOf(order, leases) : new Set<string>();
@@ -24,12 +24,12 @@ export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly
     .map((each) => each.order.id);
 }
 
-/** Whether other leases can use it. */
+/** Whether other leases can use the lease. */
 export function mayHaveUsers({ order }: Pick<Lease, "order">): boolean {
   return order.type === "network" || order.type === "volume";
 }
 
-/** Ids that the workload of this lease may have had. An id without a record counts too: asking for --force too often does no harm. */
+/** Returns ids that the workload of this lease may have had. An id without a record counts too: an unnecessary request for --force does no harm. */
 function lineOf(order: Order, leases: readonly Lease[]): ReadonlySet<string> {
   const found = new Map(leases.map((each) => [each.order.id, each]));
   const line = new Set([order.id]);

@@ -1,6 +1,6 @@
 import type { Path, ValueReader } from "@muster/documents";
 
-/** The value as JSON text; undefined, and reported, where it holds what JSON does not have. */
+/** Returns the value as JSON text. For a value that JSON cannot express it reports a problem and returns undefined. */
 export function readJson(reader: ValueReader, path: Path, value: unknown): string | undefined {
   const odd = findNonJson(value, path);
   if (odd === undefined) return JSON.stringify(value);
@@ -8,7 +8,7 @@ export function readJson(reader: ValueReader, path: Path, value: unknown): strin
   return undefined;
 }
 
-/** Where the value holds what JSON does not have: .nan, .inf, whole numbers that lose digits. */
+/** Returns the path of a value that JSON cannot express: .nan, .inf, whole numbers that lose digits. */
 export function findNonJson(value: unknown, path: Path): Path | undefined {
   if (typeof value === "number") {
     const exact = Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));

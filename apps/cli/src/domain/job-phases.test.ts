@@ -134,7 +134,7 @@ it.each([
   { what: "is created in the second after it was sent", created: 1, sentMs: 970, ended: 1, seenMs: 1870, tookMs: 870 },
   { what: "is answered late", created: 0, sentMs: 100, ended: 0, seenMs: 8000, tookMs: 899 },
   { what: "is followed by a clock that is behind", created: 5, sentMs: 100, ended: 5, seenMs: 300, tookMs: 0 },
-])("a job that $what took as long as the follower saw", ({ created, sentMs, ended, seenMs, tookMs }) => {
+])("a job that $what took as long as the follower observed", ({ created, sentMs, ended, seenMs, tookMs }) => {
   const submitted = job("QUEUED", created, 0, { createdAtMs: START_MS + created * 1000, resolution: "seconds" });
   const over = { outcome: "success", finishedAtMs: START_MS + ended * 1000 } as const;
   const done = continueJob(

@@ -1,7 +1,7 @@
 import { plural } from "./plural.ts";
 import type { Outcome, Work, WorkEvent } from "./work.ts";
 
-/** A condition of a job as its replies have it. */
+/** A condition of a job, as replies report it. */
 export type JobCondition = {
   readonly type: string;
   readonly isTrue: boolean;
@@ -10,7 +10,7 @@ export type JobCondition = {
   readonly sinceMs: number;
 };
 
-/** Types of conditions, in the order of a life. */
+/** Types of conditions, in the order in which a job gets them. */
 export const JOB_CONDITIONS = [
   ...["Created", "MachinesReserved", "PodNamesTaken", "PodsWaiting", "SpecUnreadable", "Preempted"],
   ...["Running", "Restarting", "Suspended", "Succeeded", "Failed"],
@@ -19,7 +19,7 @@ export const JOB_CONDITIONS = [
 export type JobPhase =
   "QUEUED" | "STARTING" | "RUNNING" | "RESTARTING" | "PREEMPTED" | "SUSPENDED" | "SUCCEEDED" | "FAILED" | "CANCELLED";
 
-/** The condition with the time and the reason of a phase. */
+/** Maps a phase to the condition that records its time and reason. */
 const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
   ["STARTING", "MachinesReserved"],
   ["RUNNING", "Running"],
@@ -29,21 +29,21 @@ const CONDITION: ReadonlyMap<string, string> = new Map<JobPhase, string>([
   ["SUCCEEDED", "Succeeded"],
   ["FAILED", "Failed"],
 ]);
-/** Phases whose reason is worth a word. */
+/** Phases whose reason is shown. */
 const WITH_REASON: ReadonlySet<string> = new Set<JobPhase>(["RESTARTING", "PREEMPTED", "SUSPENDED", "FAILED"]);
 
-/** The phases of a job up to its state, as far as its conditions remember them. */
+/** Returns the phases of a job up to its state, as far as its conditions record them. */
 export function buildJobPhases(job: {
   readonly state: string;
   readonly createdAtMs: number;
-  /** 0: it has not had its machines. */
+  /** Zero until the job has had its machines. */
   readonly startedAtMs: number;
   readonly conditions: readonly JobCondition[];
 }): WorkEvent[] {
   const { state, createdAtMs, startedAtMs, conditions } = job;
   const queued = { phase: "QUEUED", atMs: createdAtMs, description: "", reason: "" };
   if (state === "QUEUED") {
-    // A false condition has the code of the ledger for the wait.
+    // The reason of a false condition is the ledger's code for the wait.
     const waits = conditions.find(({ type, isTrue }) => type === "MachinesReserved" && !isTrue);
     return [{ ...queued, description: waits?.message ?? "", reason: waits?.reason ?? "" }];
   }
@@ -57,19 +57,19 @@ export function buildJobPhases(job: {
         reason: WITH_REASON.has(phase) ? reason : "",
       }));
   const known = ["STARTING", "RUNNING"].filter((phase) => phase !== state).flatMap(eventsOf);
-  // A job that is over has no machines, and so no condition about them.
+  // A finished job has no machines, and so no condition about them.
   const isForgotten = state !== "STARTING" && startedAtMs > 0 && !known.some(({ phase }) => phase === "STARTING");
   const started = { phase: "STARTING", atMs: startedAtMs, description: "", reason: "" };
   const earlier = isForgotten ? [started, ...known] : known;
   const [current = { phase: state, atMs: earlier.at(-1)?.atMs ?? createdAtMs, description: "", reason: "" }] =
     eventsOf(state);
-  // Kubeflow's conditions have no type for a cancellation: it is a reason of Failed.
+  // Kubeflow has no condition for a cancellation: it is a reason of Failed.
   const isCancelled = outcomeOfJob(state, conditions) === "cancelled";
   const last = isCancelled ? { ...current, phase: "CANCELLED", reason: "" } : current;
   return [queued, ...earlier.filter(({ atMs }) => atMs <= last.atMs), last];
 }
 
-/** The job that a submission made: it was created within the second that the API server keeps, and not before the submission was sent. */
+/** Adjusts the creation time of a submitted job: it is within the second that the API server keeps, and not before the submission was sent. */
 export function timeSubmission(job: Work, sentMs: number): Work {
   if (job.outcome !== undefined) return job;
   const createdAtMs = withinSecond(job.createdAtMs, sentMs);
@@ -77,7 +77,7 @@ export function timeSubmission(job: Work, sentMs: number): Work {
   return { ...job, createdAtMs, events, resolution: "exact" };
 }
 
-/** The present job with the phases that were seen before: its conditions forget those, and failures between two reads after which it ran again. */
+/** Merges the present job with phases and failures that were read before, which its conditions no longer record. */
 export function continueJob(seen: Work, now: Work, nowMs: number): Work {
   const isSame = seen.uid === now.uid;
   const { finishedAtMs } = now;
@@ -92,7 +92,7 @@ export function continueJob(seen: Work, now: Work, nowMs: number): Work {
   };
 }
 
-/** During a restart a further failure changes the reason, and is no phase of its own. */
+/** A further failure during a restart changes the reason, and adds no phase. */
 function continueEvents(seen: Work, now: Work, nowMs: number): readonly WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   if (before?.phase !== "RESTARTING" || last?.phase !== "RESTARTING")
@@ -104,7 +104,7 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   const failures = Number(now.columns["failures"] ?? 0) - Number(seen.columns["failures"] ?? 0);
   if (before === undefined || last === undefined || (before.phase === last.phase && failures <= 0)) return [];
-  // Not before the last event that was seen.
+  // The time must not precede that of the last event read.
   const current = { ...last, atMs: Math.max(before.atMs, withinSecond(last.atMs, nowMs)) };
   if (failures <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
@@ -113,12 +113,12 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   return [missed, { ...current, atMs: nowMs }];
 }
 
-/** The API server keeps whole seconds: the moment within this one that is nearest to a moment of our own clock. */
+/** Returns the moment within this second that is nearest to a moment of our own clock, because the API server keeps whole seconds. */
 function withinSecond(secondMs: number, nearMs: number): number {
   return Math.max(secondMs, Math.min(nearMs, secondMs + 999));
 }
 
-/** Phases that conditions forget once they are over, by the reason of their event. */
+/** Maps the reason of an event to a phase that conditions no longer record once it is over. */
 const EVENT_PHASES: ReadonlyMap<string, JobPhase> = new Map<string, JobPhase>([
   ["JobRunning", "RUNNING"],
   ["JobRestarting", "RESTARTING"],
@@ -133,14 +133,14 @@ export type JobEvent = {
   readonly message: string;
 };
 
-/** The job with its earlier phases, as far as its events remain: they are kept for a while, and equal ones in a row are one event. */
+/** Adds earlier phases of the job from its remaining events. Events expire, and consecutive equal ones are one event. */
 export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
   const [first, last] = [job.events[0], job.events.at(-1)];
   if (first === undefined || last === undefined) return job;
   const own = `${job.kind}/${job.name}`;
   const recalled = jobEvents.flatMap(({ atMs, object, reason, message }): WorkEvent[] => {
     const phase = object.toLowerCase() === own ? EVENT_PHASES.get(reason) : undefined;
-    // Events have whole seconds, and the time at which they were recorded.
+    // An event's time is that of its recording, in whole seconds.
     const isPast = atMs > first.atMs && atMs <= last.atMs;
     return phase === undefined || !isPast
       ? []

@@ -4,17 +4,17 @@ import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export const LEASE_KIND = "Lease";
-/** How every text names one. */
+/** The noun for a lease in every text. */
 export const LEASE_NOUN = "lease";
 
-/** In the order in which their data are listed. */
+/** The types, in the order of the schemas of their data. */
 export const LEASE_TYPES = Object.keys(LEASE_DATA) as readonly LeaseType[];
 
 export const DEFAULT_ENGINE = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
 const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
-/** Whether it may be called so. */
+/** Whether the text is a valid id of a lease. */
 export function isLeaseId(text: string): boolean {
   return LEASE_ID.test(text);
 }
@@ -22,17 +22,17 @@ const DURATION = "^(forever|(\\d{1,20}(ms|us|ns|d|h|m|s))+)$";
 
 /** A lease as a user writes it, before it is signed. */
 export type LeaseDocument = {
-  /** Undefined: one is made, so that each order is another lease. */
+  /** Undefined if the command generates an id, so that each order is another lease. */
   readonly id: string | undefined;
   readonly engine: string;
   readonly type: LeaseType;
   readonly durationNs: bigint;
-  /** JSON, as it is going to be signed. */
+  /** The JSON text that is signed. */
   readonly data: string;
   readonly reference: string | undefined;
 };
 
-/** The form of a document; its data are checked by the type. */
+/** The schema of a document; the schema of its type checks its data. */
 export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], {
   apiVersion: { const: API_VERSION },
   kind: { const: LEASE_KIND },
@@ -65,7 +65,7 @@ export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], 
   }),
 });
 
-/** JSON Schema (2020-12) of one document, for editors. */
+/** Builds the JSON Schema (2020-12) of one document, for editors. */
 export function buildLeaseSchema(): Schema {
   const { properties, ...form } = LEASE_FORM;
   const allOf = LEASE_TYPES.map((type) => ({

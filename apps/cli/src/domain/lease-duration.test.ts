@@ -9,6 +9,6 @@ it.each([
   ["200000d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],
   ["99999999999999999999999d", { trouble: "is longer than 106751d, the most there is; `forever` has no end" }],
   ["2", { trouble: "must be a duration with its unit, such as 2h or 1d12h, or forever" }],
-])("reads %s as how long a lease lasts, or says what is wrong with that", (text, read) => {
+])("reads the duration %s, or describes its error", (text, read) => {
   expect(readLeaseDuration(text)).toEqual(read);
 });

@@ -3,7 +3,7 @@ import { MAX_DURATION_NS, parseDurationNs } from "@muster/leases";
 const SHAPE = /^(?:\d+(?:ms|us|ns|d|h|m|s))+$/;
 const MAX_DAYS = MAX_DURATION_NS / 86_400_000_000_000n;
 
-/** How long a lease is to last, or what is wrong with the text, as what follows its name. */
+/** Reads the duration of a lease, or describes the error so that the text can follow the field's name. */
 export function readLeaseDuration(text: string): { readonly ns: bigint } | { readonly trouble: string } {
   const ns = parseDurationNs(text);
   if (ns === 0n) return { trouble: "must be longer than nothing" };

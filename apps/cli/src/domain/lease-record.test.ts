@@ -19,7 +19,7 @@ import { isProven, verifyLease } from "./verify-lease.ts";
 const user = readSigner("user", "01".repeat(32));
 const engine = readSigner("engine", "02".repeat(32));
 
-/** Signed by whom it should be, with all that can be. */
+/** Signs every part of a lease with the correct key. */
 function signed(legacy = false): Lease {
   const { order: plain, ...lease } = aLease();
   const order = { ...plain, user: user.userId, signatureFormat: legacy ? ("legacy" as const) : plain.signatureFormat };
@@ -56,7 +56,7 @@ const compactOf = (whole: Lease): Lease => ({
   orderHash: digest(buildOrderBytes(whole.order)),
 });
 
-it("has everything that is signed, so that every reader of the JSON can verify it", () => {
+it("contains everything that is signed, so that every reader of the JSON can verify it", () => {
   const lease = read(buildLeaseRecord(signed()));
   expect(verdictsOf(lease, engine.userId)).toEqual([
     "order ok",
@@ -72,7 +72,7 @@ it("has everything that is signed, so that every reader of the JSON can verify i
   expect(legacy[0]).toMatchObject({ verdict: "ok", why: expect.stringContaining("the original's form") as string });
 });
 
-it("says of a lease whose data its engine keeps no more what can still be checked, and checks all once they are put back", () => {
+it("reports which checks remain for a lease whose data are removed, and checks all once they are restored", () => {
   const whole = signed();
   const { order, result } = whole;
   const lease = read(buildLeaseRecord(compactOf(whole)));
@@ -91,7 +91,7 @@ it("says of a lease whose data its engine keeps no more what can still be checke
   expect(message).toMatch(/data +not kept, because it is over\n/);
 });
 
-it("proves nothing of an order that is gone, and not when it ends, unless a renewal says so", () => {
+it("proves no order without data, and no end of it unless a renewal states the end", () => {
   const compact = compactOf(signed());
   const proofs = (lease: SignedLease) => isProven(verifyLease(lease, engine.userId, verifySignature));
   expect(proofs(signed())).toBe(true);
@@ -117,11 +117,11 @@ it.each<[what: string, alter: (compact: Lease) => Lease, wrong: string]>([
     (lease) => ({ ...lease, phase: "FAILED", result: { ...lease.result!, state: "error" } }),
     "result wrong",
   ],
-])("takes no data for gone of a lease that %s", (_what, alter, wrong) => {
+])("does not treat the data of a lease that %s as removed", (_what, alter, wrong) => {
   expect(verdictsOf(read(buildLeaseRecord(alter(compactOf(signed())))), engine.userId)).toContain(wrong);
 });
 
-it("keeps each nanosecond and byte of what is signed", () => {
+it("keeps each nanosecond and byte of the signed content", () => {
   const text = fc.string({ unit: "grapheme" });
   const ns = fc.bigInt({ min: 0n, max: MAX_DURATION_NS });
   fc.assert(
@@ -165,7 +165,7 @@ it.each<[record: unknown, finding: string]>([
   [{}, ": is no output of `muster lease get ID -o json`: it has no order"],
   [{ ...buildLeaseRecord(signed()), expiresAt: "soon" }, "expiresAt: must be a time such as 2030-01-31T12:00:00Z"],
   [{ ...buildLeaseRecord(signed()), renewal: 5 }, "renewal: must be a mapping, not the number 5"],
-])("says what is wrong with a file that holds no lease (%#)", (record, finding) => {
+])("describes the problem of a file without a lease (%#)", (record, finding) => {
   const found = readLeaseRecord(record);
   const findings = found.ok ? [] : found.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
   expect(findings).toEqual([finding]);

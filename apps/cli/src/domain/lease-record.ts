@@ -16,8 +16,8 @@ import type { ReadDocument } from "./read-document.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * The stable form for `-o json` and `-o yaml`. Everything that is signed is in it as it was signed: times to the nanosecond, data as their text, signatures in
- * hexadecimal; so `readLeaseRecord` reads it, and every reader can verify it. `orderHash`: the data are empty because the engine no longer keeps them.
+ * Builds the stable format for `-o json` and `-o yaml`. It keeps everything as signed, so that `readLeaseRecord` reads it and every reader can verify it: times
+ * to the nanosecond, data as text, signatures in hexadecimal. `orderHash` replaces data that the engine no longer keeps.
  */
 export function buildLeaseRecord(lease: Lease): Record<string, unknown> {
   const { order, phase, source, run, expiresAtNs, renewal, endRequest, ending, result, endedAtNs, ...others } = lease;
@@ -67,7 +67,7 @@ export function buildLeaseEventRecord({ atNs, ...rest }: LeaseEvent): Record<str
   return { at: formatRfc3339(atNs), ...rest };
 }
 
-/** The signed parts of a record, and the end of the lease; or every problem of the record. Never throws. */
+/** Reads the signed parts of a record and the end of the lease, or returns every problem of the record. Never throws. */
 export function readLeaseRecord(value: unknown): ReadDocument<SignedLease> {
   const reader = valueReader();
   const top = fieldsOf(reader, [], value);
@@ -133,7 +133,7 @@ function readOrder(reader: ValueReader, fields: Fields): Order {
   };
 }
 
-/** Accepts further fields: later versions write more. */
+/** Accepts unknown fields, because later versions write more. */
 function fieldsOf(reader: ValueReader, path: Path, value: unknown): Fields | undefined {
   const known = typeof value === "object" && value !== null ? Object.keys(value) : [];
   return reader.mapping(path, value, known);

@@ -22,7 +22,7 @@ const document: LeaseDocument = {
 
 const plan = (wanted: LeaseDocument, found: Lease | undefined) => planOrder(wanted, order.user, found, digest);
 
-it("sends an order again only where the same is there, by the same user, and has not ended", () => {
+it("sends an order again only if the same user's same order exists and has not ended", () => {
   expect(plan(document, undefined)).toEqual({ send: "new" });
   expect(plan(document, lease)).toEqual({ send: "again" });
   expect(plan(document, { ...lease, phase: "FAILED" })).toEqual({ send: "again" });
@@ -42,7 +42,7 @@ it("sends an order again only where the same is there, by the same user, and has
   for (const [other, because] of others) expect(plan({ ...document, ...other }, lease)).toEqual(refused(because));
 });
 
-it("knows an order again by its hash where its engine keeps the data no more", () => {
+it("recognizes an order by its hash if the engine no longer keeps the data", () => {
   const orderHash = digest(buildOrderBytes(order));
   const compact: Lease = { ...lease, phase: "FAILED", order: { ...order, data: "" }, orderHash };
   const other = { send: "nothing", because: "lease 4711-1 exists already, with other data; an id is used once" };
@@ -52,7 +52,7 @@ it("knows an order again by its hash where its engine keeps the data no more", (
   expect(plan({ ...document, data: "" }, compact)).toMatchObject(other);
 });
 
-it("renews from the present end on, with the next sequence, and never beyond what never ends", () => {
+it("renews from the present end, with the next sequence, and keeps an unlimited end", () => {
   expect(buildRenewal(lease, 5n)).toMatchObject({ expiresAtNs: lease.expiresAtNs + 5n, sequence: 1 });
   const { id, engine, user, signature } = order;
   const renewal = { id, engine, user, signature, expiresAtNs: lease.expiresAtNs, sequence: 8 };
@@ -62,11 +62,11 @@ it("renews from the present end on, with the next sequence, and never beyond wha
   });
 });
 
-it("makes ids of the time and of chance", () => {
+it("builds ids from the time and random bits", () => {
   expect(buildLeaseId(5, "ffffffff-0000-4000-8000-000000000000")).toBe("5-4294967295");
 });
 
-it("waits for what can still come, and no longer", () => {
+it("waits for a reachable phase, and no longer", () => {
   const waits = (goal: Goal) => LEASE_PHASES.map((phase) => decideLeaseCondition({ phase }, goal));
   expect(waits({ kind: "condition", type: "ACTIVE", isTrue: true })).toEqual([
     "open",
@@ -82,7 +82,7 @@ it("waits for what can still come, and no longer", () => {
 const style = (columns: number | undefined) => ({ columns, colours: false });
 const inTable = (columns: number | undefined) => ({ style: style(columns), isOfOneUser: false });
 
-it("lists leases in a table, which fits into any terminal", () => {
+it("lists leases in a table that fits any terminal", () => {
   const waiting = aLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
   const forever = { ...order, id: "1-1", durationNs: MAX_DURATION_NS };
   const all = [
@@ -104,7 +104,7 @@ it("lists leases in a table, which fits into any terminal", () => {
     for (const line of buildLeaseTable(all, NOW_MS, inTable(columns))) expect(line.length).toBeLessThanOrEqual(columns);
 });
 
-it("shows all of one, and its history", () => {
+it("describes one lease completely, with its history", () => {
   const failed = aLease({
     phase: "FAILED",
     run: 2,
@@ -140,7 +140,7 @@ it("shows all of one, and its history", () => {
   ]);
 });
 
-it("shows nothing that is sealed, and how its user opens it", () => {
+it("shows no sealed value, and how its user decrypts it", () => {
   const sealed = aLease({
     order: { ...order, type: "kubernetes", data: '{"size":1}' },
     result: {
@@ -159,7 +159,7 @@ it("shows nothing that is sealed, and how its user opens it", () => {
   );
 });
 
-it("says of one that ends early since when, beside the time that it would have had", () => {
+it("describes an early end with its time and the planned time", () => {
   const ending = { cause: "REQUESTED", message: "", atNs: order.createdNs + 60_000_000_000n };
   const endOf = (changes: Parameters<typeof aLease>[0]) =>
     buildLeaseDescription(aLease(changes), NOW_MS).find((line) => line.startsWith("ends"));
@@ -174,7 +174,7 @@ it("says of one that ends early since when, beside the time that it would have h
   );
 });
 
-it("waits for any phase, in any letters, and no longer than it can come", () => {
+it("accepts a phase in any letter case, and ends the wait once the phase cannot come", () => {
   const goal = (type: string, is = true) => ({ kind: "condition" as const, type, isTrue: is });
   expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("active"))).toBe("met");
   expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("ACTIVE", false))).toBe("open");

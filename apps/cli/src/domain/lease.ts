@@ -14,7 +14,7 @@ export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONI
 
 type Unsigned<Signed> = Omit<Signed, "signature">;
 
-/** An id that is likely unique: the time, and 32 random bits. */
+/** Builds an id that is very likely unique, from the time and 32 random bits. */
 export function buildLeaseId(nowMs: number, uuid: string): string {
   return `${nowMs}-${Number.parseInt(uuid.slice(0, 8), 16)}`;
 }
@@ -28,11 +28,11 @@ export function buildOrder(
   return { id, engine, user, type, data, createdNs, durationNs, reference, version: 0, signatureFormat };
 }
 
-/** SHA-256. */
+/** Computes SHA-256. */
 type Digest = (content: Uint8Array) => Uint8Array;
 
 export type OrderPlan =
-  /** The existing order is sent again: its result is published again, or the failed lease is retried. */
+  /** "again" sends the existing order: its result is published again, or the failed lease is retried. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
 /** Plans the message for a document with an id, where a lease of this id may exist. */
@@ -46,7 +46,7 @@ export function planOrder(document: LeaseDocument, user: string, found: Lease | 
   return { send: "again" };
 }
 
-/** The first thing that is not as the document says; undefined: it is what the document orders. */
+/** Returns the first difference between lease and document; undefined if the lease is the one that the document orders. */
 function findDifference(
   { engine, type, durationNs, data, reference }: LeaseDocument,
   user: string,
@@ -62,7 +62,7 @@ function findDifference(
   return order.reference === reference ? undefined : `with ${order.reference ?? "no"} reference`;
 }
 
-/** Also where its engine keeps the data no more. */
+/** Compares the hash if the engine no longer keeps the data. */
 function isDataOf({ order, orderHash }: SignedLease, data: string, digest: Digest): boolean {
   if (orderHash === undefined) return order.data === data;
   const hash = digest(buildOrderBytes({ ...order, data }));
@@ -82,17 +82,17 @@ export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs
   return { id, engine, user, createdNs };
 }
 
-/** Whether all of it is taken down. */
+/** Whether the lease is fully decommissioned. */
 export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
 
-/** Whether it ends for another reason than its user or its time. The phase alone shows that only of FAILED. */
+/** Whether another cause than its user or its time ended the lease. Of the phases, only FAILED shows that. */
 export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
   return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
 }
 
-/** Whether a lease is in the phase that is waited for, or out of it. `delete` waits until all of it is taken down. */
+/** Decides whether a lease is in the phase of the goal, or outside it. `delete` waits until the lease is fully decommissioned. */
 export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): WaitVerdict {
   if (goal.kind === "delete") return isLeaseOver(lease) ? "met" : "open";
   const phase = goal.type.toUpperCase();
@@ -100,7 +100,7 @@ export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): W
   return isLeaseOver(lease) || (goal.isTrue && isBehind(phase, lease.phase)) ? "never" : "open";
 }
 
-/** The order of phases; a lease never goes back. */
+/** The order of phases; a lease never returns to an earlier one. */
 const PHASE_ORDER: readonly string[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING"];
 
 function isBehind(phase: string, now: string): boolean {

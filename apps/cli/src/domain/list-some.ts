@@ -1,4 +1,4 @@
-/** The first texts and the number of the others: `a, b and 3 more`, or sentences, `a; b; and 3 more`. */
+/** Lists the first texts and the number of the others: `a, b and 3 more`, or for sentences `a; b; and 3 more`. */
 export function listSome(texts: readonly string[], max: number, mark: "," | ";"): string {
   const listed = texts.slice(0, max).join(`${mark} `);
   const more = texts.length - max;

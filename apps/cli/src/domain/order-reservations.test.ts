@@ -17,7 +17,7 @@ const IN_ORDER = [
   reservation("granted-later", 9, 1, 12),
 ];
 
-it("puts those that wait first, by priority and age, then those that have their machines, whatever order they come in", () => {
+it("puts waiting ones first, by priority and age, then granted ones, in whatever order they arrive", () => {
   fc.assert(
     fc.property(fc.shuffledSubarray(IN_ORDER, { minLength: IN_ORDER.length }), (shuffled) => {
       expect(orderReservations(shuffled).map(({ id }) => id)).toEqual(IN_ORDER.map(({ id }) => id));

@@ -1,6 +1,6 @@
 import type { Reservation } from "../adapters/reservation-messages.ts";
 
-/** As the queue stands: those that wait by priority and age, then those that have their machines, the newest grant last. */
+/** Sorts reservations: those that wait by priority and age, then those that have their machines, the newest grant last. */
 export function orderReservations(all: readonly Reservation[]): Reservation[] {
   return [...all].sort(
     (a, b) =>

@@ -23,6 +23,6 @@ it.each([
   ["job/Train", { trouble: expect.stringContaining('the name "Train" is not a DNS name') as string }],
   ["tr*in", { trouble: expect.stringContaining("lower case letters") as string }],
   ["/x", { trouble: expect.stringContaining('"" is no kind of owner') as string }],
-])("reads %s as an owner, or says what is wrong with it", (text, owner) => {
+])("reads the owner %s, or describes its error", (text, owner) => {
   expect(readOwner(text)).toEqual(owner);
 });

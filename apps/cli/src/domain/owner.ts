@@ -4,7 +4,7 @@ import { nearestName } from "@muster/documents";
 /** The kinds of work that can own machines. */
 const OWNER_KINDS = ["session", "job", ...BATCH_KINDS, "replica-set", "lease"] as const;
 
-/** Who holds machines or waits for them, as it is typed: `KIND/NAME`; `NAME` alone is a session. The nouns of work that the command knows are kinds, too. */
+/** Reads the owner of machines or of a waiting request as users type it: `KIND/NAME`; `NAME` alone is a session. Nouns of known work are kinds too. */
 export function readOwner(
   text: string,
   nouns: readonly string[] = [],

@@ -29,7 +29,7 @@ const COMMANDS: CommandShape[] = [
 const COMMON = [{ flags: ["--nats-url"], takesValue: true, choices: [] }];
 const plan = (...line: string[]) => planCompletion(COMMANDS, COMMON, line);
 
-describe("what can follow on a command line", () => {
+describe("offers for a command line", () => {
   it.each<[string, string[], string[]]>([
     ["nothing typed: every command", [""], ["run", "get", "logs", "cancel", "wait", "letters", "nodes"]],
     ["the beginning of a command", ["lo"], ["logs"]],
@@ -60,7 +60,7 @@ describe("what can follow on a command line", () => {
     [["wait", "job/a", "--for", "c"], { names: "conditions", of: "job/a" }],
     [["get", ""], undefined],
     [["run", ""], undefined],
-  ])("asks for the names that belong there: %j", (line, source) => {
+  ])("offers the names that are valid there: %j", (line, source) => {
     expect(plan(...line).source).toEqual(source);
   });
 });

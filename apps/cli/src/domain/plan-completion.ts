@@ -1,7 +1,7 @@
 /** The parts of a command that completion needs. */
 export type CommandShape = {
   readonly name: string;
-  /** Its subcommands: `dead-letters list`. */
+  /** The subcommands, such as `list` of `dead-letters`. */
   readonly commands?: readonly CommandShape[];
   readonly options: readonly OptionShape[];
   readonly arguments: readonly ArgumentShape[];
@@ -16,7 +16,7 @@ export type OptionShape = {
 export type ArgumentShape = { readonly name: string; readonly choices: readonly string[]; readonly variadic: boolean };
 
 /**
- * Offers that are not in the command line: names of a resource (by any word of it; undefined: the first one), components of work, and conditions to wait
+ * Offers outside the command line: names of a resource (by any of its words; undefined selects the first resource), components of work, and conditions to wait
  * for.
  */
 export type NameSource =
@@ -24,15 +24,15 @@ export type NameSource =
   | { readonly names: "components" | "conditions"; readonly of: string };
 
 export type Completion = {
-  /** The words that begin with the text that was typed. */
+  /** The words that begin with the typed text. */
   readonly words: readonly string[];
-  /** Further offers. */
+  /** The source of further offers. */
   readonly source: NameSource | undefined;
 };
 
 const NOTHING: Completion = { words: [], source: undefined };
 
-/** The offers for the last word of a line. `line` is the text after `muster`; its last element is being typed, and may be empty. */
+/** Plans the offers for the last word of a line. `line` is the text after `muster`; its last element is still being typed, and may be empty. */
 export function planCompletion(
   commands: readonly CommandShape[],
   common: readonly OptionShape[],
@@ -63,7 +63,7 @@ export function planCompletion(
 
 type Line = {
   readonly command: CommandShape | undefined;
-  /** The words after the name of the command, without options. */
+  /** The words after the command's name, without options. */
   readonly positionals: readonly string[];
   /** The option whose value comes next. */
   readonly open: OptionShape | undefined;
@@ -97,7 +97,7 @@ function sourceOfOption({ flags }: OptionShape, [first = ""]: readonly string[])
   return flags.includes("--for") ? { names: "conditions", of: first } : undefined;
 }
 
-/** Arguments that name one of a resource, and its word. */
+/** Maps arguments that name a resource to its word. */
 const NAMES = new Map([
   ["node", "node"],
   ["set", "replica-set"],

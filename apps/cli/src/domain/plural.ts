@@ -1,4 +1,4 @@
-/** `1 pod`, `2 pods`. The noun forms its plural with an s. */
+/** Formats `1 pod`, `2 pods`. The noun must form its plural with an s. */
 export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -5,7 +5,7 @@ import { availableOf, placeQueues, type PlacedQueue } from "./queue-tree.ts";
 
 const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
 
-it("puts queues below their parents by name, in whatever order they come", () => {
+it("puts queues below their parents by name, in whatever order they arrive", () => {
   const queues = [
     ...TWO_TEAMS,
     aQueue("team-a-night", { parent: "team-a" }),
@@ -50,7 +50,7 @@ it.each([
   expect(availableOf(queue, { pool: "h100", resource })).toBe(available);
 });
 
-it("stops at the borrowing limit, and knows nothing of a broken tree", () => {
+it("stops at the borrowing limit, and reports an unknown amount in a broken tree", () => {
   const leaf = (rest: object): readonly PlacedQueue[] =>
     placeQueues([
       aQueue("root", { amounts: [anAmount("cpu", { quota: 100, used: 7 })] }),
@@ -61,7 +61,7 @@ it("stops at the borrowing limit, and knows nothing of a broken tree", () => {
   expect(leaf({ problem: "UNREADABLE" }).map((queue) => availableOf(queue, cpu))).toEqual([undefined]);
 });
 
-it("does not know what a root without quotas gets of resources that the ledger does not report", () => {
+it("reports an unknown amount for a root without quotas, of resources that the ledger does not report", () => {
   const [root] = placeQueues([aQueue("root")]);
   if (root === undefined) throw new Error("no queue");
   expect(availableOf(root, { pool: "p", resource: "cpu" })).toBeUndefined();

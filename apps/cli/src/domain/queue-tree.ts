@@ -1,16 +1,16 @@
 import type { Queue, QueueAmount } from "../adapters/queue-messages.ts";
 
-/** A queue at its place in its tree. */
+/** A queue with its position in its tree. */
 export type PlacedQueue = Queue & {
-  /** 0: it is the root. */
+  /** Zero for the root. */
   readonly depth: number;
-  /** Names of the queues directly below it. */
+  /** Names of the queues directly below. */
   readonly children: readonly string[];
-  /** From the queue to its root. */
+  /** The queues from this one to its root. */
   readonly path: readonly Queue[];
 };
 
-/** The trees, each queue after its parent, those with one parent by name. A queue whose parent is missing, or that is below itself, is a root. */
+/** Arranges queues as trees: each after its parent, siblings by name. A queue with a missing parent, or below itself, is a root. */
 export function placeQueues(queues: readonly Queue[]): readonly PlacedQueue[] {
   const byName = new Map(queues.map((queue) => [queue.name, queue]));
   const sorted = [...queues].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -46,7 +46,7 @@ function isBelowItself(queue: Queue, byName: ReadonlyMap<string, Queue>): boolea
   return false;
 }
 
-/** The root of its tree. */
+/** Returns the root of the queue's tree. */
 export function rootOf({ path, name }: Pick<PlacedQueue, "path" | "name">): string {
   return path.at(-1)?.name ?? name;
 }
@@ -57,19 +57,19 @@ export function amountOfPair(queue: Queue, { pool, resource }: Pair): QueueAmoun
   return queue.amounts.find((each) => each.pool === pool && each.resource === resource);
 }
 
-/** Its quota cannot be known. */
+/** Problems of queues whose quota cannot be known. */
 const BROKEN: ReadonlySet<string> = new Set(["PARENT_MISSING", "CYCLE", "UNREADABLE"]);
 
 export function isBroken({ problem }: Pick<Queue, "problem">): boolean {
   return BROKEN.has(problem);
 }
 
-/** Limited only where a queue or one above it names them. */
+/** Resources that are limited only if the queue or one above it names them. */
 const OPTIONAL: ReadonlySet<string> = new Set(["pods", "ephemeral-storage"]);
 
 /**
- * What the queue could use in addition, by the formula of the ledger: what it guarantees itself and does not use, and of what its tree has free as much as
- * its borrowing limit allows. Undefined: unknown, or not limited.
+ * Computes what the queue could use in addition, by the ledger's formula: its unused guarantee, and the free amount of its tree up to its borrowing limit.
+ * Undefined if unknown or unlimited.
  */
 export function availableOf(queue: PlacedQueue, pair: Pair): number | undefined {
   if (isBroken(queue)) return undefined;
@@ -82,7 +82,7 @@ export function availableOf(queue: PlacedQueue, pair: Pair): number | undefined 
     const amount = amountOfPair(each, pair);
     const { used = 0, quota: total = 0, stated: limits } = amount ?? {};
     if (each === queue.path.at(-1)) {
-      // The ledger reports no quota of the pools for what no queue of the tree names or uses.
+      // The ledger omits the quota of pools and resources that no queue of the tree names or uses.
       if (amount === undefined && !each.hasQuotas) return undefined;
       free = total - used;
       continue;

@@ -4,7 +4,7 @@ import type { Finding } from "@muster/documents";
 export type ReadDocument<Value> =
   { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly findings: readonly Finding[] };
 
-/** The fields of a mapping; none of anything else. */
+/** Returns the fields of a mapping; an empty object for any other value. */
 export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -72,12 +72,12 @@ it.each<[title: string, document: unknown, findings: string[]]>([
     job(undefined, { metadata: { name: "Train!" } }),
     [expect.stringContaining('metadata.name: "Train!" is not a DNS name')],
   ],
-])("refuses %s, and says where", (_title, document, findings) => {
+])("refuses %s, and names the field", (_title, document, findings) => {
   const read = readJobDocument(document, "muster.dev/v1", SCHEMA);
   expect(read.ok ? [] : read.findings.map(({ path: at, message }) => `${at.join(".")}: ${message}`)).toEqual(findings);
 });
 
-it("looks only at the frame where no schema is known", () => {
+it("checks only the frame if no schema is known", () => {
   const tfjob = {
     ...job({ tfReplicaSpecs: { Worker: { image: "x" } } }),
     apiVersion: "kubeflow.org/v1",
@@ -87,7 +87,7 @@ it("looks only at the frame where no schema is known", () => {
   expect(readJobDocument({ ...tfjob, apiVersion: "kubeflow.org/v2" }, "kubeflow.org/v1", undefined).ok).toBe(false);
 });
 
-it("sends the document as it is, under the name that was made for it", () => {
+it("sends the document unchanged under its generated name", () => {
   const labels = { team: "a" };
   const read = readJobDocument(
     job(undefined, { metadata: { generateName: "train-", labels } }),

@@ -10,8 +10,8 @@ export type JobDocument = {
 };
 
 /**
- * Reads one document's plain data as a job, or reports every problem in it. Never throws. Without a schema, where another project publishes the
- * definition, only the frame is checked: the job controller knows the rest.
+ * Reads plain data as a job, or reports every problem in it. Never throws. Another project publishes the definition of a kind without a schema: then the job
+ * controller checks all but the frame.
  */
 export function readJobDocument(
   value: unknown,
@@ -30,7 +30,7 @@ export function readJobDocument(
   return { ok: true, value: { name, manifest } };
 }
 
-/** The manifest by which a document is submitted: as it is, with the name that was made for it. */
+/** Builds the manifest to submit: the document unchanged, with its generated name. */
 export function nameManifest(
   manifest: JobDocument["manifest"],
   name: string,
@@ -41,7 +41,7 @@ export function nameManifest(
   return { ...manifest, metadata: { ...rest, name, ...(namespace !== undefined && { namespace }) } };
 }
 
-/** The namespace that a manifest names. */
+/** Returns the namespace of a manifest. */
 export function namespaceOf({ metadata }: JobDocument["manifest"]): unknown {
   return isMapping(metadata) ? metadata["namespace"] : undefined;
 }

@@ -17,8 +17,8 @@ function findingsOf(text: string): string[] {
   return read.ok ? [] : read.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
 
-it("publishes its schema as it is", () => {
-  // `muster schema Lease > schemas/lease.schema.json` writes it again.
+it("publishes exactly the schema in the repository", () => {
+  // `muster schema Lease > schemas/lease.schema.json` updates the file.
   expect(readFileSync(new URL("schemas/lease.schema.json", ROOT), "utf8")).toBe(writeSchema(buildLeaseSchema()));
 });
 
@@ -35,7 +35,7 @@ it("reads an example of each type, and every lease that docs/leases.md shows", (
   }
 });
 
-it("reads what a document says, and data of any form with debug", () => {
+it("reads a document, and data of any form with debug", () => {
   const text = `${head}metadata: { name: 12-3 }
 spec: { engine: two, type: debug, duration: 1d12h, data: [1, { a: b }], reference: 12-2 }`;
   expect(readLeaseDocument(parse(text))).toEqual({
@@ -128,7 +128,7 @@ it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
   if (bySchema) expect(isValid(parse(text))).toBe(false);
 });
 
-it("refuses names that are no ids, and documents of another kind or version", () => {
+it("refuses invalid ids, and documents of another kind or version", () => {
   const spec = "spec: { type: debug, duration: 1h }";
   expect(findingsOf(`${head}metadata: { name: web }\n${spec}`)).toEqual([
     'metadata.name: NUMBER-NUMBER is needed, such as 4711-1, each below 2^64, and not "web"',

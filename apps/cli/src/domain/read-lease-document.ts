@@ -9,7 +9,7 @@ import { DEFAULT_ENGINE, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocu
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
-/** Reads one document's plain data as a lease, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
+/** Reads plain data as a lease, or reports every problem in it. Never throws. The schema for editors checks the form; this function checks the rest. */
 export function readLeaseDocument(value: unknown): ReadDocument<LeaseDocument> {
   const reader = valueReader();
   checkSchema(reader, LEASE_FORM, [], value);
@@ -45,7 +45,7 @@ function readDuration(reader: ValueReader, text: string): bigint | undefined {
   return undefined;
 }
 
-/** As JSON. */
+/** Returns the data as JSON. */
 function readData(reader: ValueReader, type: LeaseType, data: unknown): string | undefined {
   const path = ["spec", "data"];
   const json = readJson(reader, path, data);

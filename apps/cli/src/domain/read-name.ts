@@ -1,13 +1,13 @@
 import type { ValueReader } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 
-/** Letters that are added to `generateName`. */
+/** The number of characters that are appended to `generateName`. */
 export const GENERATED_LENGTH = 5;
 
-/** `exact` is the name; `prefix` gets random letters when the document is submitted. */
+/** `exact` is the name; `prefix` gets random characters when the document is submitted. */
 export type DocumentName = { readonly exact: string } | { readonly prefix: string };
 
-/** The name in the metadata of a document, or `generateName` where that has none. Reports what `check` finds in it. */
+/** Reads the name in the metadata of a document, or else `generateName`. Reports the problems that `check` finds. */
 export function readName(
   reader: ValueReader,
   metadata: Readonly<Record<string, unknown>>,
@@ -21,7 +21,7 @@ export function readName(
   }
   const text = reader.text(path, metadata[field]);
   if (text === undefined) return undefined;
-  // Whatever letters follow, the whole is a name when it is one with these.
+  // A prefix is valid if it is with these characters, because all generated characters are equally valid.
   const fault = check(field, field === "name" ? text : text + "x".repeat(GENERATED_LENGTH));
   if (fault?.code === "invalid_request") reader.report(path, fault.reason);
   return field === "name" ? { exact: text } : { prefix: text };

@@ -25,10 +25,7 @@ import { API_VERSION, COMPONENT_KINDS, type ComponentKind, type SessionDocument 
 
 const PORT = { min: 1, max: 65_535 };
 const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 };
-/**
- * Reads one document's plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, for a document of
- * another one.
- */
+/** Reads plain data as a session, or reports every problem in it. Never throws. `kinds` are the known kinds, which the problem of an unknown one lists. */
 export function readSessionDocument(
   value: unknown,
   kinds: readonly string[] = ["Session"],
@@ -137,7 +134,7 @@ function readComponents(reader: ValueReader, value: unknown, session: DocumentNa
   return components;
 }
 
-/** A component whose kind could not be read may have been meant as the driver, so then the lack of one is not reported. */
+/** A component with an invalid kind may be the driver, so a missing driver is not reported then. */
 function checkDrivers(
   reader: ValueReader,
   path: Path,
@@ -193,7 +190,7 @@ function readComponent(
   return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
 }
 
-/** The pod template as JSON text, and whether its pod gets a part of a machine, once nothing in them is wrong. */
+/** Reads the pod template as JSON text and whether its pod gets a part of a machine; undefined if either is invalid. */
 function readTemplate(
   reader: ValueReader,
   path: Path,
@@ -210,7 +207,7 @@ function readTemplate(
   }
   if (shared !== undefined && typeof shared !== "boolean")
     reader.report(paths.shared, `must be true or false, not ${describeValue(shared)}`);
-  // Requests of a template that is wrong are not summed up.
+  // The requests of an invalid template are not summed.
   if (shared === true && reader.findings.length === before) checkShared(reader, paths, template);
   return {
     templateJson: template === undefined ? undefined : JSON.stringify(template),
@@ -218,7 +215,7 @@ function readTemplate(
   };
 }
 
-/** Without an image a component needs a command, which then runs in the service's default image. */
+/** A component without an image needs a command, which then runs in the service's default image. */
 function readImage(reader: ValueReader, path: Path, value: unknown, command: readonly string[]): string | undefined {
   if (value === undefined) {
     if (command.length === 0) reader.report(path, "lacks image (or a command, for the default image)");
@@ -229,7 +226,7 @@ function readImage(reader: ValueReader, path: Path, value: unknown, command: rea
   return image;
 }
 
-/** `server` with replicas 2 is `server-0` and `server-1`; without replicas it is `server`. */
+/** Expands replicas: `server` with replicas 2 is `server-0` and `server-1`; without replicas it is `server`. */
 function replicaNames(reader: ValueReader, path: Path, name: string | undefined, replicas: unknown): string[] {
   if (name === undefined) return [];
   if (replicas === undefined) return [name];
@@ -297,7 +294,7 @@ function nonEmptyText(reader: ValueReader, path: Path, value: unknown): string |
   return undefined;
 }
 
-/** True when the field exists; otherwise reports that the mapping lacks it. */
+/** Returns true if the field exists; otherwise reports the missing field. */
 function required(reader: ValueReader, path: Path, fields: Readonly<Record<string, unknown>>, field: string): boolean {
   if (fields[field] !== undefined) return true;
   reader.report(path, `lacks ${field}`);

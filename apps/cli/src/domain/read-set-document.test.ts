@@ -25,8 +25,8 @@ function findingsOf(text: string): string[] {
   return read.ok ? [] : read.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
 
-it("publishes its schema as it is", () => {
-  // `muster schema PinnedReplicaSet > schemas/pinned-replica-set.schema.json` writes it again.
+it("publishes exactly the schema in the repository", () => {
+  // `muster schema PinnedReplicaSet > schemas/pinned-replica-set.schema.json` updates the file.
   const file = new URL("../../../../schemas/pinned-replica-set.schema.json", import.meta.url);
   expect(readFileSync(file, "utf8")).toBe(writeSchema(buildSetSchema()));
 });
@@ -35,13 +35,13 @@ it.each(["pinned-replica-set.yaml", "pinned-replica-set-roll.yaml"])("reads exam
   expect(findingsOf(readFileSync(new URL(`../../../../examples/${name}`, import.meta.url), "utf8"))).toEqual([]);
 });
 
-it("reads what a document says, and writes it again", () => {
+it("reads a document, and writes the same document", () => {
   const read = readSetDocument(parse(VALID));
   expect(read.ok && buildSetDocument(read.value)).toEqual(parse(VALID));
   expect(isValid(parse(VALID))).toBe(true);
 });
 
-it("takes labels for a selector of all of them, and a daemon set without a number", () => {
+it("reads labels as a selector of all of them, and a daemon set without a number", () => {
   const text = VALID.replace(/nodeSelector: .*/, "nodeSelector: { disk: ssd, zone: a }").replace(
     "replicas: 3",
     "daemon: true",

@@ -24,13 +24,13 @@ type SetYaml = {
   };
 };
 
-/** Reads one document's plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form, the rest follows here. */
+/** Reads plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form; this function checks the rest. */
 export function readSetDocument(value: unknown): ReadDocument<SetDocument> {
   const reader = valueReader();
   checkSchema(reader, buildSetSchema(), [], value);
   const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
   const report: Report = (path, reason) => {
-    // One problem of a value is enough; a mapping may lack several fields.
+    // One problem per value is enough, but a mapping may lack several fields.
     const isReported = path.length > 1 && wrong.has(path.join("."));
     if (reason !== undefined && !isReported) reader.report(path, reason);
   };

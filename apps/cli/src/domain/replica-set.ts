@@ -1,12 +1,12 @@
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
 
-/** How every text names one, and what stands before the slash in `replica-set/NAME`. */
+/** The noun for a set in every text, and the prefix in `replica-set/NAME`. */
 export const SET_NOUN = "replica-set";
 
 /** The phase of a set whose record the farms cannot read. */
 export const UNREADABLE = "UNREADABLE";
 
-/** The state of a set in one word. */
+/** Returns the state of a set as one word. */
 export function phaseOfSet(set: ReplicaSet): string {
   if (set.deletion !== undefined) return "DELETING";
   if (set.roll !== "") return "ROLLING";
@@ -16,7 +16,7 @@ export function phaseOfSet(set: ReplicaSet): string {
   return isSettled(set) ? "READY" : "CHANGING";
 }
 
-/** All desired replicas are healthy, and no change is under way. */
+/** Whether all desired replicas are healthy, and no change is in progress. */
 export function isSettled(set: ReplicaSet): boolean {
   return set.healthy >= set.desired && set.replicas.length === set.desired && set.transfer === undefined;
 }

@@ -6,11 +6,11 @@ type Room = { readonly allocatable: Amounts; readonly free: Amounts };
 
 export type RoomColumn = {
   readonly header: string;
-  /** `500m/4`: free, and allocatable; undefined: unknown. */
+  /** Formats the free and the allocatable amount, such as `500m/4`; undefined if unknown. */
   readonly cellOf: (room: Room | undefined) => string;
 };
 
-/** Columns of what is free: cpu, memory and the accelerators that one of these has. None where no size is known. */
+/** Returns columns of free amounts: cpu, memory, and the accelerators that any of these has. Returns no columns if no size is known. */
 export function roomColumns(rooms: readonly Room[]): readonly RoomColumn[] {
   const names = new Set<string>();
   for (const { allocatable } of rooms)
@@ -25,7 +25,7 @@ export function roomColumns(rooms: readonly Room[]): readonly RoomColumn[] {
   }));
 }
 
-/** Rounded, for a table. */
+/** Rounds amounts for a table. */
 export function roundShare(amounts: Amounts): Share {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, roundAmount(name, amount)]));
 }
@@ -38,7 +38,7 @@ function headingOf(name: string, all: readonly string[]): string {
   return shortResource(name, all).toUpperCase();
 }
 
-/** `gpu` of `nvidia.com/gpu`, or the whole name where two would be equal. */
+/** Shortens `nvidia.com/gpu` to `gpu`, unless two short names would be equal. */
 export function shortResource(name: string, all: readonly string[]): string {
   const short = (text: string) => text.slice(text.indexOf("/") + 1);
   const isUnique = all.filter((each) => short(each) === short(name)).length === 1;

@@ -8,10 +8,10 @@ export const API_VERSION = `${API_GROUP}/v1`;
 export const COMPONENT_KINDS = ["driver", "server", "client"] as const;
 export type ComponentKind = ComponentSpec["kind"];
 
-/** One YAML document of kind Session, complete and correct as far as can be known without the services. */
+/** A YAML document of kind Session that is valid as far as can be known without the services. */
 export type SessionDocument = { readonly name: DocumentName; readonly spec: SessionSpec };
 
-/** The session as plain data in the form of a YAML document; reading that document gives the same session. Replicas appear one by one. */
+/** Builds plain data in the form of a YAML document; reading it gives the same session. Replicas appear one by one. */
 export function buildDocument(document: SessionDocument): Record<string, unknown> {
   const { name, spec } = document;
   return {
@@ -22,7 +22,7 @@ export function buildDocument(document: SessionDocument): Record<string, unknown
   };
 }
 
-/** The `spec` part of a document. */
+/** Builds the `spec` of a document. */
 export function buildSpec(spec: SessionSpec): Record<string, unknown> {
   return withoutUndefined({
     components: spec.components.map((component) =>
@@ -64,7 +64,7 @@ function withoutUndefined(record: Record<string, unknown>): Record<string, unkno
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }
 
-/** JSON as data; a text that is no JSON as it is. */
+/** Parses JSON; returns a text that is no JSON unchanged. */
 export function parseOrText(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -10,12 +10,12 @@ const OUTCOMES: ReadonlyMap<string | undefined, Outcome> = new Map([
 export const PHASES = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Phase = (typeof PHASES)[number] | "UNKNOWN";
 
-/** The outcome of a session whose last event has this phase; undefined before its end. */
+/** Returns the outcome of a session by the phase of its last event; undefined before its end. */
 export function outcomeOf(phase: Phase | undefined): Outcome | undefined {
   return OUTCOMES.get(phase);
 }
 
-/** Each phase is a condition that stays true once the session has entered it, so that a wait does not miss a short phase. */
+/** Each phase is a condition that stays true after the session has entered it, so that a wait cannot miss a short phase. */
 export function conditionsOf(events: readonly Pick<WorkEvent, "phase">[]): WorkCondition[] {
   return PHASES.map((type) => ({ type, isTrue: events.some(({ phase }) => phase === type) }));
 }

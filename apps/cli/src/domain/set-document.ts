@@ -1,31 +1,31 @@
 import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
-/** The `kind` of the document of a set. Not ReplicaSet, which is a kind of Kubernetes. */
+/** The `kind` of the document of a set, which differs from Kubernetes' ReplicaSet. */
 export const SET_KIND = "PinnedReplicaSet";
 export const STRATEGIES = ["Dynamic", "Static"] as const;
 export type Strategy = (typeof STRATEGIES)[number];
 
-/** The maximum of one set. */
+/** The maximum number of replicas of one set. */
 export const MAX_SET_REPLICAS = 1000;
-/** A pod's name adds a hyphen and a number. */
+/** The name is limited because the name of a pod adds a hyphen and a number. */
 export const MAX_SET_NAME = 50;
 const MAX_SET_LABELS = 64;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** The desired state of a set. */
 export type SetSpec = {
-  /** Empty: the set's name. */
+  /** An empty text selects the set's name. */
   readonly podId: string;
   /** Undefined for a daemon set, which has a pod on each eligible node. */
   readonly replicas: number | undefined;
   readonly daemon: boolean;
-  /** Kubernetes label selector; empty: every node, or every machine of the pool. */
+  /** A Kubernetes label selector; empty selects every node, or every machine of the pool. */
   readonly nodeSelector: string;
-  /** Empty: any node. */
+  /** An empty text selects any node. */
   readonly pool: string;
   readonly allocationStrategy: Strategy;
-  /** A pod counts in a roll, and ends a transfer, once it has been ready for so long. */
+  /** A pod counts in a roll, and ends a transfer, after it has been ready for this time. */
   readonly minReadySeconds: number;
   /** A pod template: metadata and spec. */
   readonly template: Readonly<Record<string, unknown>>;
@@ -34,7 +34,7 @@ export type SetSpec = {
 
 export type SetDocument = { readonly name: string; readonly spec: SetSpec };
 
-/** The document with everything that was left out written in full. */
+/** Builds the document with all defaults written in full. */
 export function buildSetDocument({ name, spec }: SetDocument): Record<string, unknown> {
   const { labels, podId, replicas, daemon, nodeSelector, pool, allocationStrategy, minReadySeconds, template } = spec;
   return {
@@ -54,7 +54,7 @@ export function buildSetDocument({ name, spec }: SetDocument): Record<string, un
 
 const LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
-/** JSON Schema (2020-12) of one document, for editors. What the cluster knows of pod templates the replication farm checks. */
+/** Builds the JSON Schema (2020-12) of one document, for editors. The replication farm checks what only the cluster knows of pod templates. */
 export function buildSetSchema(): Schema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",

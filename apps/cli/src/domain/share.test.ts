@@ -25,11 +25,11 @@ describe("machines, and parts of machines", () => {
     [[whole], "1 machine", "1"],
     [[part], "1 part of a machine", "1 part"],
     [[whole, whole, part, part, part], "2 machines and 3 parts of machines", "2 + 3 parts"],
-  ])("are counted apart: %j", (all, text, cell) => {
+  ])("are counted separately: %j", (all, text, cell) => {
     expect([countMachines(all), machineCell(all)]).toEqual([text, cell]);
   });
 
-  it("have a column of their own only where there are parts", () => {
+  it("have a column of their own only if a part exists", () => {
     expect([partHeader([whole]), partCells(whole, [whole])]).toEqual([[], []]);
     expect(partHeader([whole, part])).toEqual(["PART"]);
     expect([whole, part].map((each) => partCells(each, [whole, part]))).toEqual([["whole"], ["500m cpu"]]);

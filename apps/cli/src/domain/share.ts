@@ -6,7 +6,7 @@ export type Share = Readonly<Record<string, string>>;
 
 type Held = { readonly shared?: Share | undefined };
 
-/** From amounts in millicores of cpu, and otherwise in bytes or pieces. */
+/** Formats amounts, which are millicores of cpu, and otherwise bytes or pieces. */
 export function buildShare(requests: Readonly<Record<string, number>>): Share {
   return Object.fromEntries(
     Object.entries(requests).map(([resource, amount]) => [resource, printAmount(resource, amount)]),
@@ -15,24 +15,24 @@ export function buildShare(requests: Readonly<Record<string, number>>): Share {
 
 const FIRST = ["cpu", "memory"];
 
-/** `500m cpu, 1Gi, 1 nvidia.com/gpu`; the amount without a name is memory. */
+/** Formats `500m cpu, 1Gi, 1 nvidia.com/gpu`; the amount without a name is memory. */
 export function describeShare(share: Share): string {
   const names = resourcesOf(share);
   if (names.length === 0) return "no requests";
   return names.map((name) => (name === "memory" ? share[name] : `${share[name]} ${name}`)).join(", ");
 }
 
-/** The heading of the column of parts; empty if none of these has a part of a machine. */
+/** Returns the heading of the column of parts; empty if no item has a part of a machine. */
 export function partHeader(all: readonly Held[]): readonly string[] {
   return all.some(({ shared }) => shared !== undefined) ? ["PART"] : [];
 }
 
-/** The cell in that column. */
+/** Returns the cell in the column of parts; empty if that column is missing. */
 export function partCells({ shared }: Held, all: readonly Held[]): readonly string[] {
   return partHeader(all).map(() => (shared === undefined ? "whole" : describeShare(shared)));
 }
 
-/** `2 machines and 3 parts of machines`. */
+/** Formats `2 machines and 3 parts of machines`. */
 export function countMachines(all: readonly Held[]): string {
   const { whole, parts } = splitMachines(all);
   const texts = [
@@ -42,12 +42,12 @@ export function countMachines(all: readonly Held[]): string {
   return texts.join(" and ");
 }
 
-/** The same for a column of a table: `2 + 3 parts`. */
+/** Formats the machines for a column of a table: `2 + 3 parts`. */
 export function machineCell(all: readonly Held[]): string {
   return countCell(all.length, splitMachines(all).parts);
 }
 
-/** The same of numbers; `parts` of the `machines` are parts. */
+/** Formats numbers for a column of a table; `parts` of the `machines` are parts. */
 export function countCell(machines: number, parts: number): string {
   const whole = machines - parts;
   return [...(whole > 0 || parts === 0 ? [String(whole)] : []), ...(parts > 0 ? [plural(parts, "part")] : [])].join(
@@ -55,7 +55,7 @@ export function countCell(machines: number, parts: number): string {
   );
 }
 
-/** The resources that a share names: cpu and memory first. */
+/** Returns the resources of a share, cpu and memory first. */
 export function resourcesOf(share: Share): readonly string[] {
   const others = Object.keys(share).filter((name) => !FIRST.includes(name));
   return [...FIRST.filter((name) => name in share), ...others.sort()];

@@ -15,7 +15,7 @@ it.each([
   expect(shortenWords(text)).toBe(short);
 });
 
-it("leaves no long word, and is done after once", () => {
+it("leaves no long word, and changes nothing the second time", () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 400, unit: "grapheme" }), (text) => {
       const short = shortenWords(text);

@@ -3,7 +3,7 @@ const MAX_WORD = 64;
 const WORD_HEAD = 40;
 const WORD_TAIL = 20;
 
-/** The text with its overlong words shortened in the middle: `aaaa…aaaa`. A path keeps each of its parts that is short enough. */
+/** Shortens overlong words in the middle: `aaaa…aaaa`. A path keeps each part that is short enough. */
 export function shortenWords(text: string): string {
   return text.replaceAll(/[^\s/:"'`]+/gu, (word) => {
     const letters = Array.from(word);

@@ -10,12 +10,12 @@ import {
 import { isLeaseOver } from "./lease.ts";
 import type { SignedLease } from "../adapters/lease-messages.ts";
 
-/** Whether the owner of the public key signed the content. */
+/** Verifies that the owner of the public key signed the content. */
 export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
 
 export type Verdict = {
   readonly what: "order" | "renewal" | "end request" | "result" | "expires";
-  /** The owner of the expected key. */
+  /** The expected signer. */
   readonly by: string;
   readonly verdict: "ok" | "wrong" | "unchecked" | "gone";
   readonly why: string;
@@ -30,8 +30,8 @@ type Check = (
 ) => Verdict;
 
 /**
- * Checks each signature of a lease. That of a result can be checked only with the key of its engine. Where the engine no longer keeps the data of the lease,
- * the verdict is `gone`, and nothing is proven until they are added again: see `isProven`.
+ * Verifies each signature of a lease. That of a result needs the key of its engine. If the engine no longer keeps the data of the lease, the verdict is `gone`,
+ * and nothing is proven until the data are restored: see `isProven`.
  */
 export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
   const check: Check = (what, { by, content, signature }) => {
@@ -54,7 +54,7 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
   return verdicts.filter((verdict) => verdict !== undefined);
 }
 
-/** Whether these verdicts prove that the user ordered the lease. The fields of an order without data may be forged. */
+/** Whether these verdicts prove that the user ordered the lease. Without its data, the fields of an order may be forged. */
 export function isProven(verdicts: readonly Pick<Verdict, "what" | "verdict">[]): boolean {
   return (
     verdicts.some(({ what, verdict }) => what === "order" && verdict === "ok") &&
@@ -79,11 +79,11 @@ function verifyResult(lease: SignedLease, engineKey: string | undefined, check: 
     return { what: "result", by: "", verdict: "unchecked", why: "--engine-key says whose signature it should have" };
   const { signature } = result;
   const checked = check("result", { by: engineKey, content: buildResultBytes(result), signature });
-  // An error stays as it was signed.
+  // The engine keeps errors as signed, so only other results can lack their data.
   return result.state !== "error" && isGone(lease, result) ? unlessOk(checked) : checked;
 }
 
-/** Whether the lease ends when that says which `source` has checked. */
+/** Verifies that the lease ends at the time that the source states; `source` is the verdict on that source. */
 function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict): Verdict {
   const end = { what: "expires", by: order.user } as const;
   if ((renewal?.expiresAtNs ?? endOf(order)) !== expiresAtNs)
@@ -93,7 +93,7 @@ function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict
     : { ...end, verdict: "unchecked", why: `the ${source.what} says so, which is ${source.verdict}` };
 }
 
-/** Only the engine removes the data, and only of a lease that is over. */
+/** Only the engine removes data, and only those of a finished lease. */
 function isGone({ phase, orderHash }: SignedLease, { data }: { readonly data: string }): boolean {
   return data === "" && isLeaseOver({ phase }) && orderHash?.length === HASH_BYTES;
 }

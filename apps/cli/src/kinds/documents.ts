@@ -5,7 +5,7 @@ import type { Draft, Kind } from "./kind.ts";
 import type { Applying, DocumentRow } from "./resource.ts";
 import { worksOf, type Resources } from "./resources.ts";
 
-/** Work that a document asks for, and its kind. */
+/** The work of a document, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
 /** The object that `apply` creates or updates, and the operations on it. */
@@ -28,7 +28,7 @@ export function readApplied(resources: Resources, document: unknown): ReadDocume
   return readAs(document, [first, ...others], workRows(resources));
 }
 
-/** Reads a document of one resource. `further`: kinds that are named as known, too. */
+/** Reads a document of one resource. `further` lists kinds that the error names as known too. */
 export function readOne<Value>(
   resources: Resources,
   row: DocumentRow<Value>,
@@ -60,8 +60,8 @@ function mapRead<Value, Mapped>(read: ReadDocument<Value>, map: (value: Value) =
 }
 
 /**
- * Reads a document by its `kind`. One without a kind is read as the first accepted kind, so that every problem in it is reported; of another kind only that
- * is reported. `further`: kinds that the command reads as well.
+ * Reads a document by its `kind`. A document without one is read as the first accepted kind, to report all its problems; an unaccepted kind is its only
+ * problem. `further` lists kinds that the command reads too.
  */
 function readAs<Value>(
   document: unknown,

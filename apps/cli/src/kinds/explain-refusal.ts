@@ -4,7 +4,7 @@ import { decideExit } from "../domain/decide-exit.ts";
 
 export type Explained = { readonly message: string; readonly hint: string | undefined };
 
-/** The answer to a question. A refusal becomes a CommandError in the words of the command, with what to do next. */
+/** Answers a question. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export async function explainRefusal<Answer>(
   question: () => Promise<Answer>,
   explain: (fault: Fault) => Explained | Promise<Explained>,

@@ -8,7 +8,7 @@ import { suggestName } from "../domain/suggest-name.ts";
 import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
-/** The answer of the farms to a question about this set. A refusal becomes a CommandError in the words of the command, with what to do next. */
+/** Asks the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askOfSet<Answer>(
   { link }: Connected,
   name: string,
@@ -24,7 +24,7 @@ export function askOfSet<Answer>(
   );
 }
 
-/** Fields of messages, as options and documents name them. Of what only says which set is meant the name is left out. */
+/** Maps fields of messages to options and documents. Fields that only identify the set have no name. */
 const WORDS = new Map<string, string>([
   ...["name", "force", "node", "id", "change", "old_set"].map((field): [string, string] => [field, ""]),
   ["record", "the record"],
@@ -41,7 +41,7 @@ function reasonOf({ field, reason }: Extract<Fault, { code: "invalid_request" }>
   return word === "" ? reason : `${word}: ${reason}`;
 }
 
-/** Fields that the farm names as its messages do, in the names of documents. */
+/** Translates a field of a farm's message into the field of the document. */
 export function documentField(field: string): string {
   const known = new Map([
     ["name", "metadata.name"],
@@ -54,7 +54,7 @@ export function documentField(field: string): string {
     ["spec.labels", "metadata.labels"],
   ]).get(field);
   if (known !== undefined) return known;
-  // The API server names a field of the pod, which the document has below spec.template.
+  // The API server names a field of the pod, which is below spec.template in the document.
   return /^spec\.(?!pool$|daemon$|labels\.)/.test(field) ? `spec.template.${field}` : field;
 }
 
@@ -77,7 +77,7 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
   return hintOf(set, roll);
 }
 
-/** The obstacle to a change, by the present state of the set. */
+/** Returns the obstacle to a change in the current state of the set. */
 function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: Roll | undefined): string {
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
   if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;

@@ -23,7 +23,7 @@ const WORDS = [OWN, "TFJob", "PyTorchJob", "MPIJob", "JAXJob"] as const;
 type Word = (typeof WORDS)[number];
 
 const SCHEMA: Schema = schema;
-/** After a failed long poll, which is only a hint. */
+/** The pause after a failed long poll, which only delays a hint. */
 const RETRY_MS = 1000;
 
 /** Gangs of pods that succeed or fail as one, which the job controller runs: Muster's own kind, and Kubeflow's. */
@@ -167,12 +167,12 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };
 
-/** Asks about the job of the kind; with Muster's own word about that of any kind. */
+/** Asks about the job of the kind; Muster's own kind stands for a job of any kind. */
 function askOf<Reply>(word: Word, job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   return word === OWN ? askAny(job, question) : question({ kind: word, ...job });
 }
 
-/** The job of this name, whatever its kind; where several kinds have one, Muster's own. */
+/** Asks about the job of this name, whatever its kind; if several kinds have it, about Muster's own. */
 async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   try {
     return await question({ kind: "", ...job });
@@ -187,7 +187,7 @@ async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Pro
   }
 }
 
-/** Calls back whenever the job differs. A failure only delays here: the calls that follow report it. */
+/** Calls back whenever the job changes. A failure only delays the callback: later calls report the failure. */
 async function watch(
   { client }: Pick<Link, "client">,
   { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },

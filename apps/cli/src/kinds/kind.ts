@@ -7,56 +7,56 @@ import type { ReadDocument } from "../domain/read-document.ts";
 import type { DocumentName } from "../domain/read-name.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
-/** All that the commands need to know of one kind of work. Everything that differs between kinds is in its file. */
+/** A kind of work, as the commands need it. All differences between kinds are in the file of the kind. */
 export type Kind = {
-  /** As commands name one of it: `session`. */
+  /** The noun of one item in commands: `session`. */
   readonly noun: string;
   readonly plural: string;
-  /** The noun of a kind that shows all of this one, too. Absent: none does. */
+  /** The noun of a kind that includes this one; absent if none does. */
   readonly within?: string;
-  /** The hint for a name that its service does not know. */
+  /** The hint for a name that the service does not know. */
   readonly missing?: string;
   /** The values of `kind` in documents that create one. */
   readonly documents: readonly string[];
-  /** Undefined where another project publishes it. */
+  /** Undefined if another project publishes the schema. */
   readonly schema: (() => Schema) | undefined;
-  /** Reads a document that names one of `documents`. Never throws. `known` are the names that documents may have, of all kinds. */
+  /** Reads a document with one of these kinds. Never throws. `known` lists the kinds of all documents. */
   readonly read: (document: unknown, known: readonly string[]) => ReadDocument<Draft>;
   readonly calls: (link: Link) => WorkCalls;
-  /** Types of the conditions that its work may have. */
+  /** Types of the conditions that work of this kind may have. */
   readonly conditions: readonly string[];
-  /** Deletes one that is over. Absent: something else than this command does it. */
+  /** Deletes finished work. Absent if another program deletes it. */
   readonly remove?: (link: Link, work: Work) => Promise<void>;
-  /** How a finished one is deleted, and its name freed, for people. */
+  /** Describes for people how finished work is deleted, and its name freed. */
   readonly goneBy: (name: string) => string;
-  /** The ledger knows it by ids that differ from its names, and `explain` takes these, too. Absent: they are the same. */
+  /** Set if the ledger's ids differ from names; `explain` then accepts both. Absent if they are equal. */
   readonly hasOwnerIds?: true;
-  /** Why it is in its phase: its service decides that. */
+  /** Asks the service why the work is in its phase. */
   readonly explain: (link: Link, name: string) => Promise<Explained>;
 };
 
-/** How the command calls the services: over NATS, or through the gateway. */
+/** The transport of calls to the services: NATS or the gateway. */
 export type ServiceCalls = {
   readonly client: <Service extends ServiceDescriptor>(service: Service) => Client<Service>;
-  /** Calls the listener with the name of each session that has a new event, until disposed; with a name of this one at least. A hint may be lost. */
+  /** Calls the listener with the name of each session that has a new event, until disposed; with `name`, at least for that session. A hint may be lost. */
   readonly onSessionEvent: (listener: (name: string) => void, name?: string) => Promise<AsyncDisposable>;
 };
 
-/** The services; the signal ends every call. */
+/** A connection to the services; the signal ends every call. */
 export type Link = ServiceCalls & {
   readonly stop: AbortSignal;
-  /** The namespace of jobs; absent: the one that the job-controller serves. */
+  /** The namespace of jobs; absent selects the one that the job controller serves. */
   readonly namespace?: string | undefined;
 };
 
 /** The work that a document describes, complete and valid as far as the services are not needed to check it. */
 export type Draft = {
   readonly name: DocumentName;
-  /** The document again, with everything that was left out or repeated written in full. */
+  /** The document with all defaults and repetitions written in full. */
   readonly document: Readonly<Record<string, unknown>>;
-  /** The check of its service, where that knows more than the file shows; creates nothing. Rejects with FaultError when the service does not answer. */
+  /** Asks the service to check the draft, if it knows more than the file shows; creates nothing. Rejects with FaultError if the service does not answer. */
   readonly check?: (link: Link, name: string) => Promise<Checked>;
-  /** The same request id finds what the first one made. */
+  /** Submits the work. The same request id finds the work that the first request created. */
   readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };
 
@@ -69,17 +69,17 @@ export type FieldProblem = { readonly field: string; readonly reason: string };
 /** Every call rejects with FaultError and nothing else. */
 export type WorkCalls = {
   readonly get: (name: string) => Promise<Work>;
-  /** The work once it differs from this state of it, or as it is after some seconds. */
+  /** Returns the work once it differs from `seen`, or after some seconds. */
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
   readonly list: () => Promise<Work[]>;
-  /** The work with its earlier phases, as far as they are still known. Absent: it has them all. */
+  /** Adds earlier phases to the work, as far as they are known. Absent if the work already has them all. */
   readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;
-  /** Suspends it, or resumes it. Absent: it would lose what it has done. */
+  /** Suspends or resumes the work. Absent if a suspension would lose its progress. */
   readonly suspend?: (name: string, suspended: boolean) => Promise<Work>;
   /**
-   * The log from the place; with `follow` once it has something there, or after some seconds. A component that runs again is followed from one run to the
-   * next: then the next place is of another run. `container`: another one than the main one.
+   * Reads the log from a position; `follow` waits some seconds for more. A component that runs again is followed across runs: the next position then belongs to
+   * another run. `container` selects another container than the main one.
    */
   readonly log: (
     name: string,
@@ -87,8 +87,8 @@ export type WorkCalls = {
     from: LogPlace,
     options?: { readonly signal: AbortSignal; readonly follow: boolean; readonly container?: string | undefined },
   ) => Promise<LogChunk>;
-  /** All that happened to it, where that is more than its own events; in any order. */
+  /** Returns all events about the work, if they exceed its own; in any order. */
   readonly events?: (work: Work) => Promise<readonly WorkEvent[]>;
-  /** Calls the listener with the name of each that has a new event, until disposed; with a name of this one at least. A hint may be lost. */
+  /** Calls the listener with the name of each item that has a new event, until disposed; with `name`, at least for that item. A hint may be lost. */
   readonly onEvent: (listener: (name: string) => void, name?: string) => Promise<AsyncDisposable>;
 };

@@ -9,7 +9,7 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
-/** The id as it is. Throws CommandError for a text that cannot be one. */
+/** Returns a valid id unchanged. Throws CommandError for an invalid one. */
 export function checkLeaseId(id: string): string {
   try {
     splitId(id);
@@ -22,7 +22,7 @@ export function checkLeaseId(id: string): string {
   }
 }
 
-/** The answer of the engines. A refusal becomes a CommandError in the words of the command, with what to do next. */
+/** Asks the engines. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askOfLeases<Answer>(
   { link }: Pick<Connected, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,
@@ -35,7 +35,7 @@ export function askOfLeases<Answer>(
 
 function messageOf(fault: Fault): string {
   if (fault.code === "invalid_request")
-    // The command names the lease itself.
+    // The fault's field is omitted, because the command names the lease itself.
     return fault.field === "id" || fault.field === "record"
       ? fault.reason
       : `${leaseField(fault.field)}: ${fault.reason}`;
@@ -55,7 +55,7 @@ function hintFor(fault: Fault): string | undefined {
   return decideExit(fault).hint;
 }
 
-/** Fields that the engine names as its messages do, in the names of documents. */
+/** Translates a field of an engine's message into the field of the document. */
 export function leaseField(field: string): string {
   const [first = ""] = field.replace(/^order\./, "").split(".");
   if (first === "id") return "metadata.name";
@@ -63,7 +63,7 @@ export function leaseField(field: string): string {
   return ["engine", "type", "duration", "data", "reference"].includes(first) ? `spec.${first}` : first;
 }
 
-/** The lease, if it is the signer's. Throws CommandError where it is another user's. */
+/** Reads the lease of the signer. Throws CommandError if another user owns it. */
 export async function ownLease(connected: Connected, id: string, signer: Signer): Promise<Lease> {
   const lease = await askOfLeases(connected, (leases) => leases.get(id));
   if (lease.order.user === signer.userId) return lease;

@@ -29,10 +29,10 @@ const EVENTS: EventLog<LeaseEvent> = {
   pollMs: EVENTS_POLL_MS,
   read: async ({ link }, { name: id = "", limit = DEFAULT_EVENTS, follow }) => {
     const leases = leaseCalls(link);
-    // Read first: what it has published by then is in the history.
+    // The lease is read first, so that the history includes the events published until then.
     const lease = follow ? await unlessMissing(leases.get(id)) : undefined;
     const events = await leases.history(id, limit);
-    // An id without events may be misspelt.
+    // The id of a lease without events may be misspelt.
     if (events.length === 0) await leases.get(id);
     return { events, isOver: lease === undefined || (isLeaseOver(lease) && lease.unpublished === 0) };
   },
@@ -50,7 +50,7 @@ export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
   applying: APPLY_LEASES,
 };
 
-/** Signed orders for a workload or machines, for a time, which the provision engines serve. */
+/** Signed orders for a workload or machines, for a limited time; provision engines serve them. */
 export const LEASE: Resource<Lease> = {
   noun: LEASE_NOUN,
   plural: `${LEASE_NOUN}s`,
@@ -74,7 +74,7 @@ export const LEASE: Resource<Lease> = {
     conditions: LEASE_PHASES,
     decide: decideLeaseCondition,
     requireHistory,
-    // The exit code says that the goal is met, as of kubectl wait; standard error adds how it came to that.
+    // Exit code 0 shows that the goal is met, as with kubectl wait; standard error adds what caused it.
     note: (lease) => (isMishap(lease) ? [describeState(lease)] : []),
     describe: describeState,
   },
@@ -96,7 +96,7 @@ export const LEASE: Resource<Lease> = {
   schema: { word: LEASE_NOUN, build: buildLeaseSchema },
 };
 
-/** The newest first, and those that are over last; of these all only where `isWhole`. */
+/** Lists unfinished leases first, each group from new to old; `isWhole` lists all finished ones. */
 export function buildLeaseList(
   leases: readonly Lease[],
   nowMs: number,
@@ -107,7 +107,7 @@ export function buildLeaseList(
   return [...buildLeaseTable(shown, nowMs, view), ...more];
 }
 
-/** Rejects with CommandError for an id without a history: no such lease ever existed. */
+/** Rejects with CommandError for an id without a history, because no such lease ever existed. */
 async function requireHistory(connected: Connected, id: string): Promise<void> {
   const events = await askOfLeases(connected, (leases) => leases.history(id, 1));
   if (events.length > 0) return;

@@ -9,7 +9,7 @@ import type { Resource } from "./resource.ts";
 
 const MAX_NAMED_POOLS = 20;
 
-/** Machines of one sort, which the ledger grants. */
+/** Machines of one kind, which the ledger grants. */
 export const POOL: Resource<ShownPool> = {
   noun: "pool",
   plural: "pools",
@@ -34,7 +34,7 @@ export const POOL: Resource<ShownPool> = {
   },
 };
 
-/** The pools, with the number of tainted machines; with what the node scaler does for those that may grow. */
+/** Lists the pools with their tainted machines; pools that may grow include what the node scaler does. */
 async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
   const pools = await Promise.all(
     (await services.pools()).map(async (pool) => {

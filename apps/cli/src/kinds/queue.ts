@@ -13,7 +13,7 @@ import type { Resource } from "./resource.ts";
 
 const MAX_NAMED_QUEUES = 20;
 
-/** How much of each pool a team may use, in trees. */
+/** Limits on how much of each pool a team may use, arranged in trees. */
 export const QUEUE: Resource<ShownQueue> = {
   noun: "queue",
   plural: "queues",

@@ -22,7 +22,7 @@ export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   applying: APPLY_SETS,
 };
 
-/** Pods kept on chosen nodes, which the replication farms own. A list has those whose records the farms cannot read, too. */
+/** Pods on chosen nodes, which the replication farms own. A list includes sets whose records the farms cannot read. */
 export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   noun: SET_NOUN,
   plural: "replica-sets",
@@ -60,7 +60,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
       }),
     };
   },
-  // The ledger knows the machines of a set by ids of their own.
+  // The ledger knows the machines of a set by separate ids.
   hasOwnerIds: true,
   delete: async (cli, name, { force, keepPods, wait, timeoutMs, output }) => {
     await using connected = await cli.connect();

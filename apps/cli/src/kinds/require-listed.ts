@@ -2,7 +2,7 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { suggestName } from "../domain/suggest-name.ts";
 
-/** The item of this name. Throws CommandError where the list has none; its hint is the nearest name, or `otherwise`. */
+/** Returns the item of this name. Throws a CommandError if the list lacks it; its hint is the nearest name, or `otherwise`. */
 export function requireListed<Item extends { readonly name: string }>(
   noun: string,
   items: readonly Item[],

@@ -4,7 +4,7 @@ import { orderReservations } from "../domain/order-reservations.ts";
 import type { Reservation } from "../adapters/reservation-messages.ts";
 import type { Resource } from "./resource.ts";
 
-/** Who holds machines or waits for them. The name is that of the owner: `KIND/ID`, or the name of a session. */
+/** Owners that hold machines or wait for them. The name is that of the owner: `KIND/ID`, or the name of a session. */
 export const RESERVATION: Resource<Reservation> = {
   noun: "reservation",
   plural: "reservations",

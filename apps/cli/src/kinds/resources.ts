@@ -20,17 +20,17 @@ export type CommandLine = Cli & {
   readonly resources: Resources;
 };
 
-/** Resources that the command knows. The first, a kind of work, is meant where none is named. */
+/** The known resources. The first, a kind of work, is the default where no kind is named. */
 export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, ...Resource[]];
 
-/** The table: a row for each resource, in the order of messages and help. To add one, see docs/checklists/new-resource.md. */
+/** The rows of all resources, in the order of messages and help. To add one, see docs/checklists/new-resource.md. */
 export const RESOURCES: Resources = [
   workResource(SESSION),
   ...JOBS.map(workResource),
   ...[REPLICA_SET, ROLL, LEASE, QUEUE, POOL, RESERVATION, NODE],
 ];
 
-/** The kinds of work. */
+/** Returns the kinds of work. */
 export function worksOf([first, ...others]: Resources): readonly [Kind, ...Kind[]] {
   return [first.work, ...others.flatMap(({ work }) => work ?? [])];
 }
@@ -38,7 +38,7 @@ export function worksOf([first, ...others]: Resources): readonly [Kind, ...Kind[
 /** The words of a resource, or of a kind of work. */
 type Worded = Pick<Resource, "noun" | "plural" | "aliases" | "checkName">;
 
-/** By any of its words. */
+/** Finds a resource by any of its words. */
 export function findResource<Row extends Worded>(rows: readonly Row[], word: string): Row | undefined {
   const exact = rows.find(({ noun, plural }) => noun === word || plural === word);
   return exact ?? rows.find(({ noun, plural, aliases }) => aliases && isAmong([noun, plural, ...aliases], word));
@@ -49,7 +49,7 @@ function isAmong(words: readonly string[], word: string): boolean {
   return words.some((each) => bare(each) === bare(word));
 }
 
-/** `KIND/NAME` in its parts; the word is empty where the text is a name alone. */
+/** Splits `KIND/NAME`; the word is empty if the text is only a name. */
 export function splitTarget(text: string): { readonly word: string; readonly name: string } {
   const slash = text.indexOf("/");
   return slash < 0 ? { word: "", name: text } : { word: text.slice(0, slash), name: text.slice(slash + 1) };
@@ -68,7 +68,7 @@ export function namedResource<Row extends Worded>(
   return { resource, name: resource.checkName?.(name) ?? name };
 }
 
-/** The name of one of this resource, given as `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for another kind. */
+/** Returns the name of an item of this resource, given as `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for another kind. */
 export function nameOfKind(resource: Resource, first: string, second?: string): string {
   const { word, name } = second === undefined ? splitTarget(first) : { word: first, name: second };
   if (word !== "" || first.includes("/")) {

@@ -13,7 +13,7 @@ import type { Resource } from "./resource.ts";
 
 const NEAR_LENGTH_MIN = 3;
 
-/** Rolling updates from one replica set to another. One that is over is complete, and deleted. */
+/** Rolling updates from one replica set to another. A finished one is deleted. */
 export const ROLL: Resource<Roll> = {
   noun: "roll",
   plural: "rolls",
@@ -38,7 +38,7 @@ export const ROLL: Resource<Roll> = {
   },
 };
 
-/** By its own name, which is that of its new set, or by either of its sets. Rejects with CommandError when no such roll is open. */
+/** Finds a roll by its own name, which is that of its new set, or by either of its sets. Rejects with CommandError if no such roll is open. */
 export async function findRoll({ link }: Pick<Connected, "link">, name: string): Promise<Roll> {
   const farms = farmCalls(link);
   const rolls = await farms.rolls();
@@ -51,10 +51,10 @@ export async function findRoll({ link }: Pick<Connected, "link">, name: string):
 }
 
 async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
-  // The set of an undone roll is gone, and its audit remains.
+  // The set of an undone roll is deleted, but its audit remains.
   const wasThere = (await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0;
   if (wasThere) return `none is open; \`muster audit ${name}\` shows those that are over`;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
-  // To two letters every name is near.
+  // Every name resembles a name of two letters.
   return suggestName(name, name.length < NEAR_LENGTH_MIN ? [] : names, "`muster get rolls` shows those that are open");
 }

@@ -13,7 +13,7 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { Kind, Link, WorkCalls } from "./kind.ts";
 
-/** Finite tests of several roles, which the session controller runs. */
+/** Finite tests with several roles, which the session controller runs. */
 export const SESSION: Kind = {
   noun: "session",
   plural: "sessions",
@@ -37,7 +37,7 @@ export const SESSION: Kind = {
   remove: async ({ client, stop }, { name, uid }) => {
     const request = { requestId: crypto.randomUUID(), name, uid };
     const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-    // One of this uid existed just now: what is missing now is deleted.
+    // A session of this uid existed a moment ago, so a missing one was deleted.
     await unlessMissing(client(SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
@@ -51,7 +51,7 @@ export const SESSION: Kind = {
   },
 };
 
-/** Throws CommandError where a namespace is named: it would be ignored. */
+/** Throws CommandError if a namespace is given, because it would be ignored. */
 function withoutNamespace(link: Link): Link {
   if (link.namespace === undefined) return link;
   throw new CommandError(EXIT.usage, "sessions have no namespace", {

@@ -17,10 +17,10 @@ import { isFinished, phaseOf, type Work } from "../domain/work.ts";
 import type { Kind, WorkCalls } from "./kind.ts";
 import type { EventLog, EventQuery, Resource } from "./resource.ts";
 
-/** Hints may be lost, so a follower reads all events again this often. */
+/** A follower reads all events again at this interval, because hints may be lost. */
 const EVENTS_POLL_MS = 10_000;
 
-/** The row of a kind of work: sessions, jobs. */
+/** Builds the row of a kind of work, such as sessions or jobs. */
 export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind } {
   const { noun, plural, schema } = kind;
   return {
@@ -81,7 +81,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
   };
 }
 
-/** With the phases that only its history has, as far as a service still knows them. */
+/** Reads work with the earlier phases from its history, as far as a service still knows them. */
 async function recallWork(calls: WorkCalls, name: string): Promise<Work> {
   const work = await calls.get(name);
   try {
@@ -110,7 +110,7 @@ function eventsOf(kind: Kind): EventLog<NamedEvent> {
   };
 }
 
-/** Reads all events of one item, but of a list only those in the states, because the rest takes a call for each. */
+/** Reads all events of one item; of a list only the events in the states, because the rest takes a call for each item. */
 async function readWorks(calls: WorkCalls, { name, changed }: EventQuery): Promise<readonly Work[]> {
   const readOne = async (each: string): Promise<Work> => {
     const work = await calls.get(each);

@@ -2,7 +2,7 @@ import { Argument, Option, type Command } from "commander";
 import type { ExitCode } from "../domain/decide-exit.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 
-/** Exists in types only: what a command reads of an option or an argument. */
+/** Exists only in types: the value that a command reads from an option or an argument. */
 declare const VALUE: unique symbol;
 type Valued<Value> = { readonly [VALUE]?: () => Value };
 type ValueOf<Row> = Row extends Valued<infer Value> ? Value : never;
@@ -13,14 +13,14 @@ type Options = Readonly<Record<string, OptionRow<unknown>>>;
 type Arguments = readonly ArgumentRow<unknown>[];
 type ValuesOf<Rows> = { readonly [Name in keyof Rows]: ValueOf<Rows[Name]> };
 
-/** A command: what it accepts, its help, and what it runs. One without `run` only has subcommands. */
+/** A command: its arguments and options, its help, and its action. One without `run` only has subcommands. */
 export type CommandRow = {
   readonly name: string;
   readonly alias?: string;
   /** Absent: hidden from help and completion. */
   readonly description?: string;
   readonly arguments?: Arguments;
-  /** The command reads each under the name that it has here. */
+  /** The command reads each option under its key here. */
   readonly options?: Options;
   /** Paragraphs of the help before the examples. */
   readonly text?: string;
@@ -31,16 +31,16 @@ export type CommandRow = {
     options: Readonly<Record<string, unknown>>,
     command: Command,
   ) => Promise<ExitCode>;
-  /** Runs where its parent is called without a subcommand. */
+  /** Runs if its parent is called without a subcommand. */
   readonly isDefault?: true;
-  /** `run` checks the arguments beyond those that it names. */
+  /** Set if `run` itself checks arguments beyond the declared ones. */
   readonly hasExcessArguments?: true;
   readonly commands?: readonly CommandRow[];
-  /** Words of other tools, each with a hint that names the command for it here. */
+  /** Words of other tools, each with a hint that names the command here. */
   readonly refused?: readonly (readonly [word: string, hint: string])[];
 };
 
-/** A row whose `run` gets its arguments and options with their types. */
+/** Declares a row whose `run` gets typed arguments and options. */
 export function command<
   const Args extends Arguments = readonly [],
   Opts extends Options = Readonly<Record<string, never>>,
@@ -56,16 +56,16 @@ export function command<
     ) => Promise<ExitCode>;
   },
 ): CommandRow {
-  // The rows say which values commander gives, and its types do not.
+  // The types of commander do not express which values the rows declare.
   return row as CommandRow;
 }
 
-/** A flag such as `--wait`, or a text such as `--to <node>`. */
+/** Declares a flag such as `--wait`, or a text such as `--to <node>`. */
 export function option<Flags extends string>(
   flags: Flags,
   description: string,
 ): OptionRow<Flags extends `${string}<${string}` ? string | undefined : boolean>;
-/** A text that is parsed; `before` is the value so far, of an option that may be given again. */
+/** Declares an option whose text is parsed; `before` is the value so far of an option that may be repeated. */
 export function option<Value>(
   flags: string,
   description: string,
@@ -76,7 +76,7 @@ export function option(flags: string, description: string, parse?: (text: string
   return parse === undefined ? made : made.argParser(parse as (text: string, before: unknown) => unknown);
 }
 
-/** One of these words. */
+/** Declares an option that takes one of these words. */
 export function choice<Word extends string>(
   flags: string,
   description: string,
@@ -85,7 +85,7 @@ export function choice<Word extends string>(
   return new Option(flags, description).choices(words);
 }
 
-/** The option with a value for lines without it; help shows `shown`, or that value. */
+/** Gives the option a default; help shows `shown`, or the default. */
 export function withDefault<Value>(
   row: OptionRow<Value>,
   value: NonNullable<Value>,
@@ -98,12 +98,12 @@ export function required<Value>(row: OptionRow<Value>): OptionRow<NonNullable<Va
   return row.makeOptionMandatory() as OptionRow<NonNullable<Value>>;
 }
 
-/** The option, refused beside options with these names. */
+/** Makes the option conflict with the named options. */
 export function excluding<Row extends Option>(row: Row, names: readonly string[]): Row {
   return row.conflicts([...names]);
 }
 
-/** A text such as `<name>`, one that may be missing such as `[name]`, or all that follow such as `<file...>`. */
+/** Declares an argument: required (`<name>`), optional (`[name]`) or repeated (`<file...>`). */
 export function argument<Form extends string>(
   form: Form,
   description: string,
@@ -116,7 +116,7 @@ export function argument<Value>(
   parse: (text: string, before: Value | undefined) => Value,
   offered?: readonly string[],
 ): ArgumentRow<Value>;
-/** Help and completion show the words that are `offered`. */
+/** Declares an argument for which help and completion show the `offered` words. */
 export function argument(
   form: string,
   description: string,

@@ -8,7 +8,7 @@ import { print, printList } from "../commands/output.ts";
 import { argument, command, option, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
-/** In one list; `--area` and dropping show the rest. */
+/** Limits one list; `--area` and dropped letters reveal the rest. */
 const MAX_LETTERS = 500;
 
 const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[] = []) => [
@@ -16,7 +16,7 @@ const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[
   letterArgument(text),
 ]);
 
-/** `muster dead-letters`: what no service could handle. */
+/** `muster dead-letters`: handles messages that no service could handle. */
 export const DEAD_LETTERS: CommandRow = {
   name: "dead-letters",
   description: "Messages that no service could handle, and why; send them again, or drop them.",
@@ -81,7 +81,7 @@ export const DEAD_LETTERS: CommandRow = {
   ],
 };
 
-/** Continues after a refusal; the exit code is that of the first refusal. */
+/** Continues after a refusal; the first refusal decides the exit code. */
 async function each(
   cli: Cli,
   ids: readonly number[],

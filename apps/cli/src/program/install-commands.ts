@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import type { CommandRow } from "./command-row.ts";
 
-/** Adds the commands to the parent; `ended` gets the exit code of the one that runs. */
+/** Adds the commands to the parent; `ended` receives the exit code of the one that runs. */
 export function installCommands(
   parent: Command,
   cli: CommandLine,
@@ -42,7 +42,7 @@ function buildHelp({ text, examples = [] }: CommandRow): readonly string[] {
   ];
 }
 
-/** A flag that is not given is false. */
+/** A missing flag is false. */
 function readOptions(command: Command, rows: NonNullable<CommandRow["options"]>): Readonly<Record<string, unknown>> {
   const given = command.opts();
   return Object.fromEntries(
@@ -53,7 +53,7 @@ function readOptions(command: Command, rows: NonNullable<CommandRow["options"]>)
   );
 }
 
-/** Hidden commands that name the ones to use. */
+/** Adds hidden commands, whose errors name the commands to use. */
 export function refuseWords(parent: Command, words: NonNullable<CommandRow["refused"]>): void {
   for (const [word, hint] of words)
     parent

@@ -6,7 +6,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { command, type CommandRow } from "./command-row.ts";
 import { KEY_FILE, OUTPUT } from "./shared-options.ts";
 
-/** Make and show the key that orders of leases are signed with. */
+/** `muster keys`: creates and shows the key that signs orders of leases. */
 export const KEYS: CommandRow = {
   name: "keys",
   description: "Make and show the key by which a lease is its user's.",
@@ -43,7 +43,7 @@ id is its public half. Only this file can renew or end its leases.`,
   ],
 };
 
-/** The public parts. */
+/** Shows the public parts of the key. */
 function show({ io }: Cli, { userId, publicKey }: Signer, from: string, output: Format): void {
   const hex = Buffer.from(publicKey).toString("hex");
   print(io, output, {

@@ -60,7 +60,7 @@ image.`,
     "muster lease order -f lease.yaml --wait --timeout 10m",
     "muster lease order -f lease.yaml -o json | jq -r '.[].id'",
   ],
-  // Nothing is sent unless the engine accepts all of the documents.
+  // Nothing is sent unless the engine accepts all documents.
   run: async (cli, [files], { filenames, ...options }) => {
     const all = filesOf("muster lease order", files, filenames);
     const read = await readFiles(cli, all, {
@@ -239,7 +239,7 @@ const CLEANUP = command({
   },
 });
 
-/** Signed orders for a workload or machines, for a time. */
+/** `muster lease`: signed orders for a workload or machines, for a limited time. */
 export const LEASES: CommandRow = {
   name: "lease",
   description: "Order workloads and machines for a time, signed with your key.",
@@ -263,12 +263,12 @@ export const LEASES: CommandRow = {
   ],
 };
 
-/** The id of a lease, also as lease/ID. */
+/** Accepts the id of a lease also as lease/ID. */
 function leaseIdOf(text: string): string {
   return nameOfKind(LEASE, text);
 }
 
-/** Nanoseconds, above zero. */
+/** Parses a positive duration into nanoseconds. */
 function leaseDurationArgument(text: string): bigint {
   const read = readLeaseDuration(text);
   if ("trouble" in read) throw new InvalidArgumentError(`It ${read.trouble}.`);
@@ -282,7 +282,7 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
   return [...before, ...phases];
 }
 
-/** A file that names the older lease orders a new one that takes over from it. */
+/** A file names the lease that its order takes over from; the option sets it for all documents. */
 function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
   if (documents.length > 1)
     throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {

@@ -13,7 +13,7 @@ import { NODE, nodeRecord } from "../kinds/node.ts";
 import { argument, command, option, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
-/** `muster nodes`, and what it is divided into. */
+/** `muster nodes` and its subcommands. */
 export const NODES: CommandRow = {
   name: "nodes",
   description: "Nodes of pools, and what is free on them: list them, show the scaler of elastic pools, end one.",
@@ -40,7 +40,7 @@ export const NODES: CommandRow = {
         output: OUTPUT,
       },
       examples: ["muster nodes list -p elastic", "muster nodes list --all -o json"],
-      // A misspelt command is taken for an argument of this one, which has none.
+      // commander passes a misspelt subcommand as an argument, and this command has none.
       hasExcessArguments: true,
       run: async (cli, _, { pool, all, output }, list) => {
         refuseArguments(list);
@@ -91,7 +91,7 @@ export const NODES: CommandRow = {
   ],
 };
 
-/** Refuses the first argument as commander refuses a command that it does not know. */
+/** Refuses the first argument in the same way as commander refuses an unknown command. */
 function refuseArguments({ args: [word], parent }: Command): void {
   if (word === undefined) return;
   const near = nearestName(word, parent?.commands.map((each) => each.name()) ?? []);

@@ -1,14 +1,14 @@
 import { parseDuration } from "@muster/faults";
 import { InvalidArgumentError } from "commander";
 
-/** Milliseconds, above zero. */
+/** Parses a positive duration into milliseconds. */
 export function durationArgument(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined || ms === 0) throw new InvalidArgumentError("A duration with its unit is needed, such as 10m.");
   return ms;
 }
 
-/** Parses a whole number in this range. */
+/** Returns a parser of whole numbers in this range. */
 export function wholeNumber(min: number, max = Infinity): (text: string) => number {
   return (text) => {
     const number = /^\d{1,9}$/.test(text) ? Number(text) : NaN;

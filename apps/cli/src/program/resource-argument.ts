@@ -6,7 +6,7 @@ import type { Resource } from "../kinds/resource.ts";
 import { findResource, splitTarget } from "../kinds/resources.ts";
 import { argument, type ArgumentRow } from "./command-row.ts";
 
-/** `job`, or as kubectl takes it, too: `job/training`. */
+/** A kind such as `job`, or with a name, as kubectl accepts it: `job/training`. */
 export type ResourceArgument = {
   readonly word: string;
   readonly resource: Resource;
@@ -19,7 +19,7 @@ const ELSEWHERE = new Map([
   ["pod", "`kubectl get pods` lists pods, `muster describe` the components of a session or job."],
 ]);
 
-/** The first argument of a command: a word of one of these resources, alone or with a name after it. `words` are offered by completion. */
+/** Declares the first argument of a command: a word of one of these resources, alone or with a name after a slash. Completion offers `words`. */
 export function resourceArgument(
   description: string,
   resources: readonly Resource[],
@@ -40,12 +40,12 @@ function describeUnknownWord(resources: readonly Resource[], words: readonly str
   const elsewhere = findResource(resources, word)?.listedBy ?? ELSEWHERE.get(word.replace(/s$/, ""));
   if (elsewhere !== undefined) return elsewhere;
   const near = nearestName(word, words);
-  // The message lists only the plural of a noun that has both forms.
+  // If a noun and its plural are both words, the message lists only the plural.
   const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
   return near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`;
 }
 
-/** The name in the argument, or the one after it. Throws CommandError when both are given. */
+/** Returns the name in the argument, or the one after it. Throws CommandError if both are given. */
 export function nameAfter({ word, resource, name }: ResourceArgument, second: string | undefined): string | undefined {
   if (name !== undefined && second !== undefined)
     throw new CommandError(EXIT.usage, `"${word}/${name}" has a name already: "${second}" is one too many`);
@@ -56,7 +56,7 @@ function nameOf({ checkName }: Resource, text: string): string {
   return checkName?.(text) ?? text;
 }
 
-/** Words of these resources: the plurals first, each with its short name, then the nouns. */
+/** Returns words of these resources: the plurals first, each with its short name, then the nouns. */
 export function wordsOf(resources: readonly Resource[]): string[] {
   const listed = resources.filter(({ listedBy }) => listedBy === undefined);
   return [

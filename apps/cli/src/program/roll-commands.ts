@@ -26,7 +26,7 @@ import { durationArgument } from "./parse-values.ts";
 import { replicaCount } from "./set-commands.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
 
-/** For pods that a roll did not need to be ready: longer than a healthy pod takes. */
+/** Waits this long for pods that a roll did not need to be ready: longer than a healthy pod takes. */
 const MAX_SETTLING_MS = 60_000;
 
 const ROLL_ARGUMENT = argument("<roll>", "name of the rolling update, or of one of its sets");
@@ -135,7 +135,7 @@ const CHANGES = [
   { verb: "redo", change: "REDO", description: "Go forward again, after undo.", own: { minimum: MINIMUM } },
 ] as const;
 
-/** `muster roll` and its subcommands; `rollout` is the word of kubectl. */
+/** `muster roll` and its subcommands; kubectl's word is `rollout`. */
 export const ROLLS: CommandRow = {
   name: "roll",
   alias: "rollout",
@@ -181,13 +181,13 @@ all options of that. Its name is that of its new set.`,
   ],
 };
 
-/** `roll/NAME`, or `rs/NAME` of one of its sets. */
+/** Accepts `roll/NAME`, or `rs/NAME` of one of its sets. */
 function rollNameOf(text: string): string {
   const isRoll = text.includes("/") && findResource([ROLL], splitTarget(text).word) !== undefined;
   return nameOfKind(isRoll ? ROLL : REPLICA_SET, text);
 }
 
-/** The one set of a file. Throws CommandError for any problem in the file. */
+/** Reads the only set of a file. Throws CommandError for any problem in the file. */
 async function readOneSet(cli: CommandLine, file: string): Promise<SetDocument> {
   const [only, ...others] = await readFiles(cli, [file], {
     read: (document) => readOne(cli.resources, SET_DOCUMENTS, document, LEASE_DOCUMENTS.words),
@@ -198,7 +198,7 @@ async function readOneSet(cli: CommandLine, file: string): Promise<SetDocument> 
   return only.value;
 }
 
-/** Compares pod ids as documents have them: one that is left out is the name of the set. */
+/** Compares pod ids as in documents: a missing one is the name of the set. */
 function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: string): void {
   const desired = podId === "" ? newSet : podId;
   if (desired === spec.podId) return;
@@ -222,7 +222,7 @@ function describeChange(change: RollChange, roll: Roll): string {
   }
 }
 
-/** Prints its progress until it is over. */
+/** Prints the progress of a roll until it is over. */
 async function followRoll(
   cli: Cli,
   connected: Connected,
@@ -268,7 +268,7 @@ async function followRoll(
   );
 }
 
-/** The set once its pods are ready, or will not be; a roll does not wait for the last ones. */
+/** Waits until the pods of the set are ready, or cannot become ready; a roll itself does not wait for the last ones. */
 async function untilRolled(
   cli: Cli,
   connected: Connected,

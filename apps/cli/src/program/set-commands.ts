@@ -15,7 +15,7 @@ import { argument, choice, command, excluding, option, required, withDefault, ty
 import { wholeNumber } from "./parse-values.ts";
 import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, OUTPUT, timeoutOption } from "./shared-options.ts";
 
-/** The name of a set, also in the forms of kubectl. */
+/** Accepts the name of a set also in kubectl's forms. */
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");
 const NAME = argument("[name]", "the name, where the kind stands before it: rs NAME");
 const DELETE_WAIT_MS = 300_000;
@@ -204,7 +204,7 @@ export async function showSetAudit(
   const name = nameOfKind(REPLICA_SET, ...named);
   await using connected = await cli.connect();
   const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
-  // The audit of a deleted set remains, so a name without one may be misspelt.
+  // The audit of a deleted set remains, so a name without an audit may be misspelt.
   if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
   printList(cli.io, output, audits, {
     none: `${name} has no audit yet`,
@@ -214,5 +214,5 @@ export async function showSetAudit(
   return EXIT.ok;
 }
 
-/** Create and change replica sets. */
+/** Commands that create and change replica sets. */
 export const SETS: readonly CommandRow[] = [APPLY, SCALE, TRANSFER, ...ENABLING, DELETE];

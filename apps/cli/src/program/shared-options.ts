@@ -6,10 +6,10 @@ import { durationArgument, wholeNumber } from "./parse-values.ts";
 
 export const OUTPUT = withDefault(choice("-o, --output <format>", "form of the output", FORMATS), "table");
 
-/** The key of the user; precedes the environment. */
+/** The file of the user's key; it precedes the environment. */
 export const KEY_FILE = option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
 
-/** The key of the engine that orders are for. */
+/** The key of the engine that receives orders. */
 export const ENGINE_KEY = option(
   "--engine-key <id>",
   "seal secrets to this key only; end with 4 when the engine has another one",
@@ -25,17 +25,17 @@ export const FILENAMES = withDefault(
   "none",
 );
 
-/** The files of both forms. Throws CommandError where none is named. */
+/** Returns the files of both forms. Throws CommandError if none is given. */
 export function filesOf(command: string, files: readonly string[], filenames: readonly string[]): readonly string[] {
   const all = [...files, ...filenames];
   if (all.length > 0) return all;
   throw new CommandError(EXIT.usage, "no file is named", { hint: `${command} -f FILE; - is standard input` });
 }
 
-/** `--timeout`, above zero. */
+/** Declares `--timeout`, which must be positive. */
 export function timeoutOption(description: string): OptionRow<number | undefined> {
   return option("--timeout <duration>", description, durationArgument);
 }
 
-/** How many of a list. */
+/** Limits the items of a list. */
 export const LIMIT = withDefault(option("--limit <n>", "the newest of them", wholeNumber(1, 500)), 100);

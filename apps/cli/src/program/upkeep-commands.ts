@@ -76,7 +76,7 @@ function schemaCommand(resources: Resources): CommandRow {
   });
 }
 
-/** By the word of its schema, by its noun, or as `kind` says it in documents. */
+/** Finds a schema by its word, by the noun of its resource, or by `kind` in documents. */
 function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow {
   const rows = resources.flatMap(({ schema }) => schema ?? []);
   const row = rows.find(({ word }) => word === text.toLowerCase()) ?? findResource(resources, text)?.schema;
@@ -96,20 +96,20 @@ const COMPLETION = command({
   run: (cli, [shell]) => Promise.resolve(completion(cli, shell)),
 });
 
-/** Called by the scripts of `completion`. */
+/** The scripts of `completion` call this command. */
 const COMPLETE = command({
   name: "__complete",
   arguments: [argument("[words...]", "")],
   run: (cli, [words], _, { parent }) => (parent === null ? Promise.resolve(EXIT.ok) : complete(cli, parent, words)),
 });
 
-/** Called by the build of the archive. */
+/** The build of the archive calls this command. */
 const MAN = command({
   name: "__man",
   run: (cli, _, __, { parent }) => Promise.resolve(parent === null ? EXIT.ok : printManual(cli, parent)),
 });
 
-/** For the operation of Muster itself, and for editors and shells. */
+/** Returns commands for operating Muster itself, and for editors and shells. */
 export function upkeepCommands(resources: Resources): readonly CommandRow[] {
   return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE, MAN];
 }

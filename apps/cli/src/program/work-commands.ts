@@ -23,9 +23,9 @@ import { argument, command, option, required, withDefault, type CommandRow } fro
 import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
 
-/** A name without a kind. */
+/** The description of a target without a kind. */
 const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
-/** The default of kubectl wait. */
+/** The default timeout, as in kubectl wait. */
 const WAIT_MS = 30_000;
 
 const RUN = command({
@@ -164,7 +164,7 @@ const CANCEL = command({
   },
 });
 
-/** A name alone is that of a session first, as with `cancel`. */
+/** A name without a kind is first looked up as a session, as with `cancel`. */
 const SUSPENSIONS = (
   [
     ["suspend", true, "End the pods of a job and release its machines, until it is resumed."],
@@ -329,7 +329,7 @@ function waitArgument(text: string): number {
   return ms;
 }
 
-/** Submit sessions and jobs, and show the state of everything. */
+/** Returns commands that submit sessions and jobs, and show all state. */
 export function workCommands(resources: Resources): readonly CommandRow[] {
   return [
     RUN,

@@ -32,7 +32,7 @@ export type ActDeps = {
   readonly machines: Pick<Machines, "reserve" | "release" | "accept" | "requeue">;
   readonly policy: MemberPolicy & Pick<JobPolicy, "gangScheduling">;
   readonly warn: (job: JobRow, reason: string, message: string) => void;
-  /** Called for each pod that was removed by force: for metrics. */
+  /** Called for each pod that was removed by force; it counts them for metrics. */
   readonly forced: (because: ForceReason) => void;
 };
 
@@ -40,18 +40,18 @@ export type Acting = {
   readonly runtime: KindRuntime;
   readonly job: JobRow;
   readonly seen: Observation;
-  /** The version of the job that the step relies on: the observed one, or what the round has written. */
+  /** The version of the job that the step relies on: the observed one, or the one that the round has written. */
   readonly version: string | undefined;
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
   readonly isHeld: Fence;
-  /** The check before the reservations of each round, given the observations of the round. */
+  /** The check before the reservations of each round, by the observations of the round. */
   readonly checks: WeakMap<Observation, Promise<void>>;
 };
 
 /**
- * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with
- * FaultError when it failed; the pass is then retried.
+ * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with FaultError
+ * if the step fails; the pass is then retried.
  */
 export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
   return fenced(acting.isHeld, actNow)(deps, acting, step);
@@ -63,7 +63,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
   const { uid, name } = job.metadata;
   switch (step.kind) {
     case "reserve":
-      // A stale view does not show that the job has ended: machines would be reserved for nothing.
+      // A stale view may hide the end of the job: machines would be reserved in vain.
       await requireCurrentOnce(acting);
       return deps.machines.reserve(step.unit, step.priority);
     case "release":
@@ -130,7 +130,7 @@ async function createPods(
   const { kind, controller } = runtime;
   const { metadata, spec, traceparent } = job;
   if ("problems" in spec) return;
-  // A stale view does not show that the job has ended or was deleted: it would recreate each pod that the clean-up or the garbage collector removes.
+  // A stale view may hide the end or the deletion of the job: the step would recreate each pod that the cleanup or the garbage collector removes.
   await requireCurrent(acting);
   const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
@@ -145,7 +145,7 @@ async function createPods(
   }
 }
 
-/** Rejects, and makes passes wait for a newer view, when the API server has another version of the job than the view shows, or none. */
+/** Rejects, and makes passes wait for a newer view, if the API server has a different version of the job than the view, or lacks the job. */
 async function requireCurrent({ runtime, job, version }: Acting): Promise<void> {
   await runtime.controller.recheckVersion(job, version).catch((error: unknown) => {
     if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
@@ -153,7 +153,7 @@ async function requireCurrent({ runtime, job, version }: Acting): Promise<void> 
   });
 }
 
-/** The same, with one read for all reservations of a round, even if it fails: a large job may add hundreds of them. */
+/** Checks the version with one read for all reservations of a round, even if the read fails: a large job may add hundreds of them. */
 function requireCurrentOnce(acting: Acting): Promise<void> {
   const { checks, seen } = acting;
   const check = checks.get(seen) ?? requireCurrent(acting);
@@ -161,7 +161,7 @@ function requireCurrentOnce(acting: Acting): Promise<void> {
   return check;
 }
 
-/** The API server has answered, and has another version of the job or none. */
+/** Whether the API server has another version of the job, or no job. */
 function isOutdated(error: unknown): boolean {
   const code = kubeFault(error)?.code;
   return code === "conflict" || code === "not_found";
@@ -179,15 +179,15 @@ async function forcePod(
 
 export type ForceReason = Extract<JobStep, { kind: "force-pod" }>["because"];
 
-/** For people. */
+/** The reasons for a forced removal as text for people. */
 export const WHY_FORCED: Record<ForceReason, string> = {
   "machine-lost": "its machine is gone, or has been silent for too long",
   preempted: "its machine is taken for other work, and it has not ended within its grace",
 };
 
 /**
- * Announces the preemption to the program in the pod, which may write a checkpoint. Returns false if the pod has ended by itself: then its end counts. Rejects
- * with a conflict when the pod has changed since it was read, because it may have ended.
+ * Announces the preemption to the program in the pod, which may write a checkpoint. Returns false if the pod has already ended, because its own end counts
+ * then. Rejects with a conflict if the pod has changed since it was read, because it may have ended.
  */
 async function announcePreemption({ calls }: Pick<ActDeps, "calls">, pod: V1Pod, nowMs: number): Promise<boolean> {
   const { namespace = "", name = "", uid } = pod.metadata ?? {};
@@ -245,7 +245,7 @@ async function createCompanions(
   }
 }
 
-/** Creates an object that the job owns. An object that exists must be the job's, from an earlier attempt. */
+/** Creates an object that the job owns. An existing object must belong to the job, from an earlier attempt. */
 async function createOwned(
   { calls, warn }: ActDeps,
   job: JobRow,
@@ -266,7 +266,7 @@ async function createOwned(
   }
 }
 
-/** Throws when a change was refused, so that the pass is retried with a pause. */
+/** Throws if the API server refused a change, so that the pass is retried after a pause. */
 function settle({ refused }: ChangeReport): void {
   const [first, ...others] = refused;
   if (first === undefined) return;

@@ -57,16 +57,16 @@ type AnswerDeps = {
   readonly kindsRefused: () => readonly Kind[];
   /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
-  /** Kinds that may have jobs which no cache shows. */
+  /** Kinds that may have jobs outside every cache. */
   readonly kindsUnread: () => readonly Kind[];
   readonly queues: Pick<Queues, "isRefused" | "isUnserved">;
-  /** Undefined: it runs none. */
+  /** Undefined if this process runs no batch Jobs. */
   readonly batchJobs: Pick<BatchJobs, "refused"> | undefined;
 };
 
 type View = {
   readonly job: JobRow;
-  /** Shows every member, so it is built only where it is sent. */
+  /** Builds a message that shows every member; it is built only when it is sent. */
   readonly message: () => muster.job.v1.Job.$Properties;
 };
 
@@ -74,14 +74,14 @@ type View = {
 const MAX_PODS_LEFT = 100;
 /** Maximum of jobs of other namespaces in one list. */
 const MAX_JOBS_ELSEWHERE = 100;
-/** A job that was just created is read again after this. */
+/** The interval after which a job that was just created is read again. */
 const UNKNOWN_WAIT_MS = 200;
-/** Between reads of a job whose cached version is higher than the API server's. */
+/** Pauses between reads of a job whose cached version is higher than the API server's. */
 const AHEAD_PAUSES = { firstMs: 50, maxMs: 2000 };
-/** A client gets an error from an API server that does not answer, instead of waiting longer. */
+/** If the API server does not answer within this time, the client gets an error. */
 const READ_TIMEOUT_MS = 5000;
 
-/** The requests of users. Every replica answers, whether or not it leads: about one job from the API server, about lists of jobs from its caches. */
+/** Answers the requests of users. Every replica answers, whether or not it leads: a request for one job from the API server, a list from its caches. */
 export function answers(
   deps: AnswerDeps,
 ): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
@@ -160,7 +160,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
   const { config, calls, machines, runtimes } = deps;
   const { namespace } = config.kube;
   const see = (job: JobRow): Found<View> => viewJob(deps, job);
-  /** A conflict when the job has changed since it was read. */
+  /** Changes the job. Rejects with a conflict if it has changed since it was read. */
   const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<Found<View>> => {
     const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
     const resource = resourceOf(kind, namespace);
@@ -237,11 +237,11 @@ async function findAtServer(deps: AnswerDeps, { kind, name }: JobKey, signal: Ab
     const rows = await Promise.all(kinds.map((each) => readAtServer(deps, each, name, signal)));
     return rows.filter((row) => row !== undefined);
   };
-  // A kind that the client names may have been installed a moment ago.
+  // A kind that the client names may have been installed since the last check.
   if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
   const likely = runtimes().filter(({ job }) => job(`${config.kube.namespace}/${name}`) !== undefined);
   const found = await readAll(likely.map((runtime) => runtime.kind));
-  // The API server may have jobs of kinds that are unknown here.
+  // Kinds that this process does not know yet may have jobs.
   if (found.length > 0) return found;
   const refused = new Set(deps.kindsRefused());
   const known = runtimes().map(({ kind: each }) => each);
@@ -275,13 +275,13 @@ async function waitForChange(
     .find(({ kind }) => kind.kind === job.kind.kind)
     ?.job(`${config.kube.namespace}/${name}`);
   const isSame = cached?.metadata.uid === uid;
-  // The change was published while the answer was on its way; or the API server was restored, and has lower versions than the cache until the cache lists
-  // again.
+  // Either the change was published while the answer was in flight, or the API server was restored. After a restore its versions are lower than the cached one
+  // until the cache lists again.
   if (isSame && versionOf(cached) > versionOf(job)) {
     await pause(emptyWakes === 0 ? 0 : Math.min(ms, backoffMs(emptyWakes, AHEAD_PAUSES)), signal);
     return;
   }
-  // A job that the cache lacks is either not there yet, or gone, and then its deletion was published, too.
+  // The cache lacks the job if it does not know it yet, or if the job was deleted; the deletion was published too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
   await waitForOwnerChange(ownerChanges, ownerIdOf(job.metadata), waitMs, signal);
 }
@@ -339,11 +339,11 @@ type Creation = {
   readonly kind: Kind;
   readonly resource: JobResource;
   readonly place: KubeResource;
-  /** Validates without storing. */
+  /** The API server validates the job without storing it. */
   readonly dryRun?: boolean;
 };
 
-/** Undefined when an object of that name exists. */
+/** Undefined if an object of that name exists. */
 async function createJob(
   calls: KubeCalls,
   { kind, resource, place, dryRun = false }: Creation,
@@ -355,7 +355,7 @@ async function createJob(
   } catch (error) {
     const fault = kubeFault(error);
     if (fault?.code === "already_exists") return undefined;
-    // A creation finds nothing missing but the kind, or the namespace.
+    // A creation reports not_found only for a missing kind or namespace.
     if (fault?.code !== "not_found" || fault.kind === "namespaces") return throwFaultOf(error);
     const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}, such as deploy/crds/${kind.group}_${kind.plural}.yaml of Muster's repository`;
     return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });

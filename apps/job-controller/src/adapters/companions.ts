@@ -7,7 +7,7 @@ import type { JobRow } from "./read-job.ts";
 type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
 
 export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
-/** The rights that only some kinds need are granted separately. */
+/** These rights are granted separately, because only some kinds need them. */
 const REMEDY = "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml";
 
 /** Only pods need companions, so a job that creates none is not checked. */
@@ -16,7 +16,7 @@ function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {
   return !isFinished(status) && !cancelled && metadata.deletionTimestamp === undefined;
 }
 
-/** The companions that the job lacks. A refusal is returned, not thrown: the status of the job states what it waits for. */
+/** Returns the companions that the job lacks. A missing right is returned and not thrown, so that the status of the job states it. */
 export async function findMissingCompanions(
   calls: Pick<KubeCalls, "get">,
   job: JobRow,
@@ -30,7 +30,7 @@ export async function findMissingCompanions(
       await calls.get({ apiVersion, plural, namespace }, metadata.name);
     } catch (error) {
       const code = kubeFault(error)?.code;
-      // kubeFault maps a missing permission (403) to invalid_request. A read by name has no other cause of it.
+      // kubeFault maps a missing permission (403) to invalid_request. A read by name cannot fail with it for any other reason.
       if (code === "invalid_request") {
         const companionsRefused = `the controller has no right to ${plural}, which its pods need: ${REMEDY}`;
         return { companionsMissing: [], companionsRefused };

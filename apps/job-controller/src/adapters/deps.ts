@@ -27,45 +27,45 @@ import { queueReports } from "./report-queues.ts";
 import { sweep, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
-/** Everything that the parts of the service may use. */
+/** The dependencies of the parts of the service. */
 export type Deps = AsyncDisposable & {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly machines: Machines;
   readonly queues: Pick<Queues, "changes" | "isRefused">;
-  /** Undefined: the configuration leaves batch Jobs alone. */
+  /** Undefined if the configuration excludes batch Jobs. */
   readonly batchJobs: Pick<BatchJobs, "run" | "refused"> | undefined;
   /** Makes the bucket of queues equal to the Queues of the cluster. */
   readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
-  /** Writes the status of queues, and lets empty ones go that are being deleted. */
+  /** Writes the status of queues, and removes the finalizer of empty queues that are being deleted. */
   readonly reportQueues: (isHeld: Fence) => Promise<void>;
   /** Answers users. */
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server serves. */
   readonly runtimes: () => readonly KindRuntime[];
-  /** Kinds that it served before. */
+  /** Kinds that the API server served before. */
   readonly kindsGone: () => readonly string[];
   /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
   /** Kinds that are not known to be installed or missing. */
   readonly kindsUnknown: () => readonly Kind[];
-  /** Kinds that may have jobs which no cache shows. */
+  /** Kinds that may have jobs outside every cache. */
   readonly kindsUnread: () => readonly Kind[];
   /** Follows kinds that have been installed, and stops following those that have been uninstalled; returns the kinds that are missing. */
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
-  /** Scans other namespaces for jobs; `mayReport`: this replica leads. */
+  /** Scans other namespaces for jobs; `mayReport` is true if this replica leads. */
   readonly scanElsewhere: Elsewhere["scan"];
-  /** Releases what the ledger has for jobs that are gone. */
+  /** Releases the units of deleted jobs in the ledger. */
   readonly sweep: () => Promise<void>;
-  /** The cache that is too old; undefined when all are fresh. */
+  /** Describes the cache that is too old; undefined if all are fresh. */
   readonly staleness: () => string | undefined;
 };
 
 const STALE_MS = 180_000;
 const COMPONENT = "muster-job-controller";
 
-/** Opens the service's dependencies; the only place that knows what implements each verb. */
+/** Opens the service's dependencies. Only this module knows the implementation of each. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
@@ -116,7 +116,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     answers: answering,
     ...known,
     discover: async () => {
-      // Before the first pass: the marks of pods are set when they are created, or never.
+      // Groups must be known before the first pass, because only the creation of a pod can set its marks.
       await groups.discover();
       return discoverBoth(queues, kinds);
     },
@@ -149,7 +149,7 @@ function followNodes({ config, logger }: ServiceContext<Config>, bus: NatsBus): 
   });
 }
 
-/** Each change of a pod is a change of its owner. */
+/** Notifies the owner of each changed pod. */
 function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) => void): void {
   pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];
@@ -157,7 +157,7 @@ function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) 
   });
 }
 
-/** The reservations of jobs; changes wake the jobs that they belong to. */
+/** Opens the reservations of jobs, whose changes wake their jobs. */
 async function openLedger(
   undo: AsyncDisposableStack,
   { bus, calls }: { readonly bus: NatsBus; readonly calls: ReservationCalls },
@@ -169,7 +169,7 @@ async function openLedger(
   return makeMachines({ ledger, calls, now: Date.now, elapsedMs, ...wakers(runtimes) });
 }
 
-/** Events of jobs; disposed of with the stack. */
+/** Opens the events of jobs, which are disposed of with the stack. */
 function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
@@ -212,7 +212,7 @@ function openEvents(
 
 type Runtimes = Map<string, KindRuntime>;
 
-/** The kinds that are followed, by name; disposed of with the stack. */
+/** Holds the followed kinds by name, which are disposed of with the stack. */
 function keepRuntimes(undo: AsyncDisposableStack): Runtimes {
   const runtimes: Runtimes = new Map();
   undo.defer(async () => {
@@ -221,7 +221,7 @@ function keepRuntimes(undo: AsyncDisposableStack): Runtimes {
   return runtimes;
 }
 
-/** Wakes the jobs of this name: budgets and groups have the name of their job. */
+/** Returns a function that wakes the jobs of a name, because budgets and groups have the name of their job. */
 function namedAs(runtimes: Runtimes): (key: string) => void {
   return (key) => {
     for (const runtime of runtimes.values()) if (runtime.job(key) !== undefined) runtime.wake(key);
@@ -243,7 +243,7 @@ function openQueueWork({ queues, calls, ledger, bus }: QueueWorkDeps): Pick<Deps
   };
 }
 
-/** The queues of jobs, and of batch Jobs where the configuration includes these: a change wakes both. */
+/** Opens the queues of jobs, and of batch Jobs if the configuration includes them: a change wakes both. */
 function openQueuesFor(
   undo: AsyncDisposableStack,
   {
@@ -261,7 +261,7 @@ function openQueuesFor(
   return { queues, alsoWake: (wake) => void wakers.push(wake) };
 }
 
-/** A failed check of queues does not stop that of the kinds. */
+/** Discovers queues and kinds. A failed check of queues does not prevent that of the kinds. */
 async function discoverBoth(queues: Queues, kinds: ReturnType<typeof followKinds>): Promise<readonly Kind[]> {
   const [ofQueues] = await Promise.allSettled([queues.discover()]);
   const missing = await kinds.discover();
@@ -269,7 +269,7 @@ async function discoverBoth(queues: Queues, kinds: ReturnType<typeof followKinds
   return missing;
 }
 
-/** Opens the bucket when it is first needed; a failed attempt is repeated. */
+/** Opens the bucket at its first use, and retries after a failure. */
 function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
   let opening: Promise<QueueBucket> | undefined;
   return () => {
@@ -281,14 +281,14 @@ function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
   };
 }
 
-/** Wakes every job, after those that have changed themselves. */
+/** Returns a function that wakes every job, after those that have changed themselves. */
 function wakerOfAll(runtimes: Runtimes): () => void {
   return () => {
     for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
   };
 }
 
-/** Changes of the ledger wake their jobs. */
+/** Returns functions that wake the jobs of changed units. */
 function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
   return {
     changed: (ownerId) => {

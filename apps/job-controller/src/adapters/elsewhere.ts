@@ -8,11 +8,11 @@ import type { JobResource } from "./read-job.ts";
 export type Elsewhere = {
   /** Lists the jobs of all other namespaces; if this replica may report, each unserved one gets an event. Rejects with the error of the API server. */
   scan(mayReport: boolean): Promise<void>;
-  /** As the last scan found them. */
+  /** Returns the jobs that the last scan found. */
   unserved(): readonly JobElsewhere[];
-  /** The right to list jobs of some kind in other namespaces is missing. */
+  /** Whether the right to list jobs of some kind in other namespaces is missing. */
   isRefused(): boolean;
-  /** There are more jobs than a scan reads, so some unserved ones may be missing. */
+  /** Whether a scan reached its limit, so that some unserved jobs may be missing. */
   isCut(): boolean;
 };
 
@@ -24,9 +24,9 @@ type ElsewhereDeps = {
   readonly now: () => number;
 };
 
-/** Jobs of each kind that a scan reads, including those of other controllers. */
+/** Limits the jobs of each kind that a scan reads, including those of other controllers. */
 const MAX_JOBS_READ = 20_000;
-/** Jobs of each kind without a controller that a scan keeps. */
+/** Limits the jobs of each kind without a controller that a scan keeps. */
 const MAX_UNCONTROLLED = 1000;
 const PAGE = 500;
 

@@ -1,7 +1,7 @@
-/** Whether this process leads at this moment; false in a process that was frozen for longer than the TTL of the lock. */
+/** Whether this process leads now; false in a process that was frozen for longer than the TTL of the lock. */
 export type Fence = () => boolean;
 
-/** The same work, started only while this process leads; otherwise it rejects as if its pass had been aborted. */
+/** Wraps work so that it starts only while this process leads; otherwise it rejects as if its pass had been aborted. */
 export function fenced<Input extends readonly unknown[], Output>(
   isHeld: Fence,
   work: (...input: Input) => Promise<Output>,

@@ -17,25 +17,25 @@ export type FollowDeps = {
   readonly calls: KubeCalls;
   readonly world: World;
   readonly recordEvent: RecordEvent;
-  /** By kind; only this module changes it. */
+  /** The runtimes by kind; only this module changes the map. */
   readonly runtimes: Map<string, KindRuntime>;
   /** Kinds that were watched and are no longer installed; only this module changes it. */
   readonly gone: Set<string>;
   readonly jobChanged: (ownerId: string) => void;
 };
 
-/** An API server that is about to load definitions answers once for each of them that it is missing. */
+/** An API server that is still loading definitions reports once that each is missing, so a second answer confirms it. */
 const ABSENCES = 2;
 
 /** Follows the kinds of job that the API server serves, as they are installed and uninstalled. */
 export function followKinds(deps: FollowDeps): {
-  /** Returns the kinds that are not followed. Rejects when the check of one failed, after all others were handled. */
+  /** Returns the kinds that are not followed. If the check of one kind fails, rejects after all others were handled. */
   discover(): Promise<readonly Kind[]>;
-  /** Kinds about which the API server has never answered. */
+  /** Kinds for which the API server has never answered. */
   unknown(): readonly Kind[];
   /** Kinds that the controller had no right to read at the last check. */
   refused(): readonly Kind[];
-  /** Kinds that may have jobs which no cache shows. A job that no cache shows counts as gone only while this is empty. */
+  /** Kinds that may have jobs outside every cache. A job outside every cache counts as deleted only while this list is empty. */
   unread(): readonly Kind[];
 } {
   const { runtimes, gone, calls, context } = deps;
@@ -77,7 +77,7 @@ export function followKinds(deps: FollowDeps): {
             );
           }
           refused.add(kind);
-          // It is installed; only answers after this one can confirm that it is missing.
+          // The kind is installed, so only later answers can confirm that it is missing.
           absences.delete(kind.kind);
           continue;
         }
@@ -92,7 +92,7 @@ export function followKinds(deps: FollowDeps): {
         ending.delete(kind.kind);
         await end().catch((error: unknown) => failures.push(error));
       }
-      // A failed check of one kind does not stop the others; but until it succeeds, the list of jobs is incomplete.
+      // A failed check of one kind does not prevent the others; until it succeeds, the list of jobs is incomplete.
       failures.push(...asked.flatMap((answer) => (answer.status === "rejected" ? [answer.reason as unknown] : [])));
       if (failures.length > 0) throw failures[0];
       return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));
@@ -100,7 +100,7 @@ export function followKinds(deps: FollowDeps): {
   };
 }
 
-/** Returns the function that ends it. */
+/** Starts to follow a kind, and returns the function that stops it. */
 function start(
   { context: { config, logger }, kube, calls, world, recordEvent, runtimes, jobChanged }: FollowDeps,
   expectations: Expectations,

@@ -15,21 +15,21 @@ import { findResource } from "../members/find-resource.ts";
 export const QUEUES: KubeResource = { apiVersion: "muster.dev/v1", plural: "queues" };
 const NAMESPACES: KubeResource = { apiVersion: "v1", plural: "namespaces" };
 
-/** The Queues of the cluster, as far as it serves them, and the labels of the namespaces that have work. */
+/** The Queues of the cluster, if it serves them, and the labels of the namespaces with work. */
 export type Queues = AsyncDisposable & {
-  /** Follows queues once their definition is installed, until it is uninstalled. Rejects when the API server does not answer whether it is. */
+  /** Follows queues from the installation of their definition until its removal. Rejects if the API server does not report whether it is installed. */
   discover(): Promise<void>;
-  /** Every Queue, by name; undefined while they are not listed, or may not be read. Empty without the definition. */
+  /** Returns every Queue by name, and an empty map without the definition; undefined before the first list, or without the right to read queues. */
   rows(): ReadonlyMap<string, QueueRow> | undefined;
-  /** The queue of a job with these labels in the namespace, by default the served one. */
+  /** Chooses the queue of a job with these labels in the namespace, by default the served one. */
   choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
-  /** Within which time of its grant a gang in the queue is to be ready; undefined: there is no such limit, or the queues are not listed. */
+  /** The time after its grant within which a gang of the queue must be ready; undefined without such a limit, or before the queues are listed. */
   readonly readyTimeoutOf: (queue: string) => number | undefined;
-  /** Whether queues exist and none serves the namespace whose jobs are run. */
+  /** Whether queues exist and none serves the namespace of the jobs. */
   isUnserved(): boolean;
-  /** The controller has no right to read queues or namespaces. */
+  /** Whether the controller has no right to read queues or namespaces. */
   isRefused(): boolean;
-  /** Rung when the bucket of queues may differ from the Queues. One waits at a time. */
+  /** Rings when the bucket of queues may differ from the Queues. At most one caller waits. */
   readonly changes: Pick<Bell, "ring" | "wait">;
 };
 
@@ -37,9 +37,9 @@ type FollowQueuesDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
-  /** Work of other namespaces has queues, too. */
+  /** Set if work of other namespaces has queues too. */
   readonly hasOtherNamespaces?: boolean;
-  /** Called when the queue of any job may be another one. */
+  /** Called when the queue of any job may have changed. */
   readonly changed: () => void;
   readonly logger: Pick<Logger, "info" | "warn">;
 };
@@ -47,9 +47,9 @@ type FollowQueuesDeps = {
 type Labels = Readonly<Record<string, string>>;
 type Followed = { readonly queues: Informer<QueueRow>; readonly namespaces: Informer<Labels> };
 
-/** An API server that is about to load definitions answers once for each of them that it is missing. */
+/** An API server that is still loading definitions reports once that each is missing, so a second answer confirms it. */
 const ABSENCES = 2;
-/** Many queues that change within this time wake the jobs once. */
+/** Changes of many queues within this time wake the jobs once. */
 const GATHER_MS = 100;
 const NO_RIGHT =
   "the controller has no right to read queues and namespaces: deploy/kubernetes/job-controller.yaml grants it";
@@ -58,7 +58,7 @@ const NO_RIGHT =
 export function openQueues(deps: FollowQueuesDeps): Queues {
   const { calls, namespace, logger } = deps;
   const changes = makeBell();
-  /** By the namespace and the label of jobs; empty after each change of a queue or of a namespace. */
+  /** The choices by namespace and label; the map is emptied after each change of a queue or a namespace. */
   const choices = new Map<string, QueueChoice>();
   let followed: Followed | undefined;
   let absences = 0;
@@ -84,7 +84,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       return named === ""
         ? { kind: "none" }
         : { kind: "unknown", message: `the job names the queue "${named}", and ${NO_RIGHT}` };
-    // Jobs of a cluster without the definition do not wait for a second answer.
+    // Without the definition, one answer suffices, so that jobs do not wait for a second one.
     const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
     if (known === undefined) return { kind: "unlisted" };
     const ofNamespace = followed?.namespaces.get(ofJob) ?? {};
@@ -135,7 +135,7 @@ function readyTimeoutIn(queue: QueueRow | undefined): number | undefined {
   return readyTimeoutMs === 0 ? undefined : readyTimeoutMs;
 }
 
-/** Whether queues can be followed: they are installed, and both they and the namespaces may be read. */
+/** Whether queues can be followed: they are installed, and the controller may read both them and the namespaces. */
 async function findQueues(
   calls: Pick<KubeCalls, "list">,
   namespaces: ReturnType<typeof selectorOf>,
@@ -165,12 +165,12 @@ function follow(deps: FollowQueuesDeps, changed: () => void): Followed {
   namespaces.onChange(({ before, after }) => {
     if (JSON.stringify(before) !== JSON.stringify(after)) changed();
   });
-  // A first list may be empty, which is no change. A cache that is disposed of before its first list rejects.
+  // An empty first list changes no row, so its completion must be reported too. A cache that is disposed of before its first list rejects.
   Promise.all([queues.synced, namespaces.synced]).then(changed, () => undefined);
   return { queues, namespaces };
 }
 
-/** A change of the status is none. */
+/** Whether anything but the status has changed. */
 function isOtherQueue(before: QueueRow | undefined, after: QueueRow | undefined): boolean {
   if (before === undefined || after === undefined) return true;
   return (

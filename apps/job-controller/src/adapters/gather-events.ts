@@ -3,7 +3,7 @@ import type { JobRow } from "./read-job.ts";
 /** Writes an event of the job, which `kubectl describe` shows. */
 export type RecordEvent = (job: JobRow, type: "Normal" | "Warning", reason: string, message: string) => void;
 
-/** Events that differ only in the name at their end become one, after this time. */
+/** Events that differ only in the name at their end are combined after this time. */
 const GATHER_MS = 1000;
 const MAX_NAMES = 20;
 
@@ -14,10 +14,7 @@ type Gathered = {
   readonly messages: string[];
 };
 
-/**
- * Combines the events of one job within a moment: fifty created pods are one event. Warnings are recorded immediately. Disposing records
- * the events that wait.
- */
+/** Combines similar events of one job: fifty created pods are one event. Warnings are recorded immediately. Disposal records the pending events. */
 export function gatherEvents(record: RecordEvent): { readonly record: RecordEvent } & Disposable {
   const waiting = new Map<string, Gathered>();
   let timer: NodeJS.Timeout | undefined;
@@ -48,7 +45,7 @@ export function gatherEvents(record: RecordEvent): { readonly record: RecordEven
   };
 }
 
-/** `Created pod: a` and `Created pod: b` are `Created pod: a, b`. */
+/** Joins `Created pod: a` and `Created pod: b` to `Created pod: a, b`. */
 function join(messages: readonly string[]): string {
   const [first = "", ...others] = messages;
   const colon = first.indexOf(": ");

@@ -18,7 +18,7 @@ type JobSurroundings = {
   readonly nowMs: number;
 };
 
-/** A job in the form of replies. */
+/** Builds the message of a job for replies. */
 export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessage {
   const { pods, units } = surroundings;
   const { metadata, kind, spec, status, shape } = job;
@@ -55,7 +55,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
   };
 }
 
-/** Differs when the job differs, or one of its pods: a client that watches sees both. */
+/** Returns a revision that differs if the job or one of its pods differs, because a watching client shows both. */
 export function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
     ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
@@ -74,13 +74,13 @@ function waitOf(
 ): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
   if (state === "Restarting" && !("problems" in spec)) {
-    // The time left in the status is that of the moment when it was written.
+    // The status states the pause that remained when it was written, so the current one is computed.
     const restart = decideRestart({ spec, status, pods }, pauses, nowMs);
     if (restart !== undefined && restart.atMs > nowMs) return explainRestart(restart, nowMs);
   }
   switch (state) {
     case "Queued":
-      // This replica may not lead: only the status shows that a leader has made a pass.
+      // This replica may not lead, so only the status shows whether a leader has made a pass.
       if (conditionOf(status, "Created") === undefined)
         return "no job-controller that leads has made a pass over it yet";
       return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;

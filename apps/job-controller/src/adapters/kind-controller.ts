@@ -34,14 +34,14 @@ import type { JobRow } from "./read-job.ts";
 
 export type KindControllerDeps = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
-  /** Caches with the index of `claimantIndex`. They may keep a part of each object that contains its metadata and status. */
+  /** Caches with the index of `claimantIndex`. They may keep only a part of each object, with its metadata and status. */
   readonly pods: ClaimantCache<V1Pod>;
   readonly services: ClaimantCache<V1Service>;
-  /** All jobs of the cache. */
+  /** Yields all cached jobs. */
   readonly jobs: () => Iterable<JobRow>;
-  /** The job of this key, which may be stale. */
+  /** Returns the cached job of this key, which may be stale. */
   readonly job: (key: string) => JobRow | undefined;
-  /** A live read. Rejects with an error that `kubeFault` reads as not_found when the job does not exist. */
+  /** Reads the job from the API server. Rejects with an error that `kubeFault` reads as not_found if the job does not exist. */
   readonly readJob: (name: string) => Promise<JobRow>;
   readonly enqueue: (key: string) => void;
   readonly recordEvent: RecordEvent;
@@ -50,24 +50,24 @@ export type KindControllerDeps = {
   readonly syncPeriodMs: number;
 };
 
-/** The check of a pass before it adopts; from `recheckDeletionTimestamp`, once for pods, services and gang objects together. */
+/** The check before a pass adopts, from `recheckDeletionTimestamp`; one check covers pods, services and gang objects. */
 type CanAdopt = () => Promise<void>;
 
 /** The operations on the members of all jobs of one kind. Creations and deletions of many members keep expectations. */
 export type KindController = {
   readonly expectations: Expectations;
-  /** For `runController`. */
+  /** The interval and the keys of the full resync, for `runController`. */
   readonly resync: { readonly everyMs: number; readonly keys: () => Iterable<string> };
   changePod(change: MemberChange<V1Pod>): void;
   changeService(change: MemberChange<V1Service>): void;
 
   recheckDeletionTimestamp(job: JobRow): CanAdopt;
-  /** The check before pods are created; `plannedFrom`: the version of the job. */
+  /** Checks the version before pods are created; `plannedFrom` is the version of the job. */
   recheckVersion(job: JobRow, plannedFrom: string | undefined): Promise<void>;
   claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
   claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
 
-  /** Creates pods of one type, while this process leads. `requireCurrent` rejects when the job has changed since the pods were planned. */
+  /** Creates pods of one type while this process leads. `requireCurrent` rejects if the job has changed since the pods were planned. */
   createPods(
     job: JobRow,
     type: string,
@@ -79,13 +79,13 @@ export type KindController = {
     },
   ): Promise<ChangeReport>;
   deletePods(job: JobRow, type: string, pods: readonly V1Pod[], signal?: AbortSignal): Promise<ChangeReport>;
-  /** The service of a member of this type, which is expected. */
+  /** Creates the service of a member of this type, and expects it. */
   createMemberService(job: JobRow, type: string, service: V1Service, signal: AbortSignal): Promise<ChangeReport>;
-  /** The one service of the job: its name identifies it, and it needs no expectation. */
+  /** Creates the one service of the job, which needs no expectation because its name identifies it. */
   createService(job: JobRow, service: V1Service): Promise<CreateOutcome<V1Service>>;
   deleteService(job: JobRow, service: MemberObject): Promise<DeleteOutcome>;
 
-  /** `isAbsent`: the cache has no budget of that name. Fails as `syncOwnedObject`. */
+  /** Writes the budget; `isAbsent` states that the cache has none of that name. Fails as `syncOwnedObject` does. */
   syncBudget(job: JobRow, minAvailable: number, isAbsent: boolean): Promise<SyncOutcome>;
   deleteBudget(job: JobRow): Promise<boolean>;
   syncPodGroup(job: JobRow, kind: PodGroupKind, group: GroupSpec): Promise<SyncOutcome>;

@@ -16,29 +16,29 @@ export type KindRuntime = AsyncDisposable & {
   readonly jobs: Informer<JobRow, "ownerId">;
   /** Adds the job to the present queue; a process that does not lead has none, and ignores it. */
   wake(key: string, priority?: "high" | "low"): void;
-  /** The same after at most `ms`. */
+  /** Adds the job to the queue after at most `ms`. */
   wakeAfter(key: string, ms: number): void;
-  /** A queue with every job in it; the one before gets no more keys. */
+  /** Returns a queue with every job; the previous queue gets no more keys. */
   newQueue(): WorkQueue;
   readonly controller: KindController;
-  /** Milliseconds for which more jobs have waited than there are workers, at every call; undefined when fewer wait now. */
+  /** Milliseconds for which more jobs than workers have waited, at every call; undefined if fewer wait now. */
   busyForMs(): number | undefined;
   /** The newest version that this process knows, from the cache or from its own last write. */
   job(key: string): JobRow | undefined;
   /** Records the answer to a write: passes continue from it until the cache has it. */
   recordWrite(resource: JobResource): void;
   /**
-   * The API server has replaced this version of the job. Passes wait until the cache has another one, and the cached version counts, even if it is lower than
-   * our own last write.
+   * Records that the API server has replaced this version of the job. Passes wait until the cache has another version, which then counts even if it is lower
+   * than the last own write.
    */
   recordStale(key: string, version: string | undefined): void;
-  /** Milliseconds to wait for another version than this one; undefined when none is known to exist. */
+  /** Milliseconds to wait for another version than this one; undefined if none is known to exist. */
   staleForMs(key: string, version: string | undefined): number | undefined;
-  /** The job is gone. */
+  /** Forgets a deleted job. */
   forgetStale(key: string): void;
-  /** Milliseconds since this process last wrote the job's status; Infinity when it never did. */
+  /** Milliseconds since this process last wrote the job's status; Infinity if it never did. */
   sinceWriteMs(key: string): number;
-  /** Aborted when it is disposed of: the kind was uninstalled, or the process ends. */
+  /** Aborted at disposal: the kind was uninstalled, or the process ends. */
   readonly ended: AbortSignal;
 };
 
@@ -58,7 +58,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
   const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
-  // Shut down, so that a replica that never leads does not collect the key of every job.
+  // The queue is shut down, so that a replica that never leads does not collect the key of every job.
   let queue = workQueue();
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
@@ -116,7 +116,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     job,
     recordWrite: (each) => {
       const key = jobKey(each);
-      // A job that was deleted while its status was being written: its entry would never be removed.
+      // The entry of a job that was deleted during the write of its status would never be removed.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
       written.record(key, read(each));
       writtenMs.set(key, performance.now());

@@ -6,19 +6,19 @@ import { maximaOf, unitOf } from "./messages.ts";
 
 /** The machines and requests of jobs in the ledger, as far as this process knows, and the refusals of the ledger. */
 export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
-  /** The units of one owner id, by unit id, and for how long this process has seen each wait. Before the first list, the gang's unit is `unknown`. */
+  /** Returns the units of one owner id, by unit id, and how long this process has observed each wait. Before the first list, the gang's unit is `unknown`. */
   unitsOf(ownerId: string): readonly UnitSeen[];
-  /** Owner ids of everything that jobs hold or wait for. */
+  /** Returns the owner ids of all units that jobs have or wait for. */
   ownerIds(): ReadonlySet<string>;
-  /** Requests a unit; a place in the queue and a refusal are answers, too. Rejects with FaultError when there was none. */
+  /** Requests a unit; a position in the queue and a refusal are answers too. Rejects with FaultError without an answer. */
   reserve(unit: Unit, priority: number): Promise<void>;
-  /** Releases a unit, or its place in the queue. Harmless when the ledger has neither. */
+  /** Releases a unit, or its position in the queue. Has no effect if the ledger has neither. */
   release(unitId: string): Promise<void>;
-  /** Lets the ledger know that the work on the unit ends, unless it has withdrawn the preemption. Rejects with FaultError when there was no answer. */
+  /** Announces to the ledger that the work on the unit ends, unless the ledger has withdrawn the preemption. Rejects with FaultError without an answer. */
   accept(unitId: string): Promise<void>;
-  /** The work on the unit has ended: the unit waits again. Harmless when it is not preempted, or released. */
+  /** Reports that the work on the unit has ended, so that the unit waits again. Has no effect if the unit is released or not preempted. */
   requeue(unitId: string): Promise<void>;
-  /** The maximum of machines of each pool that the node scaler scales. Undefined when the ledger does not answer. */
+  /** Returns the maximum of machines of each pool that the node scaler scales. Undefined if the ledger does not answer. */
   maxima(): Promise<ReadonlyMap<string, number> | undefined>;
 };
 
@@ -26,19 +26,19 @@ export type MachinesDeps = {
   readonly ledger: LedgerClient;
   readonly calls: Pick<ReservationCalls, "listPools">;
   readonly now: () => number;
-  /** Monotonic, and the clock of `ledger`: waits are measured by it. */
+  /** A monotonic clock, which is also that of `ledger`: it measures waits. */
   readonly elapsedMs: () => number;
   /** Called with the owner id after each change. */
   readonly changed: (ownerId: string) => void;
-  /** Called once missing reservations are known to be missing. */
+  /** Called after the first list, which shows which reservations are missing. */
   readonly listed: () => void;
 };
 
-/** In the ledger, of units. */
+/** The kind of owner of units in the ledger. */
 export const OWNER_KIND = "job";
-/** The client that checks a manifest waits for it. */
+/** The timeout is short, because the client that checks a manifest waits for the answer. */
 const MAXIMA_TIMEOUT_MS = 2000;
-/** Faults of requests that cannot be granted until a pool changes. */
+/** Maps faults of requests that cannot be granted until a pool changes. */
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_unknown: "POOL_UNKNOWN",
   pool_capacity: "POOL_CAPACITY",
@@ -46,7 +46,7 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   quota_exceeded: "QUOTA_EXCEEDED",
 };
 
-/** Undefined: the same request may be granted later. A limit with a pause is a busy ledger. */
+/** Undefined if the same request may be granted later. A limit with a pause means that the ledger is busy. */
 function refusalCodeOf(fault: Fault): string | undefined {
   if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
   return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;
@@ -56,7 +56,7 @@ type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
 
 /** Groups the units of `ledger` by job: the groups of `ledger` are owner ids. */
 export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }: MachinesDeps): Machines {
-  /** By owner id and unit id; the ledger keeps no refusals. */
+  /** The refusals by owner id and unit id, because the ledger does not keep them. */
   const refusals = new Map<string, Map<string, Refused>>();
   const refusedOf = (ownerId: string) => [...(refusals.get(ownerId)?.values() ?? [])];
   const forgetRefusal = (unitId: string): boolean => {
@@ -70,7 +70,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
-  /** As the last answer to a request with shares, node selections, further pools, a topology or a queue showed. */
+  /** Set by the last answer to a request with shares, node selections, further pools, a topology or a queue. */
   let dropsConstraints = false;
   ledger.onChange((ownerId) => {
     if (ownerId === undefined) {
@@ -101,9 +101,9 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
         ...(because === "scaled-up" && { beyondMinimum: true }),
       };
       try {
-        // An existing reservation with other needs is an answer, too: the next pass decides about it.
+        // An existing reservation with other needs is an answer too: the next pass decides about it.
         const answer = await ledger.reserve(id, needs, { priority, topology, queue, ...preemption });
-        // A ledger of an earlier version drops these: then no request is repeated because of them.
+        // A ledger of an earlier version drops these fields: then no request is repeated because of them.
         if (answer !== undefined && (topology !== undefined || queue !== undefined || needs.some(isSpecific)))
           dropsConstraints =
             isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
@@ -138,7 +138,7 @@ async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["max
   }
 }
 
-/** An answer updates what is known of the unit. */
+/** Wraps the preemption calls, whose answers update the known state of the unit. */
 function preemptionCalls(ledger: LedgerClient): Pick<Machines, "accept" | "requeue"> {
   return {
     accept: async (unitId) => {
@@ -156,14 +156,14 @@ function isDropped(requested: string | undefined, answered: string | undefined):
   return requested !== undefined && answered === undefined;
 }
 
-/** Whether a ledger of an earlier version drops a part of the need. */
+/** Whether a ledger of an earlier version would drop a part of the need. */
 function isSpecific({ otherPools, shared, selection }: Need): boolean {
   return otherPools !== undefined || shared !== undefined || selection !== undefined;
 }
 
 /**
- * Whether the ledger keeps further pools, shares and node selections at all. Those of an existing reservation may differ from the requested ones; the plan
- * compares them.
+ * Whether the ledger keeps further pools, shares and node selections. Those of an existing reservation may differ from the requested ones; the plan compares
+ * them.
  */
 function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
   const known = new Map(answered.map((need) => [need.component, need]));

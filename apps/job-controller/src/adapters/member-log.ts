@@ -15,9 +15,9 @@ export type MemberLogs = Disposable & {
 type Member = {
   readonly job: JobRow;
   readonly component: string;
-  /** Empty: the main container. */
+  /** An empty name selects the main container. */
   readonly container: string;
-  /** All pods of the job at the moment. */
+  /** Returns the current pods of the job. */
   readonly pods: () => readonly V1Pod[];
 };
 
@@ -61,8 +61,8 @@ function memberLog(
 }
 
 /**
- * A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts a moment before the status of its pod shows
- * it. A log that is opened in that moment counts as the previous run, and is returned twice.
+ * Finds the newest run. A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts shortly before the
+ * status of its pod shows it. A log that is opened in between counts as the previous run, and is returned twice.
  */
 function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
   const [newest] = pods

@@ -6,7 +6,7 @@ import type { buildService } from "../domain/build-service.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 
-/** `sinceMs`: since when the reservation waits, by the clock of the caller; the ledger's is another machine's. */
+/** Builds a unit; `sinceMs` is the start of its wait by the caller's clock, because the ledger's clock is another machine's. */
 export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
   const id = reservation.ownerId;
   if (reservation.state === "granted")
@@ -72,7 +72,7 @@ function withDomain({ topology: key, domain: value }: Extract<Reservation, { rea
   return key === undefined || value === undefined ? {} : { domain: { key, value } };
 }
 
-/** A manifest as the argument of a call. The API server validates it. */
+/** Converts a manifest to the argument of a call. The API server validates it. */
 export function toService(manifest: ReturnType<typeof buildService>): V1Service {
   return manifest as unknown as V1Service;
 }
@@ -80,7 +80,7 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
 /** Unusable nodes on which other pods run. Those pods end, so a request may wait for the node. A node with granted parts is in `capacity`. */
 const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "FOREIGN_USE"]);
 
-/** By scaled pool, the maximum of machines for which the ledger lets one request wait. Nodes that the scaler did not create may exceed its limit. */
+/** Returns, by scaled pool, the maximum of machines for which the ledger lets one request wait. Nodes that the scaler did not create may exceed its limit. */
 export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(

@@ -2,7 +2,7 @@ import { metrics } from "@opentelemetry/api";
 import type { ForceReason } from "./act.ts";
 import type { News } from "../domain/plan-news.ts";
 
-/** Counts the news of jobs by kind, once it is in their status: each exactly once, whichever replica wrote it. */
+/** Counts the news of jobs by kind after its write to the status: each exactly once, whichever replica wrote it. */
 export function jobMetrics(): { readonly countNews: (kind: string, news: readonly News[]) => void } {
   const meter = metrics.getMeter("@muster/job-controller");
   const counters: Partial<Record<News["kind"], ReturnType<typeof meter.createCounter>>> = {

@@ -19,12 +19,12 @@ export type MirrorDeps = {
   readonly openBucket: () => Promise<QueueBucket>;
 };
 
-/** Concurrent writes of one round. */
+/** Limits the concurrent writes of one round. */
 const MAX_CONCURRENT = 8;
 const { Queue } = muster.reservation.v1;
 const codec = protoCodec(Queue);
 
-/** An entry that cannot be decoded is undefined: it is replaced like one that differs. */
+/** An undecodable entry is undefined, and is replaced like one that differs. */
 export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
   encode: codec.encode,
   decode: (bytes) => {
@@ -37,8 +37,8 @@ export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
 };
 
 /**
- * Makes the bucket equal to the Queues, while this process leads; a queue gets its finalizer before the ledger follows it. Tries everything, and then rejects
- * with the first error. Does nothing while the queues are not listed.
+ * Makes the bucket equal to the Queues while this process leads; a queue gets its finalizer before the ledger follows it. Tries all writes, and then rejects
+ * with the first error. Does nothing before the queues are listed.
  */
 export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<void> {
   const rows = deps.queues.rows();
@@ -66,7 +66,7 @@ export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<voi
   const puts = plan.puts.filter(({ name }) => !isFailed.has(name));
   await forEachSome(puts, MAX_CONCURRENT, fenced(isHeld, put), failed);
   const remove = async (name: string): Promise<void> => {
-    // A cache that is behind another leader's may not show a new queue yet.
+    // This cache may lag behind another leader's, and not show a new queue yet.
     if ((await unlessMissing(deps.calls.get(QUEUES, name))) !== undefined) return;
     await bucket.delete(name, revisions.get(name) ?? 0);
   };
@@ -84,7 +84,7 @@ function isSame({ value }: { readonly value: QueueMessage | undefined }, record:
   return value !== undefined && Buffer.compare(Queue.encode(value).finish(), codec.encode(record)) === 0;
 }
 
-/** Reads the queue again: its status is written concurrently, which would be a conflict. */
+/** Adds the finalizer. The queue is read again, because its status is written concurrently, which would cause a conflict. */
 async function protect({ calls }: Pick<MirrorDeps, "calls">, { name, uid }: QueueRow): Promise<void> {
   const found = await unlessMissing(calls.get<KubeObject & QueueObject>(QUEUES, name));
   const row = found && readQueueRow(found);
@@ -92,7 +92,7 @@ async function protect({ calls }: Pick<MirrorDeps, "calls">, { name, uid }: Queu
   await setFinalizers(calls, row, [...row.finalizers, QUEUE_FINALIZER]);
 }
 
-/** The resource version makes a concurrent change of the finalizers a conflict. */
+/** Sets the finalizers; the resource version makes a concurrent change a conflict. */
 export async function setFinalizers(
   calls: Pick<KubeCalls, "patch">,
   { name, uid, resourceVersion }: QueueRow,

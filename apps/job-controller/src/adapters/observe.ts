@@ -33,9 +33,9 @@ export type ObserveDeps = {
   readonly machines: Pick<Machines, "unitsOf">;
   readonly budgetOf: World["budgetOf"];
   readonly groupsOf: PodGroups["groupsOf"];
-  /** Whichever owner it has. */
+  /** Returns the pod of this name, whichever owner it has. */
   readonly podNamed: (namespace: string, name: string) => V1Pod | undefined;
-  /** Pods that were created for this owner id, whichever owner they have now. */
+  /** Lists pods that were created for this owner id, whichever owner they have now. */
   readonly podsMadeFor: (ownerId: string) => readonly V1Pod[];
   readonly lostAmong: Nodes["lostAmong"];
   readonly usableAmong: Nodes["usableAmong"];
@@ -44,15 +44,15 @@ export type ObserveDeps = {
   readonly podDefaults: () => PodDefaults;
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
-  /** The queue of a job with these labels. */
+  /** Returns the queue of a job with these labels. */
   readonly queueOf: (labels: JobRow["metadata"]["labels"]) => QueueChoice;
-  /** Within which time of its grant a gang in the queue is to be ready; undefined: there is no such limit. */
+  /** The time after its grant within which a gang of the queue must be ready; undefined without such a limit. */
   readonly readyTimeoutOf: (queue: string) => number | undefined;
   readonly defaults: KindDefaults;
   readonly now: () => number;
 };
 
-/** The snapshot of a job, and the objects behind it, which steps refer to. */
+/** The snapshot of a job, with the objects to which steps refer. */
 export type Observation = ObservedJob & {
   readonly job: JobRow;
   readonly pods: ReadonlyMap<string, V1Pod>;
@@ -66,7 +66,7 @@ export type Observation = ObservedJob & {
 
 type SeenEnd = { readonly pod: PodFact; readonly isGone: boolean };
 
-/** A pod without a readable index. */
+/** A pod that is ignored because its index is unreadable. */
 type Ignored = { readonly pod: V1Pod; readonly because: string };
 
 const KEYS = { labels, annotations };
@@ -143,7 +143,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   };
 }
 
-/** A granted gang keeps its queue, whichever one the job has now. */
+/** Returns the queue of the job; a granted gang keeps its queue, whichever one the labels name now. */
 function queueFacts(
   { queueOf, readyTimeoutOf }: Pick<ObserveDeps, "queueOf" | "readyTimeoutOf">,
   { labels: ofJob }: JobRow["metadata"],
@@ -153,7 +153,7 @@ function queueFacts(
   return { queue: queueOf(ofJob), readyTimeoutMs: granted === undefined ? undefined : readyTimeoutOf(granted) };
 }
 
-/** The nodes that answer, only where a plan depends on them. */
+/** Returns the responsive nodes, only if a plan depends on them. */
 export function readyNodes(
   { stateOf }: Pick<ObserveDeps, "stateOf">,
   { units, nowMs }: Pick<Snapshot, "units" | "nowMs">,
@@ -167,12 +167,12 @@ export function readyNodes(
   return { nodesReady: [...occupied].filter(isReady) };
 }
 
-/** The spec with what admission adds to the requests of its pods. */
+/** Returns the spec with the requests that admission adds to its pods. */
 function admittedSpec({ podDefaults }: Pick<ObserveDeps, "podDefaults">, { spec }: JobRow): JobRow["spec"] {
   return "problems" in spec ? spec : withPodDefaults(spec, podDefaults());
 }
 
-/** The gang's machines of the members that wait for another one. */
+/** Returns the gang's machines whose members wait for a replacement. */
 function replacedNodes(gang: Snapshot["units"][number] | undefined, replaced: readonly string[]): readonly string[] {
   return gang?.state === "granted" ? replaced.flatMap((component) => gang.nodes.get(component) ?? []) : [];
 }
@@ -189,7 +189,7 @@ function jobFact({ metadata, cancelled }: JobRow, nowMs: number): Snapshot["job"
   };
 }
 
-/** A pod that is being deleted frees its name soon. */
+/** Returns the member names that foreign pods occupy. A pod that is being deleted frees its name soon, so it does not count. */
 function namesTaken(
   { podNamed }: Pick<ObserveDeps, "podNamed">,
   kind: Kind,
@@ -210,7 +210,7 @@ function namesTaken(
   });
 }
 
-/** Only the end of the pod is left. */
+/** Marks a pod as deleted, because only its end is left. */
 function deleted(pod: V1Pod, nowMs: number): V1Pod {
   return { ...pod, metadata: { ...pod.metadata, deletionTimestamp: new Date(nowMs) } };
 }
@@ -250,8 +250,8 @@ function sortPods(
 }
 
 /**
- * A pod under a member's own name is that member, whatever its labels are now: a name cannot be edited, and no other pod can have it. So it is read with the
- * labels that it was created with.
+ * Reads a pod under a member's own name as that member, with the labels of its creation. Its current labels do not matter: a name is immutable, and no other
+ * pod can have it.
  */
 export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
   if ("problems" in spec) return pod;

@@ -4,17 +4,14 @@ type StoredRow = { readonly metadata: { readonly uid?: string; readonly resource
 
 /** Rows that this process has written and its cache may not show yet. */
 type OwnWrites<Row> = {
-  /** The newer one of the cached row and our own. */
+  /** Returns the newer of the cached row and the own row. */
   newest(key: string, cached: Row | undefined): Row | undefined;
   record(key: string, row: Row): void;
-  /** The API server has refused a write that was based on it, or the object is gone: the cached row counts from now on. */
+  /** Drops the own row after the API server refused a write that was based on it, or the object was deleted: the cached row counts from now on. */
   forget(key: string): void;
 };
 
-/**
- * Keeps a row until the cache has it, or until the API server contradicts it: after a restore of its store, versions are lower than those that were written
- * before.
- */
+/** Keeps a row until the cache has it, or the API server contradicts it: after a restore of its store, versions are lower than those written before. */
 export function ownWrites<Row extends StoredRow>(): OwnWrites<Row> {
   const written = new Map<string, Row>();
   return {

@@ -31,15 +31,15 @@ type PassWorld = {
   readonly machines: Machines;
   readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Nodes;
-  /** The id of our installation. */
+  /** The id of this installation. */
   readonly installation: string;
   readonly recordEvent: RecordEvent;
 };
 
-/** Makes passes over the jobs of one kind, as long as this process leads. */
+/** Makes passes over the jobs of one kind while this process leads. */
 export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
 
-/** Implements the verbs of a pass. */
+/** Implements the steps of a pass. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
   const { config, logger } = context;
   const { calls, recordEvent, world } = passWorld;
@@ -49,7 +49,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   const onDropped = warnOnceOfDrop(logger);
   const { reportStatus, planned, failed } = passReports(recordEvent, logger, config.policy);
   return (runtime, isHeld) => {
-    // The versions that rounds have written, by what they have observed.
+    // Maps observations to the versions that their rounds have written.
     const written = new WeakMap<Observation, string>();
     const checks = new WeakMap<Observation, Promise<void>>();
     const versionOf = (seen: Observation): string | undefined => written.get(seen) ?? seen.job.metadata.resourceVersion;
@@ -71,7 +71,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
         observe: async (key): Promise<Observed<Observation>> => {
           const job = runtime.job(key);
           if (job === undefined) {
-            // A step of an earlier pass may have found the job missing after its deletion was noticed.
+            // A step of an earlier pass may have recorded the job as stale after its deletion.
             runtime.forgetStale(key);
             return {};
           }
@@ -86,7 +86,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           const version = versionOf(seen);
           await inStep(job, step, () => act(acting, { runtime, job, seen, version, signal, isHeld, checks }, step));
         },
-        // A process that was frozen may reach this before it notices that it lost the lead.
+        // A frozen process may continue here before it notices that it lost the lead.
         writeStatus: fenced(isHeld, write),
         recorded: ({ job, ends, snapshot }, status) => {
           const recorded = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
@@ -94,7 +94,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
             job.metadata.uid,
             recorded.map(({ pod }) => pod.uid),
           );
-          // Nothing else wakes the job to recreate their members.
+          // No other event wakes the job to recreate these members.
           if (recorded.some(({ isGone }) => isGone)) runtime.wake(jobKey(job));
         },
         staleForMs: (seen) => runtime.staleForMs(jobKey(seen.job), versionOf(seen)),
@@ -144,7 +144,7 @@ function actDeps(config: Config, { calls, machines, installation, recordEvent }:
   };
 }
 
-/** Warns once for the process: the definition is the same for every job. */
+/** Warns once per process, because all jobs have the same definition. */
 function warnOnceOfDrop(logger: ServiceContext<Config>["logger"]): () => void {
   let isReported = false;
   return () => {
@@ -156,7 +156,7 @@ function warnOnceOfDrop(logger: ServiceContext<Config>["logger"]): () => void {
   };
 }
 
-/** The text for a failed pass in logs. */
+/** Formats the error of a failed pass for logs. */
 export function describePassError(error: unknown): string {
   if (error instanceof AggregateError) {
     const all = error.errors.map(describePassError);

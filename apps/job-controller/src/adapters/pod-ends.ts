@@ -2,30 +2,30 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { KINDS } from "../domain/kinds.ts";
 import { controllerOf } from "../domain/ownership.ts";
 
-/** As many as pods may end between two passes over their jobs. */
+/** The limit allows for all pods that may end between two passes over their jobs. */
 const MAX_ENDS = 50_000;
 
-/** A pod that ended before its deletion was requested, as it was then. */
+/** The last state of a pod that ended before its deletion was requested. */
 type PodEnd = { readonly pod: V1Pod; readonly isGone: boolean };
 
 type Change = { readonly before: V1Pod | undefined; readonly after: V1Pod | undefined };
 
-/** Ends of pods that no status records yet: a deletion of the pod loses nothing. */
+/** Ends of pods that no status records yet, so that a deletion of the pod loses no end. */
 export type PodEnds = {
-  /** Starts to remember, with the pods that exist; a replica that does not lead records no ends. Disposing forgets everything. */
+  /** Starts to record ends, with the pods that exist; a replica that does not lead records none. Disposal forgets everything. */
   begin(there: readonly V1Pod[]): Disposable;
-  /** Call it with every change of a pod. */
+  /** Records a change; the caller passes every change of a pod. */
   seen(change: Change): void;
   of(jobUid: string): readonly PodEnd[];
   forget(jobUid: string, pods: readonly string[]): void;
-  /** Call it when the job no longer exists. */
+  /** Forgets the ends of a deleted job. */
   forgetJob(jobUid: string): void;
 };
 
-/** Calls `onFull` once in each lead, when the oldest ends are forgotten because there are more than `maxEnds`. */
+/** Calls `onFull` once per lead, when the oldest ends are dropped because they exceed `maxEnds`. */
 export function podEnds(onFull: (maxEnds: number) => void, most: number = MAX_ENDS): PodEnds {
   const jobs = new Map<string, Map<string, PodEnd>>();
-  /** The job of each pod, the oldest end first. */
+  /** Maps each pod to its job, the oldest end first. */
   const pods = new Map<string, string>();
   let isLeading = false;
   let isFullReported = false;
@@ -85,7 +85,7 @@ function isOver({ status }: V1Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-/** Only of pods that a job controls; other controllers handle their own. */
+/** Returns the uid of the controlling job; other controllers handle the ends of their own pods. */
 function jobUidOf(pod: V1Pod): string | undefined {
   const owner = controllerOf(pod);
   const isJob = KINDS.some(

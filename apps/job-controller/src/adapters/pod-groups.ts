@@ -11,11 +11,11 @@ import {
   type PodGroupKind,
 } from "../members/pod-group.ts";
 
-/** The groups of gang schedulers, as far as the cluster serves them. */
+/** The groups of gang schedulers, for the kinds that the cluster serves. */
 export type PodGroups = AsyncDisposable & {
-  /** Follows kinds that are served now. Rejects when the API server does not answer which are. */
+  /** Follows the kinds that are served now. Rejects if the API server does not report which are. */
   discover(): Promise<void>;
-  /** The groups of this job, and the kind that its scheduler needs; undefined: the cluster's own scheduler places its pods. */
+  /** Returns the groups of this job, and the kind that its scheduler needs; undefined if the cluster's own scheduler places its pods. */
   groupsOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     scheduler: string | undefined,
@@ -26,7 +26,7 @@ type PodGroupsDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
-  /** Called with the `namespace/name` of each group that was created, changed or deleted; a group has the name of its job. */
+  /** Called with the `namespace/name` of each changed group, which has the name of its job. */
   readonly changed: (key: string) => void;
   readonly logger: Pick<Logger, "warn">;
 };
@@ -74,7 +74,7 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
   };
 }
 
-/** The kind that belongs to a scheduler of this name; if that is not served, any other: schedulers can be renamed. */
+/** Chooses the kind that belongs to a scheduler of this name, or else any served kind, because schedulers can be renamed. */
 function choosePodGroupKind(served: readonly PodGroupKind[], scheduler: string): PodGroupKind | undefined {
   const own = scheduler === VOLCANO ? POD_GROUP_KINDS.volcano : POD_GROUP_KINDS.schedulerPlugins;
   return served.find(({ apiVersion }) => apiVersion === own.apiVersion) ?? served[0];

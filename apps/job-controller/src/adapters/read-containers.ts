@@ -1,11 +1,11 @@
 import type { V1ContainerState, V1ContainerStateTerminated, V1ContainerStatus } from "@kubernetes/client-node";
 import type { ContainerEnd, PodTrouble } from "../domain/snapshot.ts";
 
-/** Kubelets forward messages of container runtimes, which have no limit of their own; caches hold many pods. */
+/** Kubelets forward messages of container runtimes, which have no limit, and caches keep many pods. */
 const MAX_WORDS = 512;
 /** Reasons for waiting of a container that starts normally. */
 const STARTING: ReadonlySet<string> = new Set(["", "ContainerCreating", "PodInitializing"]);
-/** The kubelet has lost the container, and counts its restart now instead of when it starts again. */
+/** The kubelet has lost the container, and has already counted its restart, which it otherwise does at the start. */
 const STATUS_LOST = "ContainerStatusUnknown";
 /** Reasons that add nothing to the exit code. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(["", "Completed", "Error"]);
@@ -25,24 +25,24 @@ export function keepContainer({ name, restartCount, ready, state, lastState }: V
   };
 }
 
-/** Its end; empty while it runs. */
+/** Returns the end of a container; empty while it runs. */
 export function endOf({ name, state }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, state?.terminated);
 }
 
-/** Its end before the last restart; empty when it never restarted. */
+/** Returns its end before the last restart; empty if it never restarted. */
 export function lastEndOf({ name, lastState }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, lastState?.terminated);
 }
 
-/** The end of a container that is down after a failure which `restartCount` does not include yet; empty for any other. */
+/** Returns the end of a stopped container after a failure that `restartCount` does not include yet; empty for any other container. */
 export function downOf({ name, state, lastState }: V1ContainerStatus): ContainerEnd[] {
   if (state?.running !== undefined) return [];
   const end = state?.terminated ?? lastState?.terminated;
   return end === undefined || end.exitCode === 0 || end.reason === STATUS_LOST ? [] : readEnd(name, end);
 }
 
-/** Why it does not start or restart; undefined when nothing is wrong with it. */
+/** Describes why a container does not start or restart; undefined if nothing is wrong. */
 export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
   const { reason = "", message = "" } = state?.waiting ?? {};
   if (STARTING.has(reason)) return undefined;
@@ -53,7 +53,7 @@ export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTro
   return { reason, message: truncate(`container ${name}${words && `: ${words}`}`) };
 }
 
-/** Truncated to `MAX_WORDS` characters. */
+/** Truncates text to `MAX_WORDS` characters. */
 export function truncate(words: string): string {
   return words.length <= MAX_WORDS ? words : `${words.slice(0, MAX_WORDS - 1)}…`;
 }
@@ -76,7 +76,7 @@ function keepState(state: V1ContainerState | undefined): V1ContainerState | unde
   return { waiting: { reason, ...(message !== undefined && { message: truncate(message) }) } };
 }
 
-/** The reason and message of a success are not needed. */
+/** Drops the reason and message of a success, which no rule needs. */
 function keepEnd(end: V1ContainerStateTerminated): V1ContainerStateTerminated {
   const { exitCode, startedAt, finishedAt, reason, message } = end;
   return {

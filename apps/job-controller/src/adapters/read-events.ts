@@ -5,12 +5,12 @@ import { memberName } from "../domain/member-names.ts";
 import type { JobRow } from "./read-job.ts";
 
 const MAX_EVENTS = 1000;
-/** Events are small, so a large page is, too. */
+/** A page may be large, because events are small. */
 const PAGE = 500;
-/** Members whose events are listed by name, one call each. For more members, listing the events of all pods is cheaper. */
+/** The limit of members whose events are listed by name, with one call each. For more members, a list of all pod events is cheaper. */
 const MAX_NAMED_LISTS = 32;
 
-/** The newest events of the job and of its members, by time, then in the order in which they were recorded. Rejects as the API server does. */
+/** Returns the newest events of the job and its members, sorted by time and then by recording order. Rejects as the API server does. */
 export async function readEvents(
   calls: Pick<KubeCalls, "list">,
   job: JobRow,
@@ -37,7 +37,7 @@ export async function readEvents(
   if (members.length <= MAX_NAMED_LISTS) {
     for (const member of members) await read(`involvedObject.kind=Pod,involvedObject.name=${member}`, () => true);
   } else {
-    // A prefix is not enough: the pod `train-2-worker-0` of the job `train-2` begins like those of `train`.
+    // A prefix is not enough: the pod `train-2-worker-0` of the job `train-2` has the same prefix as those of `train`.
     const names = new Set(members);
     await read("involvedObject.kind=Pod", (each) => names.has(each));
   }
@@ -46,7 +46,7 @@ export async function readEvents(
 }
 
 function keepNewest(events: CoreV1Event[]): void {
-  // Most timestamps are whole seconds: within one, events are in the order in which they were written.
+  // Most timestamps are whole seconds, so events within a second are sorted by the order of their writes.
   events.sort((a, b) => atMs(a) - atMs(b) || revisionOf(a) - revisionOf(b));
   events.splice(0, events.length - MAX_EVENTS);
 }
@@ -55,7 +55,7 @@ function atMs({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
   return new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
 }
 
-/** Comparable within one etcd; other servers number in no order. */
+/** Returns a revision that is comparable within one etcd; other servers define no order. */
 function revisionOf({ metadata }: CoreV1Event): number {
   return Number(metadata.resourceVersion ?? 0) || 0;
 }

@@ -21,7 +21,7 @@ export type JobResource = KubeObject & {
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
-  /** Unvalidated: people can edit it, and older versions wrote it. */
+  /** The status is unvalidated, because people can edit it and older versions wrote it. */
   readonly status?: unknown;
 };
 
@@ -34,13 +34,13 @@ export type JobRow = {
   readonly warnings: readonly Problem[];
   readonly status: JobStatus;
   readonly shape: StatusShape;
-  /** Its cancellation was requested. */
+  /** Whether its cancellation was requested. */
   readonly cancelled: boolean;
-  /** W3C traceparent of its submission; empty when it has none. */
+  /** The W3C traceparent of its submission; empty if it has none. */
   readonly traceparent: string;
 };
 
-/** Never throws: the row contains the problems of the spec. */
+/** Reads a job. Never throws: the row contains the problems of the spec. */
 export function readJob(resource: JobResource, kind: Kind, defaults: KindDefaults): JobRow {
   const { metadata } = resource;
   const result = kind.read(resource, defaults);
@@ -69,7 +69,7 @@ function typesAndTotal(
   return { types: typesOf(status, progress).map((type) => ({ type, replicas: 0 })), total: totalOf(status) };
 }
 
-/** Kubernetes compares versions of one resource as numbers. */
+/** Returns the version as a number, because Kubernetes compares versions of one resource as numbers. */
 export function versionOf({ metadata }: { readonly metadata: { readonly resourceVersion?: string } }): bigint {
   return BigInt(metadata.resourceVersion ?? "0");
 }

@@ -46,7 +46,7 @@ function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Recor
   return at === undefined ? undefined : { [annotations.preemptedAt]: at };
 }
 
-/** The facts that the rules need, of a pod that was kept. */
+/** Returns the facts that the rules need, of a pod from the cache. */
 export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];
@@ -60,7 +60,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     phase: isPhase(phase) ? phase : "Unknown",
     ready: conditions.some((each) => each.type === "Ready" && each.status === "True"),
     deleting: metadata.deletionTimestamp !== undefined,
-    // Only an observer of the end knows.
+    // Only a process that observed the end knows this, and sets it.
     endedFirst: false,
     preempted: metadata.annotations?.[annotations.preemptedAt] !== undefined,
     node: spec?.nodeName,
@@ -79,7 +79,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   };
 }
 
-/** The first trouble to fix: no container starts without a node, and none before the earlier ones of its pod. */
+/** Returns the trouble to fix first: a container needs a node, and the earlier containers of its pod. */
 function troubleOfPod(status: V1Pod["status"]): PodTrouble | undefined {
   const placing = status?.conditions?.find((each) => each.type === SCHEDULED && each.status === "False");
   if (placing !== undefined)
@@ -99,7 +99,7 @@ function keepCondition({ type, status, reason, message }: V1PodCondition): V1Pod
   };
 }
 
-/** The machine that a pod without a node was created for, in the form of pod specs. */
+/** Keeps the machine for which a pod without a node was created, in the form of pod specs. */
 function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
   const machine = spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined;
   if (machine === undefined) return undefined;
@@ -109,13 +109,13 @@ function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
 
 type Defined<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
 
-/** Removes undefined fields: for readers of Kubernetes objects, absent and undefined differ. */
+/** Removes undefined fields, because readers of Kubernetes objects distinguish absent from undefined. */
 function defined<Value extends object>(value: Value): Defined<Value> {
   // Object.fromEntries loses the types of the keys.
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Defined<Value>;
 }
 
-/** A pod that was labelled by hand, or before attempts existed, belongs to the first attempt. */
+/** Reads the attempt. A pod without the label, or with an invalid one, belongs to the first attempt. */
 function readAttempt(label: string | undefined): number {
   return label !== undefined && /^\d{1,9}$/.test(label) ? Number(label) : 0;
 }
@@ -137,7 +137,7 @@ function isPhase(phase: string | undefined): phase is PodFact["phase"] {
   return phase !== undefined && PHASES.has(phase);
 }
 
-/** Times are text in objects of informers, whatever client-node's types state. */
+/** Times in objects of informers are text, contrary to client-node's types. */
 function timeMs(time: Date | string | undefined): number | undefined {
   const ms = time === undefined ? NaN : new Date(time).getTime();
   return Number.isNaN(ms) ? undefined : ms;

@@ -14,11 +14,11 @@ import type { Observation } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 
 type PassReports = Pick<PassDeps<Observation>, "planned" | "failed"> & {
-  /** Call it when `status` has replaced the status of the row. */
+  /** Reports a status; the caller calls it after `status` has replaced the status of the row. */
   readonly reportStatus: (job: JobRow, status: JobStatus) => void;
 };
 
-/** Steps whose refusal has an event of its own. */
+/** Steps whose refusal already causes an event. */
 const STEPS_WITH_EVENTS: ReadonlySet<JobStep["kind"]> = new Set([
   "create-pods",
   "delete-pod",
@@ -55,7 +55,7 @@ export function passReports(
   const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
     logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
     const fault = kubeFault(error);
-    // An invalid request does not succeed by itself, so the job gets an event.
+    // The job gets an event, because an invalid request does not succeed by itself.
     if (fault?.code === "invalid_request" && !STEPS_WITH_EVENTS.has(step.kind))
       recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);
   };

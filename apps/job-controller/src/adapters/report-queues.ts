@@ -14,19 +14,19 @@ export type ReportDeps = {
   readonly calls: Pick<KubeCalls, "patch">;
   readonly ledger: Pick<ReservationCalls, "listQueues">;
   readonly now: () => number;
-  /** Monotonic. */
+  /** A monotonic clock. */
   readonly elapsedMs: () => number;
 };
 
-/** Concurrent writes of one round. */
+/** Limits the concurrent writes of one round. */
 const MAX_CONCURRENT = 8;
 const LEDGER_TIMEOUT_MS = 5000;
-/** A ledger that answers later than this is silent: a new leader of it takes about as long. */
+/** A ledger that does not answer for this long is reported as silent; a change of its leader takes about as long. */
 const SILENT_AFTER_MS = 10_000;
 
 /**
- * Returns one round of reports: the status of each queue that differs from what the ledger counts now, and the end of the finalizer of a queue that is being
- * deleted and empty. Tries everything, and then rejects with the first error. Without a Queue it asks the ledger for nothing.
+ * Returns a function that makes one round of reports: it writes each status that differs from the ledger's counts, and removes the finalizer of empty queues
+ * that are being deleted. It tries all writes, and then rejects with the first error. Without a Queue it does not call the ledger.
  */
 export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void> {
   /** The writes of this process that the cache does not show yet. */
@@ -56,7 +56,7 @@ export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void>
   };
 }
 
-/** Returns the queue as it is then; undefined: it is gone, or another one has its name. */
+/** Writes the status and returns the resulting queue; undefined if the queue is deleted, or another one has its name. */
 async function writeStatus(
   { calls, now }: ReportDeps,
   row: QueueRow,
@@ -70,7 +70,7 @@ async function writeStatus(
   return answer && readQueueRow(answer);
 }
 
-/** After a conflict the next round decides by the newer version. */
+/** Removes the finalizer. After a conflict, the next round decides by the newer version. */
 async function removeFinalizer({ calls }: ReportDeps, row: QueueRow): Promise<void> {
   const others = row.finalizers.filter((each) => each !== QUEUE_FINALIZER);
   await unlessGone(setFinalizers(calls, row, others));
@@ -80,7 +80,7 @@ function unlessGone<Value>(call: Promise<Value>): Promise<Value | undefined> {
   return unlessFault(call, "not_found", "conflict");
 }
 
-/** The newer one of the cached row and our own. */
+/** Returns the newer of the cached row and the own row. */
 function newest(own: QueueRow | undefined, cached: QueueRow): QueueRow {
   if (own?.uid !== cached.uid) return cached;
   return BigInt(own.resourceVersion) > BigInt(cached.resourceVersion) ? own : cached;
@@ -97,7 +97,7 @@ function childrenOf(rows: ReadonlyMap<string, QueueRow>): ReadonlyMap<string, re
   return children;
 }
 
-/** Every queue as the ledger has it, by name; undefined: it does not answer. */
+/** Reads every queue of the ledger by name; undefined if the ledger does not answer. */
 async function listStates(
   ledger: Pick<ReservationCalls, "listQueues">,
 ): Promise<ReadonlyMap<string, LedgerQueue> | undefined> {

@@ -1,16 +1,16 @@
-/** Versions of jobs that the API server has replaced, though the cache may still show them. */
+/** Versions of jobs that the API server has replaced, but the cache may still show. */
 type StaleVersions = {
   record(key: string, version: string | undefined): void;
-  /** Milliseconds to wait for a newer version than this one; undefined when it is not known to be stale. */
+  /** Milliseconds to wait for a newer version than this one; undefined if it is not known to be stale. */
   waitMs(key: string, version: string | undefined): number | undefined;
-  /** The job is gone. */
+  /** Forgets a deleted job. */
   forget(key: string): void;
 };
 
-/** Limit of the wait: the API server may have refused for another reason. */
+/** Limits the wait, because the API server may have refused for another reason. */
 const MAX_WAIT_MS = 5000;
 
-/** Remembers the newest stale version of each job. Every older one is stale, too. */
+/** Remembers the newest stale version of each job. Every older version is stale too. */
 export function staleVersions(now: () => number): StaleVersions {
   const stale = new Map<string, { readonly version: string | undefined; readonly untilMs: number }>();
   return {
@@ -31,7 +31,7 @@ export function staleVersions(now: () => number): StaleVersions {
   };
 }
 
-/** Kubernetes numbers versions upwards. Without a version there is nothing to compare. */
+/** Compares versions, which Kubernetes numbers upwards. Without a version the result is false. */
 function isAfter(version: string | undefined, other: string | undefined): boolean {
   if (version === undefined || other === undefined) return version !== other;
   return BigInt(version) > BigInt(other);

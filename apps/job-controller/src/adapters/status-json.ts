@@ -16,7 +16,7 @@ import { MAX_MEMBERS } from "../domain/member-names.ts";
 import { summariseState } from "../domain/summarise-state.ts";
 import { wholeSecond } from "../domain/transition-conditions.ts";
 
-/** A status in the form of custom resources. What is missing is absent; a merge patch needs null. */
+/** A status in the form of custom resources. Missing fields are absent, and a merge patch needs null for them. */
 export type StatusJson = {
   readonly observedGeneration?: number;
   readonly state?: string;
@@ -58,7 +58,7 @@ type ReplicaJson = {
   readonly ready?: number;
   readonly succeeded?: number;
   readonly failed?: number;
-  /** Finds the pods that are counted. */
+  /** A selector of the counted pods. */
   readonly selector?: string;
 } & ReplicaProgressJson;
 
@@ -75,19 +75,19 @@ type GangProgressJson = {
 
 type RestartNumberJson = { readonly number: number | null; readonly limit: number | null };
 
-/** The part that is kept in an annotation where the schema of another project would drop it. */
+/** The part of the status that is stored in an annotation if the definition of another project would drop it. */
 type ProgressJson = GangProgressJson & { readonly replicas?: Readonly<Record<string, ReplicaProgressJson>> };
 
-/** How statuses of this kind name a type, the selector of its pods, and the number of pods in its spec; the types are in the order of the spec. */
+/** The names of a type in statuses of this kind, the selector of its pods, and its number of pods; types are in the order of the spec. */
 export type StatusShape = {
   readonly statusKey: (type: string) => string;
   readonly selector: (type: string) => string;
   readonly types: readonly { readonly type: string; readonly replicas: number }[];
-  /** The number of all pods, where it is not the sum of the types. */
+  /** The number of all pods, if it differs from the sum of the types. */
   readonly total?: number | undefined;
 };
 
-/** The types in a status. It also keeps the history of types that are not, or not any more, in the spec. */
+/** Returns the types in a status, including types that the spec does not contain (any more), whose history stays. */
 export function typesOf(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
   const keys = [...statusKeysOf(json), ...Object.keys(fieldsOf(replicas))];
@@ -99,14 +99,14 @@ export function statusKeysOf(json: unknown): readonly string[] {
   return Object.keys(fieldsOf(fieldsOf(json)["replicaStatuses"]));
 }
 
-/** The number of pods that were requested when the status was written; 0 when it is unknown. */
+/** Returns the number of requested pods at the time of the write; 0 if it is unknown. */
 export function totalOf(json: unknown): number {
   return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
 }
 
 const CONDITIONS: ReadonlySet<string> = new Set(CONDITION_TYPES);
 
-/** The whole status, as Muster's own resource keeps it. */
+/** Builds the whole status for Muster's own resource. */
 export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
   const total = shape.total ?? shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   return {
@@ -122,7 +122,7 @@ export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
   };
 }
 
-/** The part that the resources of other projects have fields for. */
+/** Builds the part for which resources of other projects have fields. */
 export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
   return {
     observedGeneration: status.observedGeneration,
@@ -133,7 +133,7 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
   };
 }
 
-/** The rest, for an annotation; undefined while it is empty. */
+/** Builds the rest, for an annotation; undefined if it is empty. */
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts } = status;
@@ -149,8 +149,8 @@ export function progressJson(status: JobStatus): string | undefined {
 }
 
 /**
- * The written status, or that of a new job. Never throws: a malformed field counts as absent, and a malformed entry of a list is left out. People and older
- * versions may have written it.
+ * Reads a written status; a new job has an empty one. Never throws: it ignores malformed fields and entries, because people and older versions may have written
+ * them.
  */
 export function readStatus(json: unknown, annotation: string | undefined, shape: StatusShape): JobStatus {
   const progress = parseProgress(annotation);
@@ -236,7 +236,7 @@ function readUncounted(json: unknown): Uncounted[] {
       index: count(index),
       pod,
       times: count(times),
-      // Without a time there is no pause.
+      // An uncounted end without a time causes no pause.
       atMs: timeMs(at) ?? 0,
       because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
     },
@@ -263,7 +263,7 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
 function readCondition(json: unknown): Condition[] {
   const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = fieldsOf(json);
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
-  // 0 is no time: the reader of the whole job sets one.
+  // Zero means no time, and the reader of the whole job sets one.
   const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
   const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
   return [{ type, status, reason: textOf(reason), message: textOf(message), lastUpdateMs, lastTransitionMs }];
@@ -285,7 +285,7 @@ function readRestart({ number, limit }: PlainObject): RestartNumber {
   return { number: counted === 0 ? undefined : counted, limit: typeof limit === "number" ? count(limit) : undefined };
 }
 
-/** Reads a status of an earlier version, or under an older definition, which keeps only the message. */
+/** Reads the restart from the message, in a status of an earlier version or an older definition, which keep only the message. */
 function parseRestart(message: string): RestartNumber | undefined {
   const [isAnnounced, number, limit] =
     /^(?:restart (\d{1,9})(?: of (\d{1,9}))?|a restart that does not count) in \d+ s: /.exec(message) ?? [];
@@ -300,7 +300,7 @@ function isConditionType(type: unknown): type is ConditionType {
   return typeof type === "string" && CONDITIONS.has(type);
 }
 
-/** Undefined where nothing readable was written. */
+/** Undefined if the annotation is missing or unreadable. */
 function parseProgress(text: string | undefined): PlainObject | undefined {
   try {
     const value: unknown = JSON.parse(text ?? "");
@@ -322,7 +322,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** The largest attempt that a label of a pod can carry; no other count comes near it. */
+/** The largest attempt that the label of a pod can carry; other counts stay far below it. */
 const MAX_COUNT = 999_999_999;
 
 function count(value: unknown): number {

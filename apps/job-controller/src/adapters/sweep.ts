@@ -30,17 +30,17 @@ export type SweepDeps = {
     readonly resource: KindRuntime["resource"];
     readonly jobs: Pick<KindRuntime["jobs"], "byIndex">;
   }[];
-  /** Kinds that may have jobs which no cache shows: while one exists, no job counts as gone. */
+  /** Kinds that may have jobs outside every cache: while one exists, no job counts as deleted. */
   readonly kindsUnread: readonly Kind[];
 };
 
-/** Owners in one sweep; their ids form one selector. */
+/** Limits the owners in one sweep, because their ids form one selector. */
 const MAX_OWNERS = 100;
 const MAX_DELETIONS_IN_FLIGHT = 8;
 
 /**
- * Releases what deleted jobs had. A job that seems to be gone is read at the API server, because caches may be stale and a release cannot be undone.
- * Returns the pods that have outlived their jobs and keep machines, as far as caches show them.
+ * Releases the units of deleted jobs. A job that seems deleted is read from the API server first, because caches may be stale and a release cannot be undone.
+ * Returns cached pods that outlived their jobs and keep machines.
  */
 export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   const { machines, world } = deps;
@@ -70,7 +70,7 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
   return seen.left;
 }
 
-/** Pods that have outlived their jobs and keep machines, as caches show them. */
+/** Lists cached pods that have outlived their jobs and keep machines. */
 export function podsLeft(deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): readonly PodLeft[] {
   return leftoversOf(deps, goneOwners(deps)).left;
 }
@@ -80,7 +80,7 @@ type LeftoversDeps = {
   readonly world: Pick<World, "runningFor">;
 };
 
-/** The id of an owner does not contain its kind, so that a job of an unread kind looks like one that is gone. */
+/** Lists owners without a job. The id of an owner does not contain its kind, so a job of an unread kind would look deleted. */
 function goneOwners({
   machines,
   runtimes,
@@ -97,7 +97,7 @@ function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[])
   return planLeftovers({ units, jobs: new Set(), running: (id) => world.runningFor(id) });
 }
 
-/** Reports each pod once, at the second sweep that finds it: pods that are deleted with their job are gone by then. */
+/** Reports each pod once, at the second sweep that finds it, because most pods are gone shortly after their job. */
 export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
   let before = new Map<string, "seen" | "reported">();
   return (left) => {
@@ -111,7 +111,10 @@ export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodL
   };
 }
 
-/** Pods that were deleted with their job, on nodes that do not answer. Reports failed deletions: they block only the machines of their own pods. */
+/**
+ * Deletes pods by force that were deleted with their job on nodes that do not answer. Failed deletions are only logged, because they block only the machines of
+ * their own pods.
+ */
 async function forceOnLostMachines(
   { calls, namespace, nodes, world, logger }: SweepDeps,
   ids: readonly string[],
@@ -133,7 +136,7 @@ async function forceOnLostMachines(
   });
 }
 
-/** Owner ids. */
+/** Lists the owner ids of all jobs. */
 async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
   for (const { resource } of runtimes)
@@ -142,7 +145,7 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
   return ids;
 }
 
-/** The pods of these owners that may still run, by owner id. */
+/** Lists pods of these owners that may still run, by owner id. */
 async function listRunning(
   { calls, namespace }: SweepDeps,
   ids: readonly string[],

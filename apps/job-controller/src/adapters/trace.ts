@@ -7,8 +7,8 @@ import type { JobRow } from "./read-job.ts";
 const TRACER = "job-controller";
 
 /**
- * The trace context of a job, the same in every process: that of its submission, or one built from its uid, so that a job that kubectl created is one trace,
- * too.
+ * Returns the trace context of a job, which is equal in every process: that of its submission, or one built from its uid, so that a job from kubectl is one
+ * trace too.
  */
 export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
   if (traceparent !== "") return contextOfTraceparent(traceparent);
@@ -17,7 +17,7 @@ export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" 
   return contextOfIds({ traceId, spanId: traceId.slice(16) });
 }
 
-/** The span of one round of a pass, in the job's trace. */
+/** Returns the span of one round of a pass, in the job's trace. */
 export function spanOfPass(job: JobRow): PassSpan {
   const attributes = { "muster.job": job.metadata.name, "muster.job.kind": job.kind.kind };
   return { name: "job pass", parent: contextOf(job), attributes };

@@ -1,7 +1,7 @@
 import { once, type EventEmitter } from "node:events";
 import { deadline } from "@muster/backoff";
 
-/** Resolves at the next change of this owner, after `ms`, or at the signal. Leaves no listener behind. */
+/** Resolves at the next change of this owner, after `ms`, or at the signal. Removes its listener. */
 export async function waitForOwnerChange(
   ownerChanges: EventEmitter,
   ownerId: string,

@@ -18,35 +18,32 @@ import { mayRun } from "../domain/job-pods.ts";
 export type World = AsyncDisposable & {
   readonly pods: Informer<V1Pod, "claimant" | "owner">;
   readonly services: Informer<V1Service, "claimant">;
-  /** The ends of the pods that this process has observed while it led. */
+  /** The ends of pods that this process observed while it led. */
   readonly ends: Pick<PodEnds, "of" | "forget" | "forgetJob">;
-  /** Starts to remember the ends of pods, until it is disposed of. */
+  /** Records the ends of pods until it is disposed of. */
   rememberEnds(): Disposable;
-  /** Resolves once every cache is complete; rejects with FaultError cancelled when disposed before that. */
+  /** Resolves once every cache is complete; rejects with FaultError cancelled after an earlier disposal. */
   readonly synced: Promise<unknown>;
   /** Whether `synced` has resolved. */
   isComplete(): boolean;
-  /** The resources that were not read yet, in words; empty once all were. */
+  /** Names the resources that were not read yet; empty once all were. */
   unread(): readonly string[];
-  /** The job's own budget for the pods with these labels; undefined when it has none. */
+  /** Returns the job's own budget for the pods with these labels; undefined if it has none. */
   budgetOf(
     job: { readonly namespace: string; readonly name: string; readonly uid: string },
     labels: Labels,
   ): BudgetSeen | undefined;
-  /**
-   * Called with the `namespace/name` of each budget that was created, changed or deleted; a budget has the name of its job. Returns the function that
-   * unsubscribes.
-   */
+  /** Calls the listener with the `namespace/name` of each changed budget, which has the name of its job. Returns the function that unsubscribes. */
   onBudgetChange(listener: (key: string) => void): () => void;
   /** The requests that LimitRanges of the namespace and RuntimeClasses add to pods. */
   podDefaults(): PodDefaults;
-  /** Pods of this owner id that may still run, whichever owner they have now. */
+  /** Lists pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];
-  /** The age of the oldest cache. */
+  /** Returns the age of the oldest cache. */
   ageMs(): number;
 };
 
-/** Follows the pods, services and budgets of the namespace, whichever owner they have: a job may adopt an orphan later. */
+/** Follows the pods, services and budgets of the namespace, whichever owner they have, because a job may adopt an orphan later. */
 export function openWorld(
   kube: KubeConfig,
   { config, logger }: { readonly config: Config; readonly logger: Logger },
@@ -89,7 +86,7 @@ export function openWorld(
   const defaults = openPodDefaults(kube, { namespace: config.kube.namespace, onError });
   const caches = [pods, services, budgets];
   const synced = Promise.all([...caches.map((cache) => cache.synced), defaults.synced]);
-  // A replica that never leads does not await it, and must not crash by its rejection.
+  // A replica that never leads does not await the promise, and its rejection must not end the process.
   synced.catch(() => undefined);
   return {
     pods,
@@ -119,14 +116,14 @@ type Budget = {
   readonly controllerUid: string | undefined;
 };
 
-/** A budget that was edited by hand may have any form. */
+/** Reads a budget in any form, because people may have edited it. */
 export function readBudget(spec: V1PodDisruptionBudget["spec"], labels: Labels): BudgetSeen {
   const { minAvailable, maxUnavailable, selector } = spec ?? {};
   const isOfOurForm = typeof minAvailable === "number" && maxUnavailable === undefined;
   return isOfOurForm && selectsExactly(selector, labels) ? minAvailable : "edited";
 }
 
-/** Kinds that share a label find the same orphan; their API groups distinguish them. */
+/** Indexes members by the jobs that may claim them. Kinds that share a label find the same orphan; their API groups distinguish them. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {
   const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, claimantIndex(labelKeys)]));
   return (member) => [...new Set([...schemes.values()].flatMap((index) => index(member)))];

@@ -7,14 +7,14 @@ import { progressJson, publicJson, readStatus, statusJson, statusKeysOf, type St
 
 export type StatusDeps = {
   readonly calls: Pick<KubeCalls, "get" | "patch">;
-  /** The API server has dropped fields of the status: its definition of Muster's own resource is older than this process. */
+  /** Called if the API server dropped fields of the status, because its definition of Muster's own resource is older than this process. */
   readonly onDropped: () => void;
 };
 
 /**
- * Replaces the status that the row was read with, and returns the resource after that; undefined when it was deleted meanwhile. Rejects with a conflict when
- * the resource has changed since. What the resources of other projects have no field for goes first into an annotation, because the rest follows from it. So
- * does what an older definition of Muster's own has no field for, from the first write whose answer shows that: a restart budget must not be forgotten.
+ * Replaces the status with which the row was read, and returns the resulting resource; undefined if it was deleted meanwhile. Rejects with a conflict if the
+ * resource has changed since. Fields that other projects' resources lack are first written to an annotation, because the rest follows from them. An older
+ * definition of Muster's own resource gets one too, once an answer shows dropped fields: a restart budget must not be lost.
  */
 export async function writeStatus(
   deps: StatusDeps,
@@ -25,7 +25,7 @@ export async function writeStatus(
   try {
     return await write(deps, resource, job, status);
   } catch (error) {
-    // A definition without a status also answers not_found, and that does not mean that the job is gone.
+    // A definition without a status also causes not_found, which does not prove that the job is gone.
     if (kubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
     throw error;
   }
@@ -43,7 +43,7 @@ async function write(
   status: JobStatus,
 ): Promise<JobResource> {
   const { resourceVersion } = job.metadata;
-  // Only Muster's own resource has a status field for everything.
+  // Only Muster's own resource has a status field for every value.
   const isOwn = job.kind.group === JOB_KIND.group;
   const json = isOwn ? statusJson(status, job.shape) : publicJson(status, job.shape);
   if (isOwn && job.metadata.annotations?.[annotations.progress] === undefined) {
@@ -76,7 +76,7 @@ function patchStatus(
   resourceVersion: string | undefined,
   status: StatusJson,
 ): Promise<JobResource> {
-  // A merge patch keeps fields that it does not name: types that are gone are set to null.
+  // A merge patch keeps unnamed fields, so removed types are set to null.
   const gone = statusKeysOf(job.resource.status).filter((key) => !(key in (status.replicaStatuses ?? {})));
   const replicaStatuses = { ...status.replicaStatuses, ...Object.fromEntries(gone.map((key) => [key, null])) };
   const body = { metadata: { resourceVersion }, status: { ...status, replicaStatuses } };

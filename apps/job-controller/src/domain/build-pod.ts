@@ -9,13 +9,13 @@ type PodToBuild = JobToBuild & {
   readonly member: Member;
   /** The granted machine. */
   readonly node: string;
-  /** Only a part of the machine is granted. */
+  /** True if only a part of the machine is granted. */
   readonly isShared?: boolean | undefined;
   /** The attempt of the gang that the pod belongs to. */
   readonly attempt: number;
-  /** The group mark for the job's scheduler; undefined: the scheduler knows no groups. */
+  /** The group mark for the job's scheduler; undefined if the scheduler has no groups. */
   readonly mark?: GroupMark | undefined;
-  /** Empty: the job is not traced. */
+  /** Empty if the job is not traced. */
   readonly traceparent: string;
 };
 
@@ -25,7 +25,7 @@ export type GroupMark = {
   readonly annotations: Readonly<Record<string, string>>;
 };
 
-/** A pod as it is sent to the API server. All other fields of the template are in `spec`. */
+/** A pod as sent to the API server. `spec` contains all other fields of the template. */
 export type PodManifest = {
   readonly apiVersion: "v1";
   readonly kind: "Pod";
@@ -40,9 +40,9 @@ export type PodManifest = {
 };
 
 /**
- * The pod of one member: its template, on exactly the granted machine, with a description of itself and of its gang. It excludes other pods of Muster
- * from the machine, unless its grant is a part of it. Settings of the template stay, except those that conflict: labels, machine, restart policy, and the host
- * name if members find each other by it.
+ * Builds the pod of one member: its template on exactly the granted machine, with a description of itself and its gang. The pod excludes other pods of Muster
+ * from the machine, unless its grant is a part of it. The template's settings stay, except conflicting ones: labels, machine, restart policy, and the host name
+ * if members find each other by it.
  */
 export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest {
   const { kind, job, spec, member, isShared = false, attempt, mark, traceparent } = request;
@@ -78,7 +78,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
   };
 }
 
-/** A pod that was created with it would be deleted for ever. */
+/** Removes the announcement of a preemption: a pod that was created with it would be deleted immediately, again and again. */
 function withoutAnnouncement(
   written: Readonly<Record<string, string>>,
   preemptedAt: string,
@@ -101,7 +101,7 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
     ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
     nodeSelector: {
       ...written.nodeSelector,
-      // With several pools the affinity to the granted node is enough.
+      // With several pools, the affinity to the granted node suffices.
       ...(replica.otherPools === undefined && { [policy.defaults.poolLabel]: replica.pool }),
     },
     affinity: grantedAffinity(written["affinity"], { node, exclusiveKey: policy.keys.labels.exclusive, isShared }),
@@ -137,14 +137,14 @@ function buildContainer(
   };
 }
 
-/** The template's own variables win, and may refer to ours because they come later. */
+/** Merges variables. The template's own ones take precedence, and may refer to ours because they come later. */
 function mergeEnv(ours: readonly EnvVariable[], own: NonNullable<Container["env"]>): NonNullable<Container["env"]> {
   const names = new Set(own.map(({ name }) => name));
   const added = ours.filter(({ name }) => !names.has(name)).map(({ name, value }) => ({ name, value: literal(value) }));
   return [...added, ...own];
 }
 
-/** Kubernetes expands `$(NAME)` and `$$` in values; doubled, they arrive unchanged. */
+/** Doubles each `$` before `$` and `(`, because Kubernetes expands `$(NAME)` and `$$` in values. */
 function literal(text: string): string {
   return text.replaceAll(/\$(?=[$(])/g, "$$$$");
 }
@@ -155,7 +155,7 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
   return known ? ports : [...ports, { name: port.name, containerPort: port.number, protocol: "TCP" }];
 }
 
-/** The init containers of a pod: those that its kind adds, then those of the template. */
+/** Returns the init containers of a pod: those of its kind, then those of the template. */
 export function initContainersOf(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }

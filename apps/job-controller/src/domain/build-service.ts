@@ -8,8 +8,8 @@ import { ownerReference } from "./ownership.ts";
 export type ServiceOwner = Member | "job";
 
 /**
- * A headless service: a name in DNS for the pods of a job (`<pod>.<job>`) or for one of them. It includes pods that are not ready, because the processes of a
- * gang need each other's addresses before any of them is.
+ * Builds a headless service: a DNS name for all pods of a job (`<pod>.<job>`) or for one of them. It includes unready pods, because the processes of a gang
+ * need each other's addresses before any is ready.
  */
 export function buildService(request: JobToBuild, owner: ServiceOwner, keys: MemberKeys) {
   const { kind, job, spec } = request;
@@ -38,7 +38,7 @@ export function buildService(request: JobToBuild, owner: ServiceOwner, keys: Mem
   };
 }
 
-/** The services that a job needs, by name. */
+/** Returns the services that a job needs, by name. */
 export function serviceOwners({ kind, job, spec }: JobToBuild): ReadonlyMap<string, ServiceOwner> {
   if (kind.services === "one-a-job") return new Map([[job.name, "job"]]);
   const members = spec.replicas.filter(({ port }) => port !== undefined).flatMap(allMembers);
@@ -51,7 +51,7 @@ function allMembers({ type, replicas }: ReplicaSpec): readonly Member[] {
 
 type Port = { readonly name: string; readonly port: number; readonly protocol: string };
 
-/** One for each number, named after the first type that has it. */
+/** Returns one port per number, named after the first type that has it. */
 function portsOfJob(spec: JobSpec): readonly Port[] {
   return eachOnce(
     spec.replicas.flatMap(({ type, port }) =>
@@ -60,7 +60,7 @@ function portsOfJob(spec: JobSpec): readonly Port[] {
   );
 }
 
-/** All ports of the main container, and the port by which the framework's processes find each other. */
+/** Returns all ports of the main container, and the port with which the framework's processes find each other. */
 function portsOfReplica(spec: JobSpec, type: string): readonly Port[] {
   const replica = spec.replicas.find((each) => each.type === type);
   const main = replica?.template.spec.containers.find(({ name }) => name === replica.mainContainer);

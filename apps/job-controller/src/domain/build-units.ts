@@ -8,7 +8,7 @@ import type { UnitSeen } from "./snapshot.ts";
 export type UnitNeed = {
   readonly component: string;
   readonly pool: string;
-  /** As in `ReplicaSpec`. */
+  /** See `ReplicaSpec`. */
   readonly otherPools?: readonly string[];
   readonly shared?: Requests;
   readonly selection?: NodeSelection;
@@ -18,13 +18,13 @@ export type UnitNeed = {
 export type Unit = {
   readonly id: string;
   readonly needs: readonly UnitNeed[];
-  /** All of its machines are nodes with the same value of this label. */
+  /** The label whose value must be equal on the nodes of all machines. */
   readonly topology?: string | undefined;
-  /** The queue whose quota it uses; absent: none. */
+  /** The queue whose quota the unit uses; absent if none. */
   readonly queue?: string | undefined;
-  /** With a queue: how long its pods take to end once it is preempted. */
+  /** The time that its pods need to end after a preemption; only with a queue. */
   readonly graceMs?: number;
-  /** With a queue: it is not to be preempted, if the queue permits that. */
+  /** Requests that the unit is not preempted, which the queue may permit; only with a queue. */
   readonly notPreemptible?: boolean;
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
@@ -36,7 +36,7 @@ export function componentOf({ type, index }: Member): string {
 const MAX_NAME_PART = 24;
 const MAX_UID_PART = 12;
 
-/** The owner id of a job in the ledger and on its pods; unique among jobs of the same name, of any kind. The ids of its units begin with it. */
+/** Returns the owner id of a job in the ledger and on its pods. It is unique among jobs of one name, of any kind, and the ids of its units begin with it. */
 export function ownerIdOf(job: { readonly name: string; readonly uid: string }): string {
   const name = job.name
     .replaceAll(/[^a-z0-9]+/g, "-")
@@ -47,9 +47,9 @@ export function ownerIdOf(job: { readonly name: string; readonly uid: string }):
 }
 
 /**
- * The desired units of a job: its gang, without which nothing starts, and a unit for each member that the gang's grant has no machine for, because the job
- * grew or a machine was lost. The grant defines the gang, so that a change of the spec adds and releases single machines and never the gang. These machines
- * are of the pool that the gang was granted, and nodes of its domain if it has a topology.
+ * Builds the desired units of a job: its gang, without which nothing starts, and a unit for each member without a machine in the gang's grant. Members lack one
+ * after the job grew or a machine was lost. The grant defines the gang, so a change of the spec adds and releases single machines, never the gang. These
+ * machines are in the pool of the gang's grant, and in its domain if it has a topology.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },
@@ -59,7 +59,7 @@ export function buildUnits(
 ): readonly [Unit, ...Unit[]] {
   const id = ownerIdOf(job);
   const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
-  // Completed members need no machine in a repeated request; but a request needs one machine at least.
+  // A repeated request omits completed members, which need no machine; but it needs at least one machine.
   const completed = completedComponents(status);
   const left = all.filter(({ component }) => !completed.has(component));
   const { topology } = spec;
@@ -82,12 +82,12 @@ export function buildUnits(
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
-/** The need in the pool, and on a node of the domain, that the gang was granted. */
+/** Restricts a need to the pool and the domain of the gang's grant. */
 export function besideGrant(granted: GrantedUnit, need: UnitNeed): UnitNeed {
   return inDomainOf(granted, inPoolOf(granted, need));
 }
 
-/** Members of one type are in one pool. One of a type without a machine accepts all of its pools. */
+/** Restricts a need to the pool of its type. A type without a granted machine accepts all of its pools. */
 function inPoolOf({ pools }: GrantedUnit, { otherPools, ...need }: UnitNeed): UnitNeed {
   if (otherPools === undefined) return need;
   const typeOf = (component: string): string => component.replace(/-\d+$/, "");
@@ -105,20 +105,20 @@ function inDomainOf({ domain }: GrantedUnit, need: UnitNeed): UnitNeed {
 /** The ledger's limit for ids of owners. */
 const MAX_ID_LENGTH = 63;
 
-/** The unit of one member. A hash replaces a component that would make the id too long. */
+/** Returns the id of one member's unit. A hash replaces a component that would make the id too long. */
 export function memberUnitId(ownerId: string, component: string): string {
   const id = `${ownerId}${PART_SEPARATOR}${component}`;
   return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${shortHash(component)}`;
 }
 
-/** Members that have succeeded. */
+/** Returns the members that have succeeded. */
 export function completedComponents({ replicas }: Pick<JobStatus, "replicas">): ReadonlySet<string> {
   return new Set(
     replicas.flatMap(({ type, completedIndexes }) => completedIndexes.map((index) => componentOf({ type, index }))),
   );
 }
 
-/** Members without which the job does not start. */
+/** Counts the members without which the job does not start. */
 export function gangSize({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
@@ -133,7 +133,7 @@ function needsOf({ type, pool, otherPools, shared, selection }: ReplicaSpec, cou
   return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), ...request }));
 }
 
-/** The owner id that a unit's id begins with. */
+/** Returns the owner id with which a unit's id begins. */
 export function ownerIdOfUnit(unitId: string): string {
   return unitId.split(PART_SEPARATOR, 1)[0] ?? unitId;
 }

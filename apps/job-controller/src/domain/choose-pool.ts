@@ -4,13 +4,13 @@ import type { KindDefaults } from "./kind.ts";
 import type { Notes } from "./read-fields.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
 
-/** On a job: the pool of every replica type that does not name one itself, or several in order of preference: `a100, h100`. */
+/** Annotation of a job: the pool of every replica type that names none itself, or several in order of preference: `a100, h100`. */
 export const POOL_ANNOTATION = `${API_GROUP}/pool`;
 
 type PoolSources = {
-  /** Path of the replica type. */
+  /** The path of the replica type. */
   readonly path: string;
-  /** Its own `pool`; kinds of other projects have no such field. */
+  /** The type's own `pool`; kinds of other projects have no such field. */
   readonly field: { readonly known: boolean; readonly pool: string | undefined };
   readonly template: PodTemplate | undefined;
   readonly annotation: string | undefined;
@@ -23,7 +23,7 @@ type Pools = Pick<ReplicaDraft, "pool" | "otherPools">;
 
 const NONE: Pools = { pool: undefined };
 
-/** The pools of a replica type: the most specific source wins. Without a pool after a problem was noted. */
+/** Chooses the pools of a replica type: the most specific source takes precedence. Without a pool, a problem was noted. */
 export function choosePool(sources: PoolSources, defaults: KindDefaults, notes: Notes): Pools {
   const { path, field, template, annotation } = sources;
   const selected = template?.spec.nodeSelector?.[defaults.poolLabel];

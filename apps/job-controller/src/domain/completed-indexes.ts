@@ -1,4 +1,4 @@
-/** Ascending indexes in the form of Kubernetes' indexed jobs: `0-3,7`. Empty for none. */
+/** Formats ascending indexes as Kubernetes' indexed jobs do: `0-3,7`. Returns an empty text for none. */
 export function formatIndexes(indexes: readonly number[]): string {
   const runs: [number, number][] = [];
   for (const index of indexes) {
@@ -11,7 +11,7 @@ export function formatIndexes(indexes: readonly number[]): string {
 
 const RUN = /^(\d{1,6})(?:-(\d{1,6}))?$/;
 
-/** The indexes less than `below`, ascending and each once. Malformed parts are left out: they may have been written by hand. */
+/** Parses the indexes less than `below`, ascending and each once. Ignores malformed parts, because people may have written them. */
 export function parseIndexes(text: string, below: number): number[] {
   const indexes = new Set<number>();
   for (const part of text.split(",")) {

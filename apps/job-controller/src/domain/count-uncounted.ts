@@ -7,8 +7,8 @@ import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * Counts each pod that is recreated without counting against backoffLimit, once, by its uid: however often it is seen, and whichever replica leads. The
- * count of a member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
+ * Counts each pod that is recreated without counting against backoffLimit, once by its uid: in however many passes, and whichever replica leads. The count of a
+ * member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
  */
 export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
   const replicas = status.replicas.map((progress): ReplicaStatus => {
@@ -50,7 +50,7 @@ function noteOne(
   return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
 }
 
-/** Undefined: it runs, has succeeded, its end counts or ends the job, or it was deleted for no such reason. */
+/** Undefined if the pod runs, has succeeded, its end counts or ends the job, or another reason deleted it. */
 function whyUncounted(
   pod: PodFact,
   replica: ReplicaSpec,

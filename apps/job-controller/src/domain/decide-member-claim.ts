@@ -1,4 +1,4 @@
-/** Whether a member belongs to a job. */
+/** The decision whether a member belongs to a job. */
 export type ClaimVerdict =
   | { readonly kind: "keep"; readonly because: "controlled-and-selected" }
   | { readonly kind: "adopt"; readonly because: "selected-orphan" }
@@ -7,7 +7,7 @@ export type ClaimVerdict =
 
 type IgnoreReason =
   | "controlled-by-another"
-  /** It is deleted with the job, whatever its labels are. */
+  /** The garbage collector deletes the member with the job, whatever its labels are. */
   | "no-longer-selected-by-a-job-that-is-deleted"
   | "orphan-of-a-job-that-is-deleted"
   | "orphan-that-is-deleted"
@@ -16,9 +16,9 @@ type IgnoreReason =
 type Claimant = { readonly uid: string; readonly isDeleting: boolean };
 
 type ClaimCandidate = {
-  /** Uid in the managing owner reference; undefined for an orphan. */
+  /** The uid in the managing owner reference; undefined for an orphan. */
   readonly controllerUid: string | undefined;
-  /** Whether the job's selector has the member's labels. */
+  /** Whether the job's selector matches the member's labels. */
   readonly isSelected: boolean;
   readonly isDeleting: boolean;
 };

@@ -7,7 +7,7 @@ import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.
 import { presentMembers } from "./present-members.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
-/** The state of the job: finished, to be restarted as a whole, or neither. */
+/** The state of the job: finished, due for a restart of the gang, or neither. */
 export type Outcome =
   | { readonly kind: "succeeded"; readonly message: string }
   | {
@@ -16,10 +16,10 @@ export type Outcome =
       readonly message: string;
     }
   | {
-      /** It counts as one failure. */
+      /** A restart of the gang counts as one failure. */
       readonly kind: "restarting";
       readonly message: string;
-      /** When the pod ended that caused the restart. */
+      /** The time at which the pod that caused the restart ended. */
       readonly sinceMs: number;
     }
   | { readonly kind: "going-on" };
@@ -50,7 +50,7 @@ export function decideOutcome(
     const overMs = status.startMs + spec.activeDeadlineMs;
     if (snapshot.nowMs >= overMs) {
       const active = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
-      // This condition is removed with the end, and may explain why time ran out.
+      // The end removes this condition, which may explain why the time ran out.
       const waits = conditionOf(status, "PodsWaiting")?.message;
       const message = waits === undefined ? active : `${active}; ${waits}`;
       return { kind: "failed", reason: "DeadlineExceeded", message };
@@ -59,7 +59,7 @@ export function decideOutcome(
   return failed ?? { kind: "going-on" };
 }
 
-/** How one of the failed pods ended; empty when none of them still exists. */
+/** Describes how one of the failed pods ended; empty if none of them still exists. */
 function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStatus): string {
   const ends = spec.replicas
     .filter(({ failuresIgnored }) => !failuresIgnored)
@@ -74,7 +74,7 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
   return ends.find((end) => end !== "") ?? "";
 }
 
-/** Failures that count against the limit: of pods, in place or recreated, and of whole attempts. */
+/** Counts failures against the limit: of pods, in place or recreated, and of whole attempts. */
 export function restartsOf(status: JobStatus): number {
   return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
 }
@@ -85,7 +85,7 @@ const WHY_UNCOUNTED: Record<Exclude<UncountedReason, "failures-ignored">, string
   "machine-lost": "the machine was lost",
 };
 
-/** Limits restarts that do not count. Types whose failures never fail the job, by their kind, have no such limit. */
+/** Limits uncounted restarts. Types whose failures never fail the job, by their kind, have no such limit. */
 function decideEndless(
   { replicas }: JobStatus,
   { maxUncountedRestarts: maxUncountedRestarts }: Pick<JobPolicy, "maxUncountedRestarts">,

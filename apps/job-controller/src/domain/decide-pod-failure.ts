@@ -3,7 +3,7 @@ import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
-/** The consequence of a failed pod for itself or its job. `counts`: against backoffLimit. */
+/** The consequence of a failed pod for itself or its job. `counts` means against backoffLimit. */
 type FailureVerdict =
   | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
   | { readonly action: "restart-pod"; readonly counts: false; readonly because: IgnoredReason }
@@ -16,7 +16,7 @@ type FailureVerdict =
 export type FailReason = "PodFailed" | "PermanentExitCode" | "FailurePolicy";
 type IgnoredReason = Exclude<UncountedReason, "machine-lost">;
 
-/** From this code on, a signal ended the process: usually an outside cause and not its own mistake. */
+/** Codes from this one on mean that a signal ended the process, usually for an outside cause. */
 const FIRST_SIGNAL_CODE = 128;
 /**
  * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over
@@ -36,8 +36,8 @@ const DISRUPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Decides about one failed pod: the first failure rule that matches, then the restart policy of its type. A pod that was preempted, evicted or lost with its
- * node has not failed by itself: it is recreated under every restart policy, and does not count.
+ * Decides about one failed pod: by the first failure rule that matches, then by the restart policy of its type. A preempted, evicted or lost pod has not failed
+ * by itself: it is recreated under every restart policy, and does not count.
  */
 export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): FailureVerdict {
   if (replica.failuresIgnored) return { action: "restart-pod", counts: false, because: "failures-ignored" };
@@ -52,30 +52,30 @@ export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSp
     case "OnFailure":
       return { action: "restart-pod", counts: true, because: "restart-policy" };
     case "ExitCode":
-      // Without a code the container never ran, and with 0 it was stopped: a retry may help, and backoffLimit bounds it.
+      // Without a code the container never ran, and with 0 it was stopped: a retry may succeed, and backoffLimit limits it.
       return code === undefined || code === 0 || isRetryable(code, spec)
         ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
         : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica.mainContainer) };
   }
 }
 
-/** Whether the pod was ended for reasons outside of it. */
+/** Whether an outside cause ended the pod. */
 export function isDisrupted(pod: PodFact): boolean {
   if (DISRUPTIONS.has(pod.reason)) return true;
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
 }
 
 /**
- * Whether its end is its own: the end of a pod that was deleted while it ran is unknown, and a process that stops politely has not finished. Nor has one that
- * stops because its preemption was announced.
+ * Whether the pod ended by itself. The end of a pod that was deleted while it ran is unknown. A process that exits after a signal or an announced preemption
+ * has not finished.
  */
 export function endedByItself({ phase, deleting, endedFirst, preempted }: PodFact): boolean {
   return (phase === "Succeeded" || phase === "Failed") && !preempted && (!deleting || endedFirst);
 }
 
 /**
- * Whether it ended by itself, and its main container successfully, although the pod may have failed: another container that was ended with it, such as a
- * sidecar, does not matter. A pod with a reason of its own for its end was stopped.
+ * Whether the pod ended by itself and its main container succeeded. A failed pod may qualify, because another container such as a sidecar does not matter. A
+ * pod with its own reason for the end was stopped.
  */
 export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
   if (!endedByItself(pod)) return false;

@@ -9,19 +9,19 @@ import type { JobPolicy, PodFact } from "./snapshot.ts";
 /** The first restart of failed pods. */
 export type NextRestart = {
   readonly atMs: number;
-  /** Its number against backoffLimit; undefined when it does not count. */
+  /** The number of the restart against backoffLimit; undefined if it does not count. */
   readonly number: number | undefined;
-  /** backoffLimit; undefined: there is no limit. */
+  /** backoffLimit; undefined means no limit. */
   readonly limit: number | undefined;
-  /** How its pod ended. */
+  /** Describes how the pod ended. */
   readonly because: string;
 };
 
 export type RestartPauses = Pick<JobPolicy, "restartBackoffMs" | "maxRestartBackoffMs">;
 
 /**
- * Decides when failed members restart, or the whole gang if a rule demands it; undefined when nothing restarts. `pods` are the members, in the order of the
- * spec; `status` already has their failures.
+ * Decides when failed members restart, or the whole gang if a rule demands it; undefined if nothing restarts. `pods` are the members, in the order of the spec;
+ * `status` already has their failures.
  */
 export function decideRestart(
   job: { readonly spec: JobSpec; readonly status: JobStatus; readonly pods: readonly PodFact[] },
@@ -53,12 +53,12 @@ export function decideRestart(
   return first;
 }
 
-/** When a gang restarts because of a pod that ended at `endMs`. */
+/** Returns when a gang restarts because of a pod that ended at `endMs`. */
 export function gangRestartMs(endMs: number, { attemptsCounted }: JobStatus, policy: RestartPauses): number {
   return endMs + restartPauseMs(attemptsCounted + 1, policy);
 }
 
-/** The pause grows with the failures of the type for an end that counts, otherwise with the uncounted ends of the member in a row. */
+/** Returns the pause, which grows with the failures of the type for a counted end, and otherwise with the member's consecutive uncounted ends. */
 export function memberPauseMs(
   progress: ReplicaStatus | undefined,
   end: { readonly index: number; readonly counts: boolean },
@@ -68,7 +68,7 @@ export function memberPauseMs(
   return restartPauseMs((end.counts ? progress?.restarts : inARow) ?? 0, policy);
 }
 
-/** Until when a member whose pod was lost or deleted is not recreated; undefined: it may be. */
+/** Returns the time before which a member with a lost or deleted pod is not recreated; undefined if it may be recreated now. */
 export function heldBackUntilMs(
   { uncounted }: ReplicaStatus,
   member: number,
@@ -76,15 +76,13 @@ export function heldBackUntilMs(
   nowMs: number,
 ): number | undefined {
   const last = uncounted.find(({ index }) => index === member);
-  // A time far in the future is by the clock of another leader.
+  // A time far in the future comes from another leader's clock.
   if (last === undefined || last.atMs > nowMs + CLOCKS_APART_MS) return undefined;
   const untilMs = last.atMs + restartPauseMs(last.times, policy);
   return untilMs > nowMs ? untilMs : undefined;
 }
 
-/**
- * The pause between the end of a pod and its replacement. Until then the pod is kept: users find its logs, and its end needs no other record.
- */
+/** Returns the pause between the end of a pod and its replacement. The pod is kept until then: users find its logs, and its end needs no other record. */
 export function restartPauseMs(failures: number, policy: RestartPauses): number {
   const doublings = Math.min(Math.max(0, failures - 1), 30);
   return Math.min(policy.restartBackoffMs * 2 ** doublings, policy.maxRestartBackoffMs);

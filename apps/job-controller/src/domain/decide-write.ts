@@ -1,12 +1,12 @@
 import { isRemembered, isTrue, type JobStatus } from "./job-status.ts";
 
 /**
- * When a status is written. `first`: steps rely on something in it. `after`: it describes what the steps have done. `later`: only counts differ, and they
- * were written a moment ago. `never`: nothing differs.
+ * When a status is written. `first`: steps rely on it. `after`: it describes the effect of the steps. `later`: only counts differ, and recently written ones
+ * exist. `never`: nothing differs.
  */
 export type WriteTime = "first" | "after" | "later" | "never";
 
-/** Decides when the next status replaces the stored one. `sinceMs`: since this process last wrote one. */
+/** Decides when the next status replaces the stored one. `sinceMs` is the time since this process last wrote one. */
 export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number, everyMs: number): WriteTime {
   if (same(stored, next)) return "never";
   if (!same(promises(stored), promises(next))) return "first";

@@ -1,6 +1,6 @@
 import type { ContainerEnd, PodFact } from "./snapshot.ts";
 
-/** For people, with the cluster's own reason and message where they exist: `pod train-worker-0 failed with exit code 137: OOMKilled`. */
+/** Describes the end of a pod for people, with the cluster's own reason and message if present: `pod train-worker-0 failed with exit code 137: OOMKilled`. */
 export function describeEnd(pod: PodFact, mainContainer: string): string {
   const exit = describeExit(pod.exits, mainContainer);
   const words = [pod.reason, pod.message].filter((part) => part !== "").join(": ");
@@ -8,7 +8,7 @@ export function describeEnd(pod: PodFact, mainContainer: string): string {
   return `pod ${pod.name} failed with ${exit}${words === "" ? "" : `: ${words}`}`;
 }
 
-/** The same for a container that the kubelet will restart, or has restarted; empty for any other. */
+/** Describes the end of a container that the kubelet will restart, or has restarted; empty for any other. */
 export function describeLastEnd(pod: PodFact, mainContainer: string): string {
   const down = describeExit(pod.down, mainContainer);
   if (down !== "") return `pod ${pod.name} is down after ${down}`;
@@ -16,7 +16,7 @@ export function describeLastEnd(pod: PodFact, mainContainer: string): string {
   return exit === "" ? "" : `pod ${pod.name} was restarted after ${exit}`;
 }
 
-/** Describes the exit of the main container, else of the first other container that failed; empty when none failed. */
+/** Describes the exit of the main container, or else of the first other failed container; empty if none failed. */
 export function describeExit(exits: readonly ContainerEnd[], mainContainer: string): string {
   const bad = exits.filter(({ code }) => code !== 0);
   const exit = bad.find(({ container }) => container === mainContainer) ?? bad[0];

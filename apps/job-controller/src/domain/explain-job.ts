@@ -4,21 +4,21 @@ import type { JobState } from "./summarise-state.ts";
 
 /** The state of a job for its explanation. */
 export type JobSeen = {
-  /** Noun of its kind, in small letters: `tfjob`. */
+  /** The noun of its kind, in lower case: `tfjob`. */
   readonly kind: string;
   readonly name: string;
   readonly state: JobState;
   readonly status: JobStatus;
   readonly cancelRequested: boolean;
-  /** Why it waits, for people; empty when it does not. */
+  /** Why the job waits, for people; empty if it does not. */
   readonly waitingBecause: string;
   readonly members: readonly { readonly component: string; readonly state: string }[];
   readonly createdAtMs: number;
 };
 
 /**
- * Why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, PREEMPTED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS,
- * RUNNING, or the ledger's word for why its gang waits. `machines` are those of the gang, or of a single member that waits for a machine of its own.
+ * Explains why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, PREEMPTED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS,
+ * RUNNING, or the ledger's code for the wait of its gang. `machines` are those of the gang, or of a single member that waits for a separate machine.
  */
 export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
   const { state, status, waitingBecause } = job;
@@ -45,7 +45,7 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
     case "Restarting": {
       const wait = memberWait(machines);
       if (wait !== undefined) return wait;
-      // The status has the pause that was left when it was written.
+      // The status states the pause that remained when it was written.
       const message = waitingBecause || (conditionOf(status, "Restarting")?.message ?? "");
       return because("RESTARTING", message === "" ? "members that failed are restarted" : message);
     }
@@ -55,7 +55,7 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
   }
 }
 
-/** The phase of a job, and since when it is in it. */
+/** Returns the phase of a job, and when the job entered it. */
 export function phaseOfJob({ state, status, createdAtMs }: Pick<JobSeen, "state" | "status" | "createdAtMs">): {
   readonly phase: string;
   readonly sinceMs: number;
@@ -70,7 +70,7 @@ function trueCondition(status: JobStatus, state: Exclude<JobState, "Queued">): C
   return isTrue(status, type) ? conditionOf(status, type) : undefined;
 }
 
-/** Kubeflow's conditions have no type for a cancellation: it is a reason of Failed. */
+/** Kubeflow has no condition for a cancellation: it is a reason of Failed. */
 function isCancelled(status: JobStatus): boolean {
   return isTrue(status, "Failed") && conditionOf(status, "Failed")?.reason === "Cancelled";
 }
@@ -87,14 +87,14 @@ function explainEnd({ kind, name, status, members }: JobSeen): Reason {
 }
 
 function explainQueue(status: JobStatus, waits: string): Reason {
-  // The ledger keeps no refused request: the condition has its reason.
+  // The ledger keeps no refused request, so the condition has the reason.
   const refusal = conditionOf(status, "MachinesReserved")?.reason ?? "";
   const code = refusal === "" ? "NOT_TAKEN_YET" : refusal;
   const message = waits === "" ? "the job-controller has not requested its machines yet" : waits;
   return { code, message, next: adviseWait({ code, pools: [] }) };
 }
 
-/** Undefined: no member waits for a machine. */
+/** Undefined if no member waits for a machine. */
 function memberWait(machines: SeenMachines | undefined): Reason | undefined {
   const wait = reasonOfWait(machines);
   const names = machines?.components.join(", ") ?? "";

@@ -1,7 +1,7 @@
 import type { NextRestart } from "./decide-restart.ts";
 import type { RestartNumber } from "./job-status.ts";
 
-/** For people: `restart 3 of 6 in 40 s: pod train-worker-0 failed with exit code 1`. A restart that does not count has no number and no limit. */
+/** Describes a restart for people: `restart 3 of 6 in 40 s: pod train-worker-0 failed with exit code 1`. An uncounted restart has no number and no limit. */
 export function explainRestart(restart: NextRestart, nowMs: number): string {
   const leftMs = restart.atMs - nowMs;
   const when = leftMs > 0 ? ` in ${Math.ceil(leftMs / 1000)} s` : "";

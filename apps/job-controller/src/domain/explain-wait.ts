@@ -7,14 +7,14 @@ type LedgerReason = {
   readonly requested: number;
   /** How many of `requested` are parts of machines. */
   readonly parts?: number;
-  /** The nodes of the pool that count, in words. */
+  /** The selector of the nodes that can be granted, for people. */
   readonly nodes?: string | undefined;
   readonly topology?: string | undefined;
   readonly queue?: string | undefined;
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
-/** For people. The text is stored in the job's status, so it names no number that changes while the job waits. */
+/** Describes a wait for people. The text is stored in the job's status, so it contains no number that changes during the wait. */
 export function explainWait(reason: LedgerReason): string {
   const { code, pool, requested, parts = 0, nodes, topology } = reason;
   const among = nodes === undefined ? "" : ` that its pods accept (${nodes})`;

@@ -3,9 +3,8 @@ import { gangSize } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
- * Why a job's gang can never have its machines: the first pool whose maximum is too small. Types that accept several pools are left to the ledger. A pool
- * without a known maximum is large enough, and so is one whose
- * taints the gang tolerates: its maximum does not include tainted nodes.
+ * Describes why a job's gang can never have its machines: the first pool with a too small maximum. The ledger decides for types that accept several pools. A
+ * pool counts as large enough if its maximum is unknown, or if the gang tolerates its taints, because the maximum excludes tainted nodes.
  */
 export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, number>): Fault | undefined {
   const needed = new Map<string, number>();

@@ -3,8 +3,8 @@ import { isFinished, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 /**
- * Whether the decided status contains everything about the end of a pod. False while the spec, which defines what the end means, cannot be read, and while
- * the whole gang is still to be restarted because of it: only the next attempt shows that.
+ * Whether the decided status contains everything about the end of a pod. False while the spec, which defines the meaning of the end, is unreadable. Also false
+ * while the gang must still restart because of it, because only the next attempt records that.
  */
 export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobStatus): boolean {
   if (isFinished(status) || pod.attempt !== status.attempt || pod.preempted) return true;

@@ -1,9 +1,9 @@
 /**
- * In the order of a life. MachinesReserved is False while the gang waits in the ledger, with the ledger's code as its reason; it is removed at the end, as
- * the machines are. PodNamesTaken exists while foreign pods have names that members need. PodsWaiting exists while a pod finds no node or a container does
- * not start, with the scheduler's or the kubelet's reason. SpecUnreadable exists while a started job is paused because its spec cannot be read any more.
- * Preempted is True from the moment that its machines are taken until it runs again, and Requeued from the moment that its gang was not ready in time until it
- * is. At most one of Succeeded and Failed is ever True, and nothing changes after it.
+ * The types, in the order in which a job gets them. MachinesReserved is False while the gang waits in the ledger, with the ledger's code as its reason; it is
+ * removed at the end with the machines. PodNamesTaken exists while foreign pods have names that members need. PodsWaiting exists while a pod finds no node or a
+ * container does not start, with the scheduler's or the kubelet's reason. SpecUnreadable exists while a started job is paused because its spec is unreadable.
+ * Preempted is True from the preemption of its machines until it runs again. Requeued is True from a ready timeout of the gang until the gang is ready. At most
+ * one of Succeeded and Failed is ever True, and nothing changes after it.
  */
 export const CONDITION_TYPES = [
   "Created",
@@ -25,29 +25,29 @@ export type ConditionType = (typeof CONDITION_TYPES)[number];
 export type Condition = {
   readonly type: ConditionType;
   readonly status: "True" | "False";
-  /** A stable word, in CamelCase as Kubernetes requires. */
+  /** A stable code, in CamelCase as Kubernetes requires. */
   readonly reason: string;
   readonly message: string;
-  /** The announced restart, in the pause before it. */
+  /** The announced restart, during the pause before it. */
   readonly restart?: RestartNumber;
   readonly lastUpdateMs: number;
   readonly lastTransitionMs: number;
 };
 
-/** A restart against backoffLimit, undefined where there is no limit. A restart that does not count has neither. */
+/** A restart against backoffLimit, undefined without a limit. An uncounted restart has neither field. */
 export type RestartNumber = { readonly number: number | undefined; readonly limit: number | undefined };
 
 /** Why a member is recreated without counting against backoffLimit. */
 export type UncountedReason = (typeof UNCOUNTED_REASONS)[number];
 export const UNCOUNTED_REASONS = ["failure-policy", "failures-ignored", "disrupted", "machine-lost"] as const;
 
-/** How often in a row one member was recreated without counting. */
+/** How often in a row a member was recreated without counting. */
 export type Uncounted = {
   readonly index: number;
-  /** The uid of the last counted pod: it is not counted again. */
+  /** The uid of the last counted pod, which is not counted again. */
   readonly pod: string;
   readonly times: number;
-  /** When that pod ended, or was seen to be lost: the pause begins then. */
+  /** When that pod ended or was found lost; the pause begins then. */
   readonly atMs: number;
   readonly because: UncountedReason;
 };
@@ -61,37 +61,37 @@ export type ReplicaStatus = {
   readonly failed: number;
   /** Failures that count against backoffLimit, including those of deleted pods. Never decreases. */
   readonly restarts: number;
-  /** Indexes that have succeeded, ascending; they never run again, whatever happens to their pods and to the number of replicas. */
+  /** Indexes that have succeeded, ascending. They never run again, even if their pods or the number of replicas change. */
   readonly completedIndexes: readonly number[];
-  /** How many failures of each existing pod are in `restarts`; pods without any are left out. */
+  /** How many failures of each existing pod `restarts` includes; pods without failures are omitted. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
-  /** By index, ascending; without members that have not been recreated so since they ran for `calmAfterMs`. */
+  /** Sorted by index; members that have run for `calmAfterMs` since their last uncounted restart are omitted. */
   readonly uncounted: readonly Uncounted[];
 };
 
-/** Everything that is remembered of a job. Times are whole seconds, as the API server keeps them. */
+/** The persistent state of a job. Times are whole seconds, as the API server keeps them. */
 export type JobStatus = {
   readonly observedGeneration: number;
   /** At most one of each type, in the order of their last transition. */
   readonly conditions: readonly Condition[];
-  /** Since it has its present machines; the time in the queue is not counted. */
+  /** The time since which the job has its present machines; the time in the queue does not count. */
   readonly startMs: number | undefined;
   readonly completionMs: number | undefined;
-  /** In the order of the spec, then types that are no longer in the spec and have a history. */
+  /** The types in the order of the spec, then types outside the spec that have a history. */
   readonly replicas: readonly ReplicaStatus[];
-  /** Counts the restarts of the whole gang; pods carry it, so that pods of earlier attempts are recognised. */
+  /** Counts the restarts of the whole gang. Pods have it as a label, which identifies pods of earlier attempts. */
   readonly attempt: number;
-  /** The attempts that count against backoffLimit. */
+  /** Counts the attempts that count against backoffLimit. */
   readonly attemptsCounted: number;
-  /** Members whose machine was lost and that get another one: `worker-3`. */
+  /** Members that get a replacement for their lost machine: `worker-3`. */
   readonly replaced: readonly string[];
-  /** The gang waited too long for the machines it lost: it releases all, and requests them again. */
+  /** True while the gang releases all machines and requests them again, because it waited too long for replacements. */
   readonly regrouping: boolean;
-  /** The whole gang has been ready at one time since `startMs`; recorded for jobs with a queue. */
+  /** Whether the whole gang has been ready at one time since `startMs`; recorded for jobs with a queue. */
   readonly hasBeenReady: boolean;
-  /** How often in a row its gang was not ready within the `readyTimeout` of its queue. */
+  /** How often in a row the gang was not ready within the `readyTimeout` of its queue. */
   readonly readyTimeouts: number;
-  /** When that happened last: the pause before the next request begins then. Undefined: never in this row. */
+  /** When the last of these timeouts happened, at which the pause before the next request begins. Undefined without a timeout in a row. */
   readonly lastReadyTimeoutMs: number | undefined;
 };
 
@@ -128,7 +128,7 @@ export function isFinished(status: JobStatus): boolean {
   return isTrue(status, "Succeeded") || isTrue(status, "Failed");
 }
 
-/** Whether this type has a history that cannot be observed. */
+/** Whether the history of this type cannot be observed again. */
 export function isRemembered({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): boolean {
   return restarts > 0 || completedIndexes.length > 0 || counted.length > 0 || uncounted.length > 0;
 }

@@ -1,7 +1,7 @@
 import type { NodeSelection, Requests } from "@muster/resources";
 import type { GroupRequest } from "./pod-group.ts";
 
-/** A pod template as it was written. The API server has validated it; only the fields that the rules read are typed. */
+/** A pod template as written. The API server has validated it; only the fields that the rules read are typed. */
 export type PodTemplate = {
   readonly metadata?: {
     readonly labels?: Readonly<Record<string, string>>;
@@ -38,32 +38,32 @@ export function restartsInPlace(policy: RestartPolicy): boolean {
   return policy === "OnFailure" || policy === "Always";
 }
 
-/** One role of a gang: `replicas` pods from one template, each on a machine of its own or on a part of a machine. */
+/** One role of a gang: `replicas` pods from one template, each on a whole machine or a part of one. */
 export type ReplicaSpec = {
   /** Lower case, unique in the job, and part of every name and label: `worker`. */
   readonly type: string;
   readonly replicas: number;
   readonly restartPolicy: RestartPolicy;
   readonly template: PodTemplate;
-  /** Pool of the ledger that its machines come from. */
+  /** The ledger's pool of the machines. */
   readonly pool: string;
-  /** Acceptable, too, in order of preference; absent: none. All replica types that accept the same pools are granted in one of them. */
+  /** Further acceptable pools, in order of preference; absent if none. All replica types that accept the same pools are granted in one of them. */
   readonly otherPools?: readonly string[];
-  /** The requests of each member, which gets a part of a machine; absent: each member gets a whole machine. */
+  /** The requests of each member that gets a part of a machine; absent if each member gets a whole machine. */
   readonly shared?: Requests | undefined;
-  /** The nodes of the pool that its pods accept; absent: each node without taints. */
+  /** The nodes of the pool that the pods accept; absent for each node without taints. */
   readonly selection?: NodeSelection | undefined;
-  /** Init containers that the kind adds to the template; absent: none. */
+  /** Init containers that the kind adds to the template; absent if none. */
   readonly addedInitContainers?: readonly Container[];
-  /** Its pods are created only once each of these types has this status. */
+  /** The pods are created only after each of these types has this status. */
   readonly dependsOn: readonly { readonly type: string; readonly status: "Ready" | "Complete" }[];
-  /** Bounds within which `replicas` may change while the job runs; undefined: any change is accepted, and the gang is all `replicas`. */
+  /** The limits of `replicas` while the job runs. Undefined if any change is accepted, and the gang is all `replicas`. */
   readonly elastic: { readonly minReplicas: number; readonly maxReplicas: number } | undefined;
-  /** Its failures never fail the job; its pods are recreated without counting. */
+  /** True if failures of the type never fail the job, and its pods are recreated without counting. */
   readonly failuresIgnored: boolean;
-  /** The container by which a pod's end is judged. */
+  /** The container whose exit decides the end of a pod. */
   readonly mainContainer: string;
-  /** The port under which other members find it; undefined: it gets no service. */
+  /** The port at which other members find the member; undefined if it gets no service. */
   readonly port: { readonly name: string; readonly number: number } | undefined;
 };
 
@@ -72,10 +72,10 @@ export type CleanPodPolicy = "None" | "Running" | "All";
 /** The action for a failed pod. RestartPod and RestartJob count against backoffLimit, Ignore does not. */
 export type FailureAction = "FailJob" | "RestartPod" | "RestartJob" | "Ignore";
 
-/** The first rule that matches decides; without one, the replica type's restart policy does. */
+/** The first matching rule decides; if none matches, the replica type's restart policy does. */
 export type FailureRule = {
   readonly action: FailureAction;
-  /** Empty: every type. */
+  /** An empty list selects every type. */
   readonly replicaTypes: readonly string[];
   readonly on:
     | { readonly exitCodes: "In" | "NotIn"; readonly values: readonly number[]; readonly container: string | undefined }
@@ -85,17 +85,17 @@ export type FailureRule = {
 /** Exceptions from the rule that exit codes from 128 on are retried. */
 export type ExitCodeRules = { readonly retryable: readonly number[]; readonly permanent: readonly number[] };
 
-/** True when all of its conditions are; the job has succeeded as soon as one of its rules is true. */
+/** A rule is true if all of its conditions are; one true rule means that the job has succeeded. */
 export type SuccessRule = readonly { readonly type: string; readonly indexes: "all" | "any" | readonly number[] }[];
 
 /** A gang job of any kind, with all defaults. Kinds differ in how they read it and in how they describe it to their pods. */
 export type JobSpec = {
-  /** At least one; in the order in which rules consider them. */
+  /** At least one type, in the order in which rules consider them. */
   readonly replicas: readonly ReplicaSpec[];
-  /** All machines of the gang are nodes with the same value of this label; absent: they may be anywhere. */
+  /** The label whose value must be equal on the nodes of all machines of the gang; absent without a restriction. */
   readonly topology?: string | undefined;
   readonly suspend: boolean;
-  /** Another controller that runs the job; ours ignores it. Undefined: ours. */
+  /** The controller that runs the job instead of ours; undefined if ours does. */
   readonly managedBy: string | undefined;
   readonly backoffLimit: number | undefined;
   readonly activeDeadlineMs: number | undefined;
@@ -105,11 +105,11 @@ export type JobSpec = {
   readonly exitCodes: ExitCodeRules;
   readonly success: readonly SuccessRule[];
   readonly priority: number;
-  /** It is not to be preempted, if its queue permits that. */
+  /** Requests that the job is not preempted, which its queue may permit. */
   readonly notPreemptible?: boolean;
-  /** Pods that the gang's budget protects; undefined: all of them. */
+  /** The number of pods that the gang's budget protects; undefined for all. */
   readonly minAvailable: number | undefined;
-  /** The gang scheduler that places the pods; undefined: they are placed one by one. */
+  /** The request to the gang scheduler that places the pods; undefined if they are placed one by one. */
   readonly group: GroupRequest | undefined;
   /** The settings that the kind has read for the description of its pods; only the kind reads them. */
   readonly settings?: Readonly<Record<string, string>>;

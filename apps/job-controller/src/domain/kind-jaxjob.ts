@@ -4,7 +4,7 @@ import { memberName } from "./member-names.ts";
 
 const PORT_NUMBER = 6666;
 
-/** JAX has workers only; the first one coordinates, and all have to succeed. */
+/** JAX has only workers. The first one coordinates, and all must succeed. */
 export const JAXJOB_KIND: Kind = kubeflowKind({
   kind: "JAXJob",
   plural: "jaxjobs",

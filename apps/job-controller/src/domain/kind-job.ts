@@ -17,7 +17,7 @@ import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
 const PORT_NAME = "job-port";
-/** As for Kubernetes' own jobs: a job that always fails must end. */
+/** As in Kubernetes' own Jobs, a job that always fails must end. */
 const BACKOFF_LIMIT = 6;
 
 const LABEL_KEYS = {
@@ -29,7 +29,7 @@ const LABEL_KEYS = {
   jobRoleLabelKey: `${API_GROUP}/job-role`,
 };
 
-/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml is the same for the API server, and explains each field. */
+/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml defines the same for the API server, and explains each field. */
 export const JOB_KIND: Kind = {
   group: API_GROUP,
   version: "v1",
@@ -52,7 +52,7 @@ export const JOB_KIND: Kind = {
   companions: () => [],
 };
 
-/** Each pod gets a description of the whole gang if it fits into one variable: with a variable that is too long, a process does not start. */
+/** Describes the whole gang to each pod if the description fits into one variable, because a process with a longer variable does not start. */
 function gangVariables(
   job: Parameters<Kind["describeCluster"]>[0],
   member: Parameters<Kind["describeCluster"]>[1],

@@ -19,9 +19,9 @@ const CONFIG_VOLUME = "mpi-job-config";
 const KUBECTL_VOLUME = "mpi-job-kubectl";
 
 /**
- * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` in place of ssh. Two things differ from the original. The
- * launcher is created once all workers are ready, so it needs no init container that waits. And discover_hosts.sh lists the running workers when it is
- * called, so its text never changes. An init container only delivers kubectl; an image with kubectl on its PATH needs none (no image for it configured). The
+ * The launcher starts mpirun, which starts its processes in the workers through `kubectl exec` instead of ssh. Two properties differ from the training
+ * operator. The launcher is created after all workers are ready, so no init container waits for them. And discover_hosts.sh lists the running workers at each
+ * call, so its text never changes. An init container only delivers kubectl; without a configured image for it, the job's image must contain kubectl. The
  * hostfile and the rights of the launcher are those of the workers at the creation of the job.
  */
 export const MPIJOB_KIND: Kind = kubeflowKind({
@@ -68,7 +68,7 @@ function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefau
   const config = { name: CONFIG_VOLUME, mountPath: CONFIG_FOLDER };
   const kubectl = { name: KUBECTL_VOLUME, mountPath: KUBECTL_FOLDER };
   const delivered = images.kubectlDelivery !== undefined;
-  // Without these, a runtime for GPUs would give the launcher all GPUs of its machine.
+  // Without these variables, a GPU runtime would give the launcher all GPUs of its machine.
   const noGpus = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map((name) => ({ name, value: "" }));
   return {
     ...NO_DESCRIPTION,
@@ -144,7 +144,7 @@ function configMap(job: JobIdentity, spec: JobSpec): CompanionObject {
   };
 }
 
-/** The launcher is a host, too, when it has GPUs of its own. */
+/** Lists the hosts. The launcher is a host too if it has GPUs. */
 function hosts(job: JobIdentity, spec: JobSpec): readonly string[] {
   const workers = replicaOf(spec, "worker")?.replicas ?? 0;
   const launcher = usesGpus(replicaOf(spec, "launcher")) ? [memberName(job, { type: "launcher", index: 0 })] : [];
@@ -156,7 +156,7 @@ function usesGpus(replica: ReplicaSpec | undefined): boolean {
   return containers.some(({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.includes("gpu")));
 }
 
-/** Called as mpirun calls ssh: options, the host, then the words of a command. */
+/** Builds the agent script. mpirun calls it like ssh: options, the host, then the words of a command. */
 function kubexec(container: string): string {
   return `#!/bin/sh
 PATH=${KUBECTL_FOLDER}:$PATH
@@ -177,7 +177,9 @@ exec kubectl get pods --selector=${selector} --field-selector=status.phase=Runni
 `;
 }
 
-/** The launcher may run commands in the workers of its own job, and list them. It has an account of its own, unless its template names one. */
+/**
+ * Builds the launcher's right to list the workers of its own job and run commands in them. The launcher gets its own account, unless its template names one.
+ */
 function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
   const name = `${job.name}-launcher`;
   const named = replicaOf(spec, "launcher")?.template.spec["serviceAccountName"];

@@ -11,7 +11,7 @@ const PORT_NUMBER = 23_456;
 const LOOK_UPS = 100;
 const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
 
-/** PyTorch's processes meet at the master, or at a rendezvous when the job is elastic. The master decides about success, or else the workers. */
+/** PyTorch's processes meet at the master, or at a rendezvous if the job is elastic. The master decides about success, or else the workers. */
 export const PYTORCHJOB_KIND: Kind = kubeflowKind({
   kind: "PyTorchJob",
   plural: "pytorchjobs",
@@ -54,7 +54,7 @@ function withBounds(draft: ReplicaDraft, policy: Fields | undefined): ReplicaDra
   return { ...draft, elastic: { minReplicas, maxReplicas } };
 }
 
-/** Without a master and a value, torch.distributed.run has a default of its own. */
+/** Without a master and a value, torch.distributed.run uses its own default. */
 function readProcesses(
   spec: Fields,
   policy: Fields | undefined,
@@ -72,7 +72,7 @@ function readProcesses(
   return { nprocPerNode: processes };
 }
 
-/** Variables of torch.distributed.run by the fields that they come from; it has defaults for absent fields. */
+/** Returns variables of torch.distributed.run from the fields of the policy; it has defaults for absent fields. */
 function readRendezvous(policy: Fields): Readonly<Record<string, string>> {
   const conf = policy.objects("rdzvConf").map((pair) => `${pair.text("key") ?? ""}=${pair.text("value") ?? ""}`);
   const found = {
@@ -100,7 +100,7 @@ function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): reado
   const address = memberName(job, { type: "master", index: 0 });
   const port = String(master.port?.number ?? PORT_NUMBER);
   const rank = String(member.type === "master" ? 0 : member.index + 1);
-  // The number of processes behind `auto` is known only on the machine.
+  // Only the machine knows the number of processes behind `auto`.
   const world = membersOf(spec) * (/^\d+$/.test(processes ?? "") ? Number(processes) : 1);
   return [
     { name: "MASTER_ADDR", value: address },
@@ -132,7 +132,7 @@ function elasticVariables(job: JobIdentity, spec: JobSpec): readonly EnvVariable
   return Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]));
 }
 
-/** A worker that starts before the name of its master resolves would give up immediately. */
+/** A worker that starts before the name of its master resolves would fail immediately. */
 function waitForMaster(
   job: JobIdentity,
   { type: own }: Member,

@@ -29,7 +29,7 @@ export const TFJOB_KIND: Kind = kubeflowKind({
     };
   },
   describeCluster: (job, member, spec, defaults) => {
-    // A single process must not search for a cluster.
+    // A single process must not wait for a cluster.
     if (membersOf(spec) === 1) return { ...NO_DESCRIPTION, containers: [CONTAINER] };
     const cluster = Object.fromEntries(
       spec.replicas
@@ -49,7 +49,7 @@ function denseConfig(cluster: Cluster, task: Member): unknown {
   return { cluster, task: { type: task.type, index: task.index }, environment: "cloud" };
 }
 
-/** In a cluster that may change, a worker knows the parameter servers and itself, and a parameter server only itself. */
+/** In an elastic cluster, a worker knows the parameter servers and itself, and a parameter server only itself. */
 function sparseConfig(cluster: Cluster, { type: own, index }: Member): unknown {
   const itself = cluster[own]?.[index] ?? "";
   return {

@@ -1,23 +1,23 @@
 import type { Container, JobSpec, Member } from "./job.ts";
 
-/** One error in a manifest: the field, and what would be right. */
+/** One error in a manifest: the field, and what would be valid. */
 export type Problem = { readonly field: string; readonly reason: string };
 
 /** Settings of the controller that complete a manifest. */
 export type KindDefaults = {
-  /** For replica types that name no pool; undefined: naming one is required. */
+  /** The pool of replica types that name none; undefined if they must name one. */
   readonly pool: string | undefined;
-  /** Label of nodes that names their pool; a template may choose its pool by a nodeSelector on it. */
+  /** The node label whose value is the pool; a template may choose its pool by a nodeSelector on it. */
   readonly poolLabel: string;
-  /** Places the pods of jobs whose templates name no scheduler; undefined: the cluster's own does. */
+  /** The scheduler of jobs whose templates name none; undefined for the cluster's own. */
   readonly scheduler: string | undefined;
-  /** Domain of the cluster's services, such as `cluster.local`; undefined: names are left relative. */
+  /** The domain of the cluster's services, such as `cluster.local`; undefined if names stay relative. */
   readonly clusterDomain: string | undefined;
-  /** The images of the containers that kinds add to pods; undefined: the pods have no such container. */
+  /** The images of the containers that kinds add to pods; undefined if the pods have no such container. */
   readonly images: {
-    /** Has `sh` and `nslookup`; waits for the name of the master. */
+    /** The image has `sh` and `nslookup`; its container waits for the name of the master. */
     readonly waitForMaster: string | undefined;
-    /** Copies a `kubectl` into the folder that TARGET_DIR names. */
+    /** The image copies `kubectl` into the folder that TARGET_DIR names. */
     readonly kubectlDelivery: string | undefined;
   };
 };
@@ -27,16 +27,16 @@ export type JobIdentity = { readonly namespace: string; readonly name: string; r
 
 /** The description of its gang that a pod gets, in addition to its template. */
 export type ClusterDescription = {
-  /** For the containers named, or for all when `containers` is undefined; a template's own variable of that name wins. */
+  /** Variables of the named containers, or of all if `containers` is undefined. A template's variable of the same name takes precedence. */
   readonly env: readonly EnvVariable[];
   readonly containers: readonly string[] | undefined;
   readonly initContainers: readonly Container[];
   readonly volumes: readonly Readonly<Record<string, unknown>>[];
-  /** For the containers above. */
+  /** Mounts of the same containers. */
   readonly volumeMounts: readonly Readonly<Record<string, unknown>>[];
-  /** Fields of the pod's spec that the template may leave open. */
+  /** Defaults for fields of the pod's spec that the template does not set. */
   readonly podDefaults: Readonly<Record<string, unknown>>;
-  /** The command of the main container if the template has none; undefined: that of its image. */
+  /** The command of the main container if the template has none; undefined for that of its image. */
   readonly commandDefault: readonly string[] | undefined;
 };
 
@@ -53,7 +53,7 @@ export const NO_DESCRIPTION: ClusterDescription = {
 
 export type EnvVariable = { readonly name: string; readonly value: string };
 
-/** An object beside pods and services that a job of this kind needs, such as a ConfigMap; owned by the job, and created before its pods. */
+/** An object beside pods and services that a job of this kind needs, such as a ConfigMap. The job owns it, and it exists before the pods. */
 export type CompanionObject = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -62,23 +62,23 @@ export type CompanionObject = {
   readonly [field: string]: unknown;
 };
 
-/** The labels by which the pods and services of one kind are found; the group values of all kinds differ. */
+/** The labels that select the pods and services of one kind; the group values of all kinds differ. */
 export type KindLabels = {
   readonly groupNameLabelKey: string;
   readonly groupNameLabelValue: string;
   readonly jobNameLabelKey: string;
   readonly replicaTypeLabelKey: string;
   readonly replicaIndexLabelKey: string;
-  /** `master` on the pod that represents the job, absent on all others. */
+  /** `master` on the pod that represents the job; absent on all others. */
   readonly jobRoleLabelKey: string;
 };
 
-/** The result of reading a manifest. `managedBy` is known in both cases, so that jobs of other controllers are not judged. */
+/** The result of reading a manifest. Both variants have `managedBy`, so that jobs of other controllers are not judged. */
 export type ReadResult =
   | {
       readonly ok: true;
       readonly spec: JobSpec;
-      /** Valid fields that may not mean what their author expects. */
+      /** Valid fields that may not have the effect that their author expects. */
       readonly warnings: readonly Problem[];
     }
   | {
@@ -87,18 +87,18 @@ export type ReadResult =
       readonly managedBy: string | undefined;
     };
 
-/** One kind of custom resource that the controller runs; it contains everything that differs between kinds. Pure. */
+/** One kind of custom resource that the controller runs, with all differences between kinds. Pure. */
 export type Kind = {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
   readonly plural: string;
   readonly labelKeys: KindLabels;
-  /** Keys of `status.replicaStatuses`, spelled as in the spec: `Worker`, `PS`. */
+  /** Returns the key in `status.replicaStatuses`, spelled as in the spec: `Worker`, `PS`. */
   readonly statusKey: (type: string) => string;
-  /** One headless service with the job's name for all pods, or one a pod with the pod's name. */
+  /** One headless service per job with the job's name, or one per pod with the pod's name. */
   readonly services: "one-a-job" | "one-a-pod";
-  /** The kind's own labels of a pod or service, beside Muster's. */
+  /** Returns the kind's own labels of a pod or service, in addition to Muster's. */
   readonly labels: (job: JobIdentity, member: Member, spec: JobSpec) => Readonly<Record<string, string>>;
   /** Reads a resource, fills in the kind's defaults, and reports all problems together. Never throws. */
   readonly read: (resource: unknown, defaults: KindDefaults) => ReadResult;

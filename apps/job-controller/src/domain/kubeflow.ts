@@ -14,7 +14,7 @@ import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
 import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 
 const GROUP = "kubeflow.org";
-/** Those of the training operator; the group's value differs by kind. */
+/** The keys of the training operator; the value for the group differs by kind. */
 export const KUBEFLOW_LABEL_KEYS = {
   groupNameLabelKey: "training.kubeflow.org/operator-name",
   jobNameLabelKey: "training.kubeflow.org/job-name",
@@ -23,27 +23,27 @@ export const KUBEFLOW_LABEL_KEYS = {
   jobRoleLabelKey: "training.kubeflow.org/job-role",
 };
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
-/** Valid values of managedBy. A job that names the training operator is left to it; a job without a value is ours. */
+/** Valid values of managedBy. The training operator runs a job that names it; a job without a value is ours. */
 const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", OUR_NAME];
 
 type ReplicaType = {
-  /** As manifests and statuses spell it; all our names have it in lower case. */
+  /** The name as manifests and statuses spell it; our own names are in lower case. */
   readonly name: string;
   readonly replicasDefault: number;
-  /** A type with one pod at most. */
+  /** A type with at most one pod. */
   readonly single: boolean;
 };
 
-/** How one of Kubeflow's kinds differs from the others. */
+/** The differences between Kubeflow's kinds. */
 type Framework = {
   readonly kind: string;
   readonly plural: string;
   readonly replicaSpecs: string;
   readonly types: readonly ReplicaType[];
   readonly restartPolicyDefault: RestartPolicy;
-  /** The container that the framework runs in. `required`: it must exist; otherwise the first container replaces it. */
+  /** The container of the framework. `required` means that it must exist; otherwise the first container replaces it. */
   readonly container: { readonly name: string; readonly required: boolean };
-  /** Added to that container unless it has a port of this name; undefined: pods of the kind need no services. */
+  /** Added to that container unless it has a port of this name; undefined if pods of the kind need no services. */
   readonly port: { readonly name: string; readonly number: number } | undefined;
   /** Reads the fields that only this kind has, and completes its replica types. */
   readonly finish: (spec: Fields, drafts: readonly ReplicaDraft[]) => Finish;
@@ -57,7 +57,7 @@ type Finish = {
   readonly settings: Readonly<Record<string, string>>;
 };
 
-/** The common parts of Kubeflow's kinds: layout, run policy, labels, names, and one headless service a pod. */
+/** Builds a kind of Kubeflow from the common parts: layout, run policy, labels, names, and one headless service per pod. */
 export function kubeflowKind(framework: Framework): Kind {
   const labelKeys = {
     ...KUBEFLOW_LABEL_KEYS,
@@ -78,7 +78,7 @@ export function kubeflowKind(framework: Framework): Kind {
   };
 }
 
-/** `<pod>.<namespace>.svc:<port>` of each pod of a type. */
+/** Returns `<pod>.<namespace>.svc:<port>` of each pod of a type. */
 export function addresses(
   job: Parameters<Kind["describeCluster"]>[0],
   { type, replicas, port }: ReplicaSpec,
@@ -98,7 +98,7 @@ export function membersOf(spec: JobSpec): number {
   return spec.replicas.reduce((sum, { replicas }) => sum + replicas, 0);
 }
 
-/** All pods of the deciding type have to succeed; without such a type, `otherwise`. */
+/** All pods of the deciding type must succeed; without such a type, `otherwise` applies. */
 export function whenHeadSucceeds(
   drafts: readonly ReplicaDraft[],
   heads: readonly string[],
@@ -108,7 +108,7 @@ export function whenHeadSucceeds(
   return head === undefined ? otherwise : [[{ type: head.type, indexes: "all" }]];
 }
 
-/** For a type that may be absent: without it, every type has to succeed. */
+/** The rule for a type that may be absent: without it, every type must succeed. */
 export function whenSucceeds(
   drafts: readonly ReplicaDraft[],
   type: string,
@@ -127,9 +127,8 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   const { drafts, shared } = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
   const policy = spec.object("runPolicy");
-  // Earlier versions have the field in the spec itself. The default removes running pods, though the training operator keeps all: a parameter server never
-  // ends, and would
-  // keep its machine.
+  // Earlier versions have the field in the spec itself. The default removes running pods, unlike the training operator's: a parameter server never ends, and
+  // would keep its machine.
   const cleanPodPolicy = spec.oneOf("cleanPodPolicy", CLEAN_POD_POLICIES) ?? "Running";
   const runPolicy = readRunPolicy(policy, { backoffLimit: undefined, cleanPodPolicy });
   if (runPolicy.managedBy !== undefined && !MANAGERS.includes(runPolicy.managedBy))
@@ -151,12 +150,12 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
   return withRequests(withNodeSelections(job, defaults.poolLabel), shared, (type) => describe(type).initContainers);
 }
 
-/** Without the uid, which the API server sets and no description contains. */
+/** The identity has no uid, which the API server sets and no description contains. */
 function identityOf({ metadata }: Manifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
-/** A process with a longer variable does not start, and without its description a member of these kinds does not find the others. */
+/** Refuses variables that are too long: a process with a longer one does not start, and members of these kinds find each other by it. */
 function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec, defaults: KindDefaults): void {
   const job = identityOf(manifest);
   const variables = spec.replicas
@@ -171,7 +170,7 @@ function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec,
   manifest.metadata?.refuse("", reason);
 }
 
-/** All replica types, and the names of those whose members get parts of machines. */
+/** Reads all replica types, and the names of those whose members get parts of machines. */
 function readReplicas(
   framework: Framework,
   { spec, metadata, notes }: Manifest,

@@ -5,7 +5,7 @@ export type Labels = Readonly<Record<string, string>>;
 
 const HEADS = ["chief", "master", "launcher"];
 
-/** The labels that all pods and services of one job have; they are its selector, too. */
+/** Returns the labels that all pods and services of one job have; they are also its selector. */
 export function jobLabels(keys: KindLabels, job: Pick<JobIdentity, "name">): Labels {
   return { [keys.groupNameLabelKey]: keys.groupNameLabelValue, [keys.jobNameLabelKey]: job.name };
 }
@@ -15,7 +15,7 @@ export function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
-/** The labels of one member: those of its job, its type and index, and the role if it represents the job. */
+/** Returns the labels of one member: those of its job, its type and index, and the role if it represents the job. */
 export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, member: Member, spec: JobSpec): Labels {
   return {
     ...jobLabels(keys, job),
@@ -25,7 +25,7 @@ export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, m
   };
 }
 
-/** Selects the pods of one type, in the form of `kubectl get pods --selector` and autoscalers; keys in the order of Kubernetes. */
+/** Returns the selector of the pods of one type, as `kubectl get pods --selector` and autoscalers write it; keys are in the order of Kubernetes. */
 export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
   return Object.entries({ ...jobLabels(keys, job), [keys.replicaTypeLabelKey]: type })
     .map(([key, value]) => `${key}=${value}`)
@@ -33,7 +33,7 @@ export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, t
     .join(",");
 }
 
-/** The chief, master or launcher represents a job that has one, otherwise its first worker does. */
+/** Whether the member represents its job: the chief, master or launcher if one exists, otherwise the first worker. */
 function speaks({ type, index }: Member, spec: JobSpec): boolean {
   if (index !== 0) return false;
   const headed = spec.replicas.some((replica) => HEADS.includes(replica.type) && replica.replicas > 0);

@@ -7,27 +7,27 @@ import type { PodFact, Snapshot, UnitSeen } from "./snapshot.ts";
 
 export type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
-/** The machine of a member. With `isShared`, the member has a part of it. */
+/** The machine of a member, or with `isShared` the machine of which the member has a part. */
 export type GrantedMachine = { readonly node: string; readonly isShared: boolean };
 
 /**
- * The machine that each member may run on: that of its own unit, else that of the gang's. A member whose machine is lost has none until it gets another one.
- * Neither has a member that requests more than its part of a machine holds.
+ * Returns the machine on which each member may run: that of its own unit, or else of the gang's. A member with a lost machine has none until it gets a
+ * replacement. Neither has a member that requests more than its part of a machine.
  */
 export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, GrantedMachine> {
   const gangId = ownerIdOf(snapshot.job);
   const machines = new Map<string, GrantedMachine>();
   const needs = needsOf(snapshot.spec);
-  // The gang's first, so that a unit of a single member overrides it.
+  // The gang's unit is first, so that a unit of a single member overrides it.
   const granted = snapshot.units.filter((unit) => unit.state === "granted");
   const gang = granted.find(({ id }) => id === gangId);
   for (const unit of [...granted.filter(({ id }) => id === gangId), ...granted.filter(({ id }) => id !== gangId)]) {
     for (const [component, node] of unit.nodes) {
       const isReplaced = status.replaced.includes(component);
       if (unit.id === gangId && isReplaced) continue;
-      // Such a unit of a single member is about to be released.
+      // This unit of a single member is about to be released.
       if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
-      // Its machine is taken, and the member waits for another one.
+      // Its machine is preempted, and the member waits for another one.
       if (unit.id !== gangId && unit.preemption !== undefined) continue;
       if (isLostTo(snapshot, component, node) || isOutgrown(unit, component, needs)) continue;
       machines.set(component, { node, isShared: unit.shares?.has(component) === true });
@@ -36,18 +36,18 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
   return machines;
 }
 
-/** Where the job's pods may be. */
+/** The machines on which the job's pods may run. */
 export type Places = {
   /** The machines of each member, as `machinesOf` returns them. */
   readonly machines: ReadonlyMap<string, GrantedMachine>;
-  /** Everything that the ledger has granted to the job; undefined while it is unknown. */
+  /** All grants of the ledger to the job; undefined while they are unknown. */
   readonly held: HeldMachines | undefined;
 };
 
-/** By node: the job holds the whole node, or parts of it for these members. */
+/** By node: the job has the whole node, or parts of it for these members. */
 export type HeldMachines = ReadonlyMap<string, "whole" | ReadonlySet<string>>;
 
-/** Everything that the job holds; undefined while the ledger has not answered. */
+/** Returns all machines of the job; undefined before the ledger has answered. */
 export function heldMachines({ units }: Pick<Snapshot, "units">): HeldMachines | undefined {
   if (units.some(({ state }) => state === "unknown")) return undefined;
   const held = new Map<string, "whole" | Set<string>>();
@@ -62,25 +62,23 @@ export function heldMachines({ units }: Pick<Snapshot, "units">): HeldMachines |
   return held;
 }
 
-/**
- * Whether the pod may run on a machine that the job does not hold, or holds only for other members: a frozen process created it after it had lost the lead.
- */
+/** Whether the pod may run on a machine that the job does not have, or has only for other members: a frozen process created it after it had lost the lead. */
 export function isStray(pod: PodFact, held: Places["held"]): boolean {
   const place = pod.node ?? pod.pinned;
-  // A pod without a member's label is not ours, and no machine was reserved for it.
+  // A pod without a member's label is not ours, and has no reserved machine.
   return mayRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !isHome(pod, place, held);
 }
 
-/** Whether the job holds this place for the member of the pod. */
+/** Whether the job has this machine for the pod's member. */
 export function isHome({ component }: PodFact, place: string, held: HeldMachines): boolean {
   const there = held.get(place);
   return there === "whole" || there?.has(component) === true;
 }
 
 /**
- * Whether a pod runs, or would be placed, where its member must not run: on a lost machine, on a machine that the job does not hold for it, or, while it has no
- * node, on another machine than its member's. A pod stays bound to the machine that it was created for, so only recreating it helps. False while the ledger
- * has not answered.
+ * Whether a pod runs, or would be placed, where its member must not run. Such a machine is lost, or the job does not have it for the member. A pod without a
+ * node must also not be bound to another machine than its member's. Only recreation helps, because a pod stays bound to the machine for which it was created.
+ * False before the ledger has answered.
  */
 export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
   const place = pod.node ?? pod.pinned;
@@ -94,7 +92,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
   return (pod.node === undefined && own !== undefined && own.node !== place) || isStray(pod, held);
 }
 
-/** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node; a pod that runs there stays. */
+/** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node, but a pod that runs there stays. */
 export function isLostTo(snapshot: Snapshot, component: string, node: string): boolean {
   const { nodesLost, nodesUnschedulable = [], crowded = [] } = snapshot;
   if (nodesLost.includes(node) || isCrowdedOut(crowded, component, node)) return true;
@@ -102,12 +100,12 @@ export function isLostTo(snapshot: Snapshot, component: string, node: string): b
   return !podsOf(snapshot).some((pod) => pod.component === component && pod.node === node && mayRun(pod));
 }
 
-/** Whether the member has a part of a machine that does not hold what it requests now. */
+/** Whether the member's part of a machine is smaller than its current requests. */
 export function isOutgrown({ shares }: GrantedUnit, component: string, needs: Needs): boolean {
   return needs.has(component) && !holds(shares?.get(component), needs.get(component));
 }
 
-/** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself holds. */
+/** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself has. */
 export function isWholeGangOutgrown(snapshot: Snapshot): boolean {
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   if (gang?.state !== "granted" || !snapshot.podsSettled || podsOf(snapshot).length > 0) return false;
@@ -127,7 +125,7 @@ export function needsOf(spec: Snapshot["spec"]): Needs {
   );
 }
 
-/** Nodes that members share: a pod of one member there does not show that the pods of the others can be placed. */
+/** Returns nodes that members share: a running pod of one member does not show that pods of the others can be placed there. */
 export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   return new Set(
     units.flatMap((unit) => {
@@ -138,7 +136,7 @@ export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   );
 }
 
-/** By granted node, the tolerations that all members of the node have. */
+/** Returns, by granted node, the tolerations that all members of the node have. */
 export function tolerationsByNode(
   spec: Snapshot["spec"],
   units: readonly UnitSeen[],

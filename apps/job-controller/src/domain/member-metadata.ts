@@ -2,7 +2,7 @@ import { componentOf, ownerIdOf } from "./build-units.ts";
 import type { JobSpec, Member } from "./job.ts";
 import type { JobIdentity, Kind, KindDefaults } from "./kind.ts";
 
-/** Keys by which all services recognise each other's pods; they come from the contracts. */
+/** Keys by which all services recognise each other's pods, defined by the contracts. */
 export type MemberKeys = {
   readonly labels: Readonly<
     Record<
@@ -15,17 +15,17 @@ export type MemberKeys = {
 
 export type MemberPolicy = {
   readonly keys: MemberKeys;
-  /** The id of our installation. */
+  /** The id of this installation. */
   readonly installation: string;
   readonly defaults: KindDefaults;
-  /** No scheduler places a pod before these are removed. */
+  /** Gates of a pod, before whose removal no scheduler places it. */
   readonly schedulingGates: readonly string[];
 };
 
 /** A job, its kind, and its spec. */
 export type JobToBuild = { readonly kind: Kind; readonly job: JobIdentity; readonly spec: JobSpec };
 
-/** The labels by which Muster's services find the owner of a member, beside the labels of the kind. */
+/** Returns the labels by which Muster's services find the owner of a member, in addition to the labels of the kind. */
 export function ownerLabels(
   { job }: Pick<JobToBuild, "job">,
   { labels }: MemberKeys,

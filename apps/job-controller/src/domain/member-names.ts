@@ -1,17 +1,17 @@
 import type { JobIdentity } from "./kind.ts";
 import type { Member } from "./job.ts";
 
-/** The limit of DNS labels: names of pods are host names. */
+/** The limit of DNS labels, because names of pods are host names. */
 const MAX_NAME_LENGTH = 63;
-/** The most machines in one reservation; a gang is one reservation. */
+/** The maximum of machines in one reservation, which covers a whole gang. */
 export const MAX_MEMBERS = 1000;
 
-/** The name of the pod, and of its service where each has one. It never changes, so a repeated creation cannot make a second member. */
+/** Returns the name of a member's pod, and of its service if each pod has one. It never changes, so a repeated creation cannot create a second member. */
 export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
   return `${job.name}-${type}-${index}`;
 }
 
-/** `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
+/** Returns `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
 export function serviceHost(service: string, namespace: string, clusterDomain: string | undefined): string {
   return `${service}.${namespace}.svc${clusterDomain === undefined ? "" : `.${clusterDomain}`}`;
 }

@@ -10,7 +10,7 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
   readonly pods: readonly PodFact[];
 };
 
-/** The machines of members. A member whose pod runs on its machine, or that has completed, has no place. */
+/** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
 export function placesOf(job: Job): readonly Place[] {
   const needs = needsOf(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));

@@ -6,13 +6,13 @@ import { noteSilence } from "./note-silence.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
 
-/** Whether it has its machines, and if not, why. The message is written at most every `explainEveryMs`. */
+/** Notes whether the job has its machines, and why not. The message is written at most every `explainEveryMs`. */
 export function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
   switch (gang?.state) {
     case "granted": {
-      // A time in the future is by the clock of another leader: it would delay the deadline by as much as the clocks differ.
+      // A time in the future comes from another leader's clock, and would delay the deadline by the difference of the clocks.
       const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
       const started = { ...status, startMs };
       const before = conditionOf(status, "MachinesReserved");
@@ -41,7 +41,7 @@ export function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobP
 
 type Because = { readonly code: string; readonly text: string };
 
-/** Why no machines are requested; undefined: they are, or nothing is known yet. */
+/** Describes why no machines are requested; undefined if they are, or the reason is unknown. */
 function describeChoice({ queue }: Snapshot): Because | undefined {
   return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
 }

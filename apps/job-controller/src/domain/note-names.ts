@@ -5,10 +5,10 @@ import { transitionConditions } from "./transition-conditions.ts";
 
 const NAMES_SHOWN = 3;
 
-/** Members that cannot be created because foreign pods have their names; only the deletion of those pods helps. */
+/** Notes members that cannot be created because foreign pods have their names; only the deletion of those pods helps. */
 export function noteNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatus): JobStatus {
   const gang = units.find(({ id }) => id === ownerIdOf(job));
-  // A silent ledger has released nothing.
+  // A ledger that does not answer has released nothing.
   const isHeld = gang?.state === "granted" || (gang?.state === "unknown" && isTrue(status, "PodNamesTaken"));
   if (!isHeld || namesTaken.length === 0) return withoutCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);

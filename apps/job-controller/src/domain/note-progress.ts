@@ -3,7 +3,7 @@ import { isTrue, type JobStatus } from "./job-status.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { transitionConditions } from "./transition-conditions.ts";
 
-/** Running while a pod of a type that decides about success runs and none is being recreated. */
+/** The job is Running while a pod of a type that decides about success runs and none is being recreated. */
 export function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
   const running = snapshot.replicas.some(

@@ -4,8 +4,8 @@ import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
 /**
- * The status with the condition PodsWaiting while something keeps pods from starting or running, with the message of the scheduler or kubelet. A changed
- * message is written at most every `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
+ * Sets the condition PodsWaiting while pods do not start or run, with the message of the scheduler or kubelet. A changed message is written at most every
+ * `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
  */
 export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
@@ -16,7 +16,7 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   if (first?.trouble === undefined) return withoutCondition(status, "PodsWaiting");
   const before = conditionOf(status, "PodsWaiting");
   const crowding = first.node === undefined ? crowdingOf(snapshot, first) : undefined;
-  // The foreign pods are worth more than the words of the scheduler, which come first.
+  // The names of foreign pods are more useful than the scheduler's message, which comes first.
   const isNews = crowding !== undefined && before !== undefined && before.reason !== "ForeignPods";
   if (!isNews && before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
   const { reason } = first.trouble;

@@ -2,9 +2,7 @@ import type { ReplicaSpec } from "./job.ts";
 
 type Waiting = Pick<ReplicaSpec, "type" | "dependsOn">;
 
-/**
- * Replica types after those that they depend on, and by name otherwise. The types in `cycle` depend on each other.
- */
+/** Sorts replica types after those on which they depend, and otherwise by name. The types in `cycle` depend on each other. */
 export function orderReplicas<Replica extends Waiting>(
   replicas: readonly Replica[],
 ): { readonly ordered: readonly Replica[]; readonly cycle: readonly Replica[] } {

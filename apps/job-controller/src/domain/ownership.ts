@@ -11,7 +11,7 @@ export type OwnerReference = {
   readonly blockOwnerDeletion?: boolean;
 };
 
-/** The fields of a pod or service that state its owner. A cache may keep less than the whole object, but not less than this. */
+/** The fields of a pod or service that state its owner. A cache keeps at least these fields of each object. */
 export type MemberObject = {
   readonly metadata?: {
     readonly name?: string;
@@ -20,7 +20,7 @@ export type MemberObject = {
     readonly resourceVersion?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly ownerReferences?: readonly OwnerReference[];
-    /** Text in objects of informers, whatever the types of the client state. */
+    /** The times are text in objects of informers, contrary to the types of the client. */
     readonly creationTimestamp?: Date | string;
     readonly deletionTimestamp?: Date | string;
   };
@@ -39,12 +39,12 @@ export type JobObject = {
   readonly metadata: JobIdentity & { readonly resourceVersion?: string; readonly deletionTimestamp?: Date | string };
 };
 
-/** The name of a job in queues, caches and logs. */
+/** Returns the key of a job in queues, caches and logs. */
 export function jobKey({ metadata }: JobObject): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
-/** The one owner that manages the member; undefined for an orphan. */
+/** Returns the one owner that manages the member; undefined for an orphan. */
 export function controllerOf(member: MemberObject): OwnerReference | undefined {
   return member.metadata?.ownerReferences?.find(({ controller }) => controller === true);
 }
@@ -57,12 +57,12 @@ export function labelsOf(member: MemberObject): Readonly<Record<string, string>>
   return member.metadata?.labels ?? {};
 }
 
-/** `namespace/name`, for messages. */
+/** Returns `namespace/name`, for messages. */
 export function titleOf(member: MemberObject): string {
   return `${member.metadata?.namespace ?? ""}/${member.metadata?.name ?? ""}`;
 }
 
-/** With it a member is deleted with its job, the job waits for it in foreground deletion, and no other controller adopts it. */
+/** Builds the owner reference: the member is deleted with its job, the job waits for it in foreground deletion, and no other controller adopts it. */
 export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "version" | "kind">, job: JobIdentity) {
   return {
     apiVersion: `${group}/${version}`,
@@ -74,7 +74,7 @@ export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "v
   };
 }
 
-/** The fault in a reference that would make the member an orphan for some part of Kubernetes. */
+/** Returns the fault in a reference because of which some part of Kubernetes would treat the member as an orphan. */
 export function checkOwnerReference(reference: OwnerReference | undefined): Fault | undefined {
   if (reference === undefined) return refuse("", "is missing");
   for (const field of ["apiVersion", "kind", "name", "uid"] as const) {
@@ -86,7 +86,7 @@ export function checkOwnerReference(reference: OwnerReference | undefined): Faul
   return undefined;
 }
 
-/** Whether the reference is to that kind of job, in any version. */
+/** Whether the reference names that kind of job, in any version. */
 export function refersToKind({ apiVersion, kind }: OwnerReference, of: Pick<Kind, "group" | "kind">): boolean {
   return kind === of.kind && apiVersion.startsWith(`${of.group}/`);
 }

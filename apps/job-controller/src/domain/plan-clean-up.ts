@@ -8,16 +8,15 @@ import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
-/** The spec's rules for a finished job; for an unreadable spec, rules that leave nothing running. */
+/** The spec's rules for a finished job; an unreadable spec gets rules that keep no pod running. */
 export type CleanUpPolicy = {
   readonly cleanPodPolicy: CleanPodPolicy;
   readonly ttlAfterFinishedMs: number | undefined;
 };
 
 /**
- * Keeps of a finished job what its policy allows, but never a pod that may run on a machine which is not the job's. Deletes pods, then services and the
- * group, whether or not there were pods, and always the budget; releases machines as soon as nothing runs on them; deletes the job last. Its outcome never
- * changes.
+ * Keeps the parts of a finished job that its policy allows, but never a pod that may run on a foreign machine. Deletes pods, then services and the group, even
+ * without pods, and always the budget. Releases machines as soon as no pod runs on them, and deletes the job last. Its outcome never changes.
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanUpPolicy, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;
@@ -49,7 +48,7 @@ export function planBudgetDeletion({ budget }: Snapshot, because: StopReason | "
   return budget === undefined ? [] : [{ kind: "delete-budget", because }];
 }
 
-/** By the recorded end. An end in the future, by another machine's clock, delays the deletion and never hastens it. */
+/** Plans the deletion by the recorded end. An end in the future, by another machine's clock, delays the deletion and never advances it. */
 function planJobDeletion(
   { nowMs }: Snapshot,
   status: JobStatus,
@@ -61,7 +60,7 @@ function planJobDeletion(
   const endMs = status.completionMs ?? ended?.lastTransitionMs;
   if (endMs === undefined) return { steps: [], inMs: undefined };
   const inMs = endMs + ttlAfterFinishedMs - nowMs;
-  // A long delay is split: timers have a maximum, and clocks are corrected meanwhile.
+  // A long delay is split, because timers have a maximum, and clocks may be corrected meanwhile.
   return inMs <= 0
     ? { steps: [{ kind: "delete-job", because: "ttl-over" }], inMs: undefined }
     : { steps: [], inMs: Math.min(inMs, policy.maxRecheckMs) };

@@ -7,11 +7,14 @@ export type JobElsewhere = {
   readonly uid: string;
 };
 
-/** Jobs without a controller at the last scan, by uid, with the time of the last event about each. Such a job has no condition and names no other manager. */
+/**
+ * Jobs without a controller at the last scan, by uid, with the time of the last event about each. A job without a controller has no condition and names no
+ * other manager.
+ */
 export type ElsewhereMemory = ReadonlyMap<string, { readonly reportedAtMs: number | undefined }>;
 
 type ElsewherePlan = {
-  /** Without a controller in two scans in a row: no controller serves them. */
+  /** Jobs without a controller in two consecutive scans: no controller serves them. */
   readonly unserved: readonly JobElsewhere[];
   /** The jobs for which an event is due. */
   readonly report: readonly JobElsewhere[];
@@ -21,7 +24,7 @@ type ElsewherePlan = {
 /** An API server keeps an event for an hour. */
 const REPORT_EVERY_MS = 50 * 60_000;
 
-/** Finds the jobs that no controller serves. A new job is left to the controller of its namespace until the next scan. */
+/** Finds the jobs that no controller serves. A new job counts only at the next scan, so that the controller of its namespace has time to serve it. */
 export function planElsewhere(
   uncontrolled: readonly JobElsewhere[],
   memory: ElsewhereMemory,

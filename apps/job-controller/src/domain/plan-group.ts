@@ -5,7 +5,7 @@ import type { JobStep, StopReason } from "./plan-steps.ts";
 import type { GroupSettings, GroupSpec } from "./pod-group.ts";
 import type { JobPolicy, ReplicaSeen, Snapshot } from "./snapshot.ts";
 
-/** Keeps exactly one group for the gang, of the kind that the job's scheduler reads and as the spec demands now. */
+/** Keeps exactly one group for the gang, of the kind that the job's scheduler reads, with the current values of the spec. */
 export function planGroup(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
   const { kind, existing: there } = snapshot.groups;
   const request = policy.gangScheduling ? spec.group : undefined;
@@ -22,13 +22,13 @@ export function planGroupDeletions({ groups }: Snapshot, because: StopReason | "
   return groups.existing.map(({ apiVersion }) => deletion(apiVersion, because));
 }
 
-/** The kind whose mark the pods of the job have; undefined: they have none. */
+/** Returns the kind whose mark the pods of the job have; undefined if they have none. */
 export function groupKindOf({ groups, spec }: Snapshot, policy: Pick<JobPolicy, "gangScheduling">): string | undefined {
   if ("problems" in spec || spec.group === undefined || !policy.gangScheduling) return undefined;
   return groups.kind?.apiVersion;
 }
 
-/** The warning for a job whose pods are created without a group, although its scheduler expects one. */
+/** Returns the warning for a job whose pods are created without a group, although its scheduler expects one. */
 export function adviceOnGroup(
   { groups, spec }: Snapshot,
   policy: Pick<JobPolicy, "gangScheduling">,
@@ -39,8 +39,8 @@ export function adviceOnGroup(
 }
 
 /**
- * Pods that must exist before any of them is placed. It counts only pods that are created together, or the scheduler would wait for ever: types that depend
- * on others are created once those run, and completed members whose pods are gone are not recreated.
+ * Returns the number of pods that must exist before any of them is placed. It counts only pods that are created together, because the scheduler would otherwise
+ * wait forever. Types that depend on others are created once those run, and completed members whose pods are gone are not recreated.
  */
 function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
   const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);
@@ -60,7 +60,7 @@ function isSame(there: GroupSpec, wanted: GroupSpec, fields: readonly (keyof Gro
   );
 }
 
-/** Equal for equal values, whatever the order of their fields. */
+/** Returns equal texts for equal values, whatever the order of their fields. */
 function textOf(value: GroupSpec[keyof GroupSpec]): string {
   return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
 }

@@ -8,9 +8,9 @@ import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { isActive, podsOf } from "./job-pods.ts";
 
 /**
- * Leaves a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The status stays, and
- * so do services, which both controllers build alike, and objects of the other controller. Plans nothing once that is done, nor for a job that never was
- * ours.
+ * Plans the hand-over of a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The
+ * status and the services stay, which both controllers build alike, and so do objects of the other controller. Plans nothing after that, and for a job that
+ * never was ours.
  */
 export function planHandOver(snapshot: Snapshot): JobPlan {
   const { status, nodesLost } = snapshot;
@@ -31,7 +31,7 @@ export function planHandOver(snapshot: Snapshot): JobPlan {
   };
 }
 
-/** A pod of another controller keeps no machine of ours. */
+/** Removes pods of other controllers, because they keep no machine of ours. */
 function withoutOthers(snapshot: Snapshot): Snapshot {
   const replicas = snapshot.replicas.map((each): ReplicaSeen => ({
     ...each,

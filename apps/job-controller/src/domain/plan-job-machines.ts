@@ -12,8 +12,8 @@ import { sameRequests } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
 /**
- * Members of the gang whose machine is lost, those of earlier passes first: a machine that returns is used again only while its member waits for another one.
- * A member without a pod also needs another one if it requests more than its part of a machine holds. A running pod keeps its part.
+ * Returns members of the gang whose machine is lost, those of earlier passes first: a machine that returns is used again only while its member waits for a
+ * replacement. A member without a pod also needs another machine if it requests more than its part. A running pod keeps its part.
  */
 export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
   const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
@@ -32,7 +32,7 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
   return more.length === 0 && still.length === status.replaced.length ? status.replaced : [...still, ...more];
 }
 
-/** Whether a member that waits for another machine can use its own again: the job holds it all the time, and no other one may ever be free. */
+/** Whether a member that waits for a replacement can use its own machine again: the job has kept it, and no other one may ever become free. */
 function isBack(snapshot: Snapshot, gang: GrantedUnit, component: string, needs: ReturnType<typeof needsOf>): boolean {
   const node = gang.nodes.get(component);
   const other = snapshot.units.find(({ id }) => id === memberUnitId(gang.id, component));
@@ -42,7 +42,7 @@ function isBack(snapshot: Snapshot, gang: GrantedUnit, component: string, needs:
   return isUsable && !isCrowded && !isOutgrown(gang, component, needs);
 }
 
-/** Requests missing units and releases unneeded ones; granted machines only once no pod of this job can run on them. */
+/** Requests missing units and releases unneeded ones; releases granted machines only after no pod of this job can run on them. */
 export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
   const gang = grantedGang(snapshot);
   const choice = snapshot.queue ?? NO_QUEUE;
@@ -86,12 +86,12 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
 }
 
 const NO_QUEUE: QueueChoice = { kind: "none" };
-/** The ledger follows the queues a moment after this controller: a queue that exists here may not exist there yet. */
+/** The ledger follows the queues shortly after this controller, so an existing queue may be unknown to it. */
 const QUEUE_RETRY_MS = 5000;
 
 export type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
 
-/** When a refused request is repeated. */
+/** Returns when a refused request is repeated. */
 export function refusedUntilMs(
   { sinceMs, because }: WaitingUnit,
   { refusedRetryMs }: Pick<JobPolicy, "refusedRetryMs">,
@@ -108,7 +108,7 @@ function nameOf(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
-/** The priority of a request in the queue. `loweredFrom`: the queue has lowered it. */
+/** Returns the priority of a request in the queue, with `loweredFrom` if the queue has lowered it. */
 export function priorityIn(
   choice: QueueChoice,
   priority: number,
@@ -117,19 +117,19 @@ export function priorityIn(
   return priority > maxPriority ? { priority: maxPriority, loweredFrom: priority } : { priority };
 }
 
-/** Whether a request that waits is one of the queue that the job has now. */
+/** Whether a waiting request is in the queue that the job has now. */
 function isInQueue({ queue, dropsConstraints = false }: WaitingUnit, choice: QueueChoice): boolean {
   if (choice.kind === "unlisted") return true;
   if (choice.kind === "unknown") return false;
   return dropsConstraints || queue === nameOf(choice);
 }
 
-/** Releases everything that the job holds or waits for, as soon as it may. */
+/** Releases all units that the job has or waits for, each as soon as it may be released. */
 export function planReleases(snapshot: Snapshot, because: ReleaseReason): JobStep[] {
   return snapshot.units.flatMap((unit) => planRelease(snapshot, unit, because));
 }
 
-/** Since when a member has waited for a machine in place of a lost one; undefined: none does. */
+/** Returns since when a member has waited for a replacement of its machine; undefined if none waits. */
 export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const id = ownerIdOf(snapshot.job);
   const ids = new Set(status.replaced.map((component) => memberUnitId(id, component)));
@@ -139,7 +139,7 @@ export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): numbe
   return since.length === 0 ? undefined : Math.min(...since);
 }
 
-/** Releases one unit, as soon as it may. */
+/** Releases one unit as soon as it may be released. */
 export function planRelease(snapshot: Snapshot, unit: UnitSeen, because: ReleaseReason): JobStep[] {
   if (unit.state === "none" || unit.state === "unknown" || unit.state === "refused") return [];
   if (unit.state === "granted" && isOccupied(snapshot, unit)) return [];
@@ -158,12 +158,12 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
 }
 
 /**
- * A pod with a node occupies that node. A pod without a node may still be placed on the machine of its member. On a machine that members share, a pod
- * occupies the part of its member; a pod without a part may use any of them.
+ * Whether pods may run on the unit's machines. A pod with a node occupies that node. A pod without a node may still be placed on the machine of its member. On
+ * a shared machine, a pod occupies the part of its member; a pod without a part may use any of them.
  */
 export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   const [own, all] = [heldMachines({ units: [unit] }), heldMachines(snapshot)];
-  // A pod that was created and not yet observed may be running.
+  // A created pod that the cache does not show yet may be running.
   if (!snapshot.podsSettled) return true;
   return [...podsOf(snapshot), ...snapshot.released].filter(mayRun).some((pod) => {
     if (pod.node === undefined) return unit.nodes.has(pod.component);
@@ -172,14 +172,14 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   });
 }
 
-/** Whether a request that waits has these needs. `completed`: members that no longer need a machine. */
+/** Whether a waiting request has these needs. `completed` lists members that no longer need a machine. */
 export function isSameRequest(
   seen: WaitingUnit,
   { needs, topology }: Unit,
   completed: ReadonlySet<string> = new Set(),
 ): boolean {
   const { components, shares, selections, otherPools: pools, dropsConstraints = false, isRequeued = false } = seen;
-  // A new request without them would lose the place in the queue.
+  // A new request without the completed members would lose the position in the queue.
   const kept = isRequeued ? components.filter((each) => !completed.has(each)) : components;
   if (kept.length !== needs.length && components.length !== needs.length) return false;
   if (!dropsConstraints && seen.topology !== topology) return false;

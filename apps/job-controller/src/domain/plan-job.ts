@@ -44,8 +44,8 @@ const WHILE_UNREADABLE =
   "pods and machines stay as they are until the spec can be read again; put right the spec or the controller's configuration, or cancel the job";
 
 /**
- * Decides the next steps of one job: reserve every machine, create missing pods, judge ended pods, and clean up once it is finished. Plans nothing while
- * there is nothing to do but wait, nor for a job that another controller runs or that is being deleted, except for releasing its machines.
+ * Plans the next steps of one job: reserve every machine, create missing pods, judge ended pods, and clean up after its end. Plans no steps while the job only
+ * waits. For a job that another controller runs or that is being deleted, it plans only the release of its machines.
  */
 export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, nodesLost } = snapshot;
@@ -71,8 +71,8 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
 }
 
 /**
- * A job that never started fails with the problems as its reason. A started job could be read once, and may be readable again: a change of the controller's
- * configuration, or an edit, does not end what runs.
+ * Plans for an unreadable spec. A job that never started fails with the problems as its reason. A started job continues, because its spec was readable once,
+ * and an edit or a change of the configuration may make it readable again.
  */
 function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
   const { nowMs, job } = snapshot;
@@ -120,7 +120,7 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 }
 
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
-  // Resuming means a retry: no member waits because of earlier ends.
+  // A resumed job retries its members: none waits because of earlier ends.
   const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
   const { hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = NEW_STATUS;
   const fresh = { hasBeenReady, readyTimeouts, lastReadyTimeoutMs };
@@ -237,7 +237,7 @@ function planUnwantedBudget(budget: Snapshot["budget"]): JobStep[] {
   return budget === undefined ? [] : [{ kind: "delete-budget", because: "not-wanted" }];
 }
 
-/** Deletes the objects beside the pods of a job that has no machines for a while. */
+/** Deletes the objects beside the pods of a job that temporarily has no machines. */
 function planStop(snapshot: Snapshot, because: StopReason): JobStep[] {
   return [
     ...planServiceDeletions(snapshot, because),
@@ -261,7 +261,7 @@ function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
       ...(because === "ready-timeout" ? planStop(snapshot, because) : []),
       ...planReleases(snapshot, because),
     ],
-    // Nothing else wakes the job for the next step.
+    // No other event wakes the job for the next step.
     recheckInMs: gone ? 0 : undefined,
   };
 }
@@ -272,7 +272,7 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
   return transitionConditions({ ...status, regrouping: true, attempt: status.attempt + 1 }, condition, snapshot.nowMs);
 }
 
-/** Why all machines of the gang are released and requested again; undefined: they are not. */
+/** Returns the condition under which the gang releases and requests all machines again; undefined if it does not. */
 function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobPolicy) {
   if (isWholeGangOutgrown(snapshot)) {
     const message = "its parts of machines do not hold what it requests now; all are released and requested again";
@@ -284,7 +284,7 @@ function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobP
   return { type: "Restarting", status: "True", reason: "MachineLost", message } as const;
 }
 
-/** Every member is recreated, including completed ones: a gang progresses as one. */
+/** Every member is recreated, including completed ones, because a gang progresses as one. */
 function restartGang(
   spec: JobSpec,
   status: JobStatus,
@@ -335,10 +335,10 @@ function finish(
     : transitionConditions(ended, { type: "Failed", status: "True", reason: outcome.reason, message }, nowMs);
 }
 
-/** Which restart it is, and when. The remaining time is written at most every `explainEveryMs`. */
+/** Notes the number and the time of the next restart. The remaining time is written at most every `explainEveryMs`. */
 function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: JobPolicy, nowMs: number): JobStatus {
   const before = conditionOf(status, "Restarting");
-  // The reason of a gang restart was written when it was decided.
+  // The decision about a gang restart has already written its reason.
   if (next === undefined && before?.status === "True") return status;
   const restart = next !== undefined && next.atMs > nowMs ? restartNumber(next) : undefined;
   if (before !== undefined && isSameRestart(before.restart, restart) && wasWrittenRecently(before, nowMs, policy))

@@ -2,13 +2,13 @@ import type { Standing } from "@muster/ledger-client/plan-sweep";
 import { ownerIdOfUnit } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
-/** The units of the ledger, and the jobs that exist. */
+/** The units of the ledger, and the existing jobs. */
 type Leftovers = {
-  /** Everything that jobs hold or wait for. */
+  /** The units that jobs have or wait for. */
   readonly units: readonly UnitSeen[];
-  /** Owner ids. */
+  /** The owner ids of the existing jobs. */
   readonly jobs: ReadonlySet<string>;
-  /** Pods of an owner id that may still run. */
+  /** Lists pods of an owner id that may still run. */
   readonly running: (ownerId: string) => readonly PodFact[];
 };
 
@@ -22,8 +22,8 @@ export type PodLeft = {
 };
 
 /**
- * Whether a unit is left over: its job is gone. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the job that may run
- * on any of them.
+ * Returns whether a unit is left over, because its job is deleted. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the
+ * job that may run on any of them.
  */
 export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
   if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
@@ -34,7 +34,7 @@ export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, 
     : { kind: "left", because: "its job is gone" };
 }
 
-/** Units of jobs that are gone, and the pods that block the other units, except for those that are being deleted. */
+/** Plans the release of units of deleted jobs, and lists the pods that block other units, except pods that are being deleted. */
 export function planLeftovers({ units, ...seen }: Leftovers): {
   readonly release: readonly string[];
   readonly left: readonly PodLeft[];
@@ -52,8 +52,8 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
 }
 
 /**
- * A pod without a node may still be placed on the machine that it was created for; a pod without a component, on any machine. On a machine that members
- * shared, a pod blocks the parts of all of them.
+ * Lists the pods that block a unit. A pod without a node may still be placed on the machine for which it was created; a pod without a component, on any
+ * machine. On a shared machine, a pod blocks the parts of all members.
  */
 function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
   if (unit.state !== "granted") return [];

@@ -9,7 +9,7 @@ import {
   type MemberObject,
 } from "./ownership.ts";
 
-/** A change in the form of an informer: no `before` for an addition, no `after` for a deletion; `before` is then the last known state. */
+/** A change as an informer reports it: no `before` for an addition, no `after` for a deletion; `before` is then the last known state. */
 export type MemberChange<M extends MemberObject> = {
   readonly before: M | undefined;
   readonly after: M | undefined;
@@ -37,7 +37,7 @@ type WakeReason = "its-member" | "was-its-member" | "its-labels" | "had-its-labe
 type SeenReason = "is-there" | "came-and-went";
 type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
 
-/** The job of this name in the cache. */
+/** Returns the cached job of this name. */
 export type JobOf = (namespace: string, name: string) => JobObject | undefined;
 
 /** The parts of a kind that state the owner of a member. */
@@ -59,7 +59,7 @@ export function planMemberChange<M extends MemberObject>(
   jobOf: JobOf,
 ): MemberStep[] {
   const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
-  // An object that is first seen while it is being deleted is neither a creation nor one of our deletions.
+  // An object that is first observed during its deletion is neither a creation nor one of our deletions.
   if (isResync || (before === undefined && after !== undefined && isDeleting(after))) return [];
   const steps = observe(before, after, kind);
   if (isOfNoSet(before, after, kind)) return steps;
@@ -79,7 +79,7 @@ export function planMemberChange<M extends MemberObject>(
   return [...steps, ...[...wakes].map(([job, because]): MemberStep => ({ kind: "wake", job, because }))];
 }
 
-/** A managed member without a type that was added or deleted: no set of its job changes by it. */
+/** Whether a managed member without a type was added or deleted, which changes no set of its job. */
 function isOfNoSet(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): boolean {
   if (before !== undefined && after !== undefined) return false;
   const member = after ?? before;
@@ -102,7 +102,7 @@ function observe(before: MemberObject | undefined, after: MemberObject | undefin
   return steps;
 }
 
-/** Called for every member, not only for those in a set: it may have been in one when its deletion was requested. */
+/** The caller checks every member, not only those in a set: it may have been in one at the request of its deletion. */
 function whyLeft(
   before: MemberObject | undefined,
   after: MemberObject | undefined,
@@ -113,7 +113,7 @@ function whyLeft(
   return hasLeft ? "left-the-set" : undefined;
 }
 
-/** By the uid of the job, so it does not matter whether the job is (still, or already) in the cache. */
+/** Returns the set by the uid of the job, so that the job need not be in the cache. */
 function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
   const reference = controllerOf(member);
   const replicaType = typeOf(member, kind);
@@ -121,7 +121,7 @@ function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined
   return refersToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
 }
 
-/** The job that manages the member, if its uid is that of the reference. */
+/** Returns the job that manages the member, if its uid is that of the reference. */
 function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
   const reference = controllerOf(member);
   if (reference === undefined || !refersToKind(reference, kind)) return undefined;
@@ -129,7 +129,7 @@ function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string 
   return job?.metadata.uid === reference.uid ? jobKey(job) : undefined;
 }
 
-/** The job whose selector has the member's labels; names are unique, so there is at most one. */
+/** Returns the job whose selector matches the member's labels; names are unique, so at most one does. */
 function selectingKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
   const labels = labelsOf(member);
   const name = labels[kind.labelKeys.jobNameLabelKey];

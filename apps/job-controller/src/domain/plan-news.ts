@@ -16,12 +16,11 @@ const BAD_NEWS: ReadonlySet<ConditionType> = new Set([
   "PodsWaiting",
   "Requeued",
 ]);
-/** Reasons for a Warning under a condition that is usually good. */
+/** Reasons that make a condition, which is usually good, a Warning. */
 const BAD_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
 /**
- * The news once the second status has replaced the first: each condition that has become true, and warnings about a new generation of the spec. The same
- * status again is no news.
+ * Returns the news of a replaced status: each condition that has become true, and warnings about a new generation of the spec. An unchanged status has no news.
  */
 export function planNews(before: JobStatus, after: JobStatus, warnings: readonly Problem[]): readonly News[] {
   const newWarnings = before.observedGeneration === after.observedGeneration ? [] : warnings;
@@ -37,7 +36,7 @@ export function planNews(before: JobStatus, after: JobStatus, warnings: readonly
         return [{ kind: "Resumed", type: "Normal", reason, message }];
       if (!hasBecomeTrue(type, before, after)) return [];
       const isBad = BAD_NEWS.has(type) || BAD_REASONS.has(reason);
-      // The reason of the condition is the ledger's word, which does not name the event.
+      // The reason of the condition is the ledger's code, which does not name the event.
       const title = type === "Preempted" ? type : reason;
       return [{ kind: type, type: isBad ? "Warning" : "Normal", reason: title, message }];
     }),
@@ -47,10 +46,9 @@ export function planNews(before: JobStatus, after: JobStatus, warnings: readonly
 function hasBecomeTrue(type: ConditionType, before: JobStatus, after: JobStatus): boolean {
   if (!isTrue(after, type)) return false;
   if (!isTrue(before, type)) return true;
-  // A job may restart while it restarts; and a job that has its machines may lack something else.
+  // A job may restart again during a restart, and a job with machines may lack something else.
   if (type === "Restarting") return restarts(after) > restarts(before);
-  // An edit may replace one wrong value by another one.
-  // So may a second preemption, or timeout, replace the first one before the job has run again.
+  // A second wrong value, preemption or timeout may replace the first one before the job runs again.
   if (type === "SpecUnreadable" || type === "Preempted" || type === "Requeued")
     return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
   return type === "MachinesReserved" && conditionOf(before, type)?.reason !== conditionOf(after, type)?.reason;

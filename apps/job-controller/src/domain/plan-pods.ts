@@ -15,13 +15,13 @@ type PodPlan = {
   readonly steps: readonly JobStep[];
   /** The times at which failed pods may be recreated. */
   readonly dueMs: readonly number[];
-  /** A failed pod is about to be recreated. */
+  /** True if a failed pod is about to be recreated. */
   readonly restarting: boolean;
 };
 
 /**
- * Keeps each member of a gang that has its machines present once: deletes duplicates, pods of unknown types, and failed pods that may be retried, and creates
- * missing ones. A type whose earlier creations and deletions were not observed yet is skipped, and so is one whose dependency is not met.
+ * Keeps one pod for each member of a gang with machines: deletes duplicates, pods of unknown types, and failed pods that may be retried, and creates missing
+ * pods. Skips a type whose earlier creations and deletions were not observed yet, or whose dependency is not met.
  */
 export function planPods(
   snapshot: Snapshot,
@@ -31,7 +31,7 @@ export function planPods(
 ): PodPlan {
   const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
-    // No pod of the new attempt starts beside one of the earlier attempt.
+    // A pod of the new attempt must not start beside one of the earlier attempt.
     return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
   }
   const held = heldMachines(snapshot);
@@ -53,14 +53,14 @@ export function planPods(
   };
 }
 
-/** Deletes those that are not being deleted yet. */
+/** Plans deletions of pods that are not being deleted yet. */
 export function planDeletions(pods: readonly PodFact[], because: DeleteReason): JobStep[] {
   return pods.filter(({ deleting }) => !deleting).map((pod) => deletion(pod, because));
 }
 
 /**
- * Force-deletes pods that were deleted and whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The
- * machine gets no work until it answers again, and then it ends pods that the API server does not list.
+ * Plans forced deletions of deleted pods whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The machine
+ * gets no work until it answers again, and then it ends pods that the API server does not list.
  */
 export function planForced(
   pods: readonly PodFact[],
@@ -88,7 +88,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     .filter(({ pod }) => !pod.deleting)
     .map(({ pod, because }) => deletion(pod, because));
   const missing: PodOrder[] = [];
-  // These pods have the names.
+  // These pods occupy the names.
   const taken = new Set([...snapshot.unreadable, ...snapshot.released].map(({ name }) => name));
   const dueMs: number[] = [];
   let restarting = false;
@@ -116,7 +116,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
       return;
     }
     if (completed.has(index)) {
-      // The pod of a completed member stays, for its logs; one that was created after the completion does not.
+      // The pod of a completed member stays, for its logs; a pod that was created after the completion does not.
       if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
       return;
     }
@@ -132,7 +132,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     if (pod.phase !== "Failed") return;
     restarting = true;
     const verdict = decidePodFailure(pod, replica, world.spec);
-    // The pause of the gang decides when it is recreated, including this pod.
+    // The pause of the gang decides when it recreates all pods, including this one.
     if (verdict.action !== "restart-pod") return;
     const { counts } = verdict;
     const atMs = decideEndMs(pod, snapshot.nowMs) + memberPauseMs(progress, { index, counts }, world.policy);
@@ -158,7 +158,7 @@ function isMet(
   return (wanted === "Complete" ? progress.succeeded : progress.succeeded + progress.ready) >= members;
 }
 
-/** The pod stays through a change of attempt that keeps its index completed, for its logs. */
+/** Whether the pod's member has completed; the pod then survives a new attempt, for its logs. */
 function hasCompleted({ phase, component }: PodFact, status: JobStatus): boolean {
   const [, type = "", index = ""] = /^(.*)-([^-]*)$/.exec(component) ?? [];
   return phase === "Succeeded" && statusOf(status, type)?.completedIndexes.includes(Number(index)) === true;

@@ -11,21 +11,20 @@ import type { JobPolicy, PodFact, Snapshot, UnitPreemption } from "./snapshot.ts
 import { transitionConditions } from "./transition-conditions.ts";
 
 export type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption };
-/** Removes a pod that is still there after the deadline of its preemption. */
+/** Removes a pod that still exists after the deadline of its preemption. */
 export type ForcePreempted = Extract<JobStep, { readonly kind: "force-pod" }> & { readonly because: "preempted" };
 
-/** A pod on a node that does not answer is left to the node: this long after the deadline, and after each attempt, its node is checked again. */
+/** The node ends a pod itself if it does not answer: this long after the deadline, and after each attempt, the node is checked again. */
 const FORCE_AGAIN_MS = 5000;
 
-/** The gang's unit while its machines are taken for a request that waits; undefined: the job keeps its machines. */
+/** Returns the gang's unit while its machines are preempted for a waiting request; undefined if the job keeps its machines. */
 export function preemptedGang({ units, job }: Snapshot): PreemptedUnit | undefined {
   return units.filter(isPreempted).find(({ id }) => id === ownerIdOf(job));
 }
 
 /**
- * Ends a job whose machines are taken, as its suspension would: deletes its active pods, by force after the deadline, and requeues the reservation once nothing
- * may run. Completed members stay completed, and nothing counts. Until the ledger knows that the job leaves, the job continues. `before` has the counts of this
- * pass.
+ * Ends a job with preempted machines as its suspension would: deletes its active pods, by force after the deadline, and requeues the reservation after no pod
+ * can run. Completed members stay completed, and nothing counts. The job continues until the ledger knows that it leaves. `before` has the counts of this pass.
  */
 export function planPreemptedGang(
   snapshot: Snapshot,
@@ -41,7 +40,7 @@ export function planPreemptedGang(
   return {
     status: notePreemption(before, preemption, snapshot.nowMs),
     steps: [
-      // A pod that ended after the announcement has not finished, and leaves no end of its own.
+      // A pod that ended after the announcement has not finished, and its end does not count as its own.
       ...planDeletions(
         pods.filter((pod) => isActive(pod) || pod.preempted),
         "preempted",
@@ -57,7 +56,7 @@ export function planPreemptedGang(
   };
 }
 
-/** The same for single members that have machines of their own, while the gang keeps its machines. */
+/** Plans the same for single members with their own machines, while the gang keeps its machines. */
 export function planPreemptedMembers(
   snapshot: Snapshot,
   policy: JobPolicy,
@@ -82,7 +81,7 @@ export function planPreemptedMembers(
   };
 }
 
-/** Whether the machines of the unit are taken for other work. */
+/** Whether the machines of the unit are preempted for other work. */
 export function isPreempted(unit: Snapshot["units"][number]): unit is PreemptedUnit {
   return unit.state === "granted" && unit.preemption !== undefined;
 }
@@ -97,7 +96,7 @@ function requeue({ id }: PreemptedUnit): JobStep {
 
 type RunningPod = Pick<PodFact, "name" | "uid" | "node" | "deleting">;
 
-/** Forces pods whose grace is over, only where the kubelet can still end them: elsewhere they may run on although they are gone. */
+/** Plans forced deletions of pods after their grace, only where the kubelet can still end them: elsewhere they may run on after the deletion. */
 export function planOverdue(
   { nowMs, nodesReady = [] }: Pick<Snapshot, "nowMs" | "nodesReady">,
   running: readonly RunningPod[],
@@ -109,7 +108,7 @@ export function planOverdue(
     .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "preempted" }));
 }
 
-/** When the pods of preempted units are to be forced, or checked again, in milliseconds; undefined without such units. */
+/** Returns milliseconds until the pods of preempted units are deleted by force, or checked again; undefined without such units. */
 export function untilForce(
   { nowMs }: Pick<Snapshot, "nowMs">,
   preemptions: readonly Pick<UnitPreemption, "deadlineMs">[],
@@ -120,7 +119,7 @@ export function untilForce(
   return Math.min(...dueMs, maxRecheckMs);
 }
 
-/** They describe a job that has machines or waits for them. */
+/** These conditions describe a job that has machines or waits for them. */
 const MEANINGLESS: readonly ConditionType[] = ["MachinesReserved", "Restarting", "PodNamesTaken", "PodsWaiting"];
 
 function notePreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
@@ -140,7 +139,7 @@ const WHY: Readonly<Record<string, string>> = {
   WITHIN_QUEUE: "in which it comes first",
 };
 
-/** For people. It names no number that changes while the pods end. */
+/** Describes the preemption for people. The text contains no number that changes while the pods end. */
 export function describePreemption({ beneficiary, queue, reason, deadlineMs }: UnitPreemption): string {
   const by = new Date(deadlineMs).toISOString();
   if (reason === "DRAIN")

@@ -8,10 +8,10 @@ import type { GrantedUnit } from "./member-machines.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 
-/** Code of the wait of a gang that was not ready in time, until its machines are requested again. */
+/** The code of the wait after a ready timeout, until the machines are requested again. */
 export const READY_TIMEOUT = "READY_TIMEOUT";
 
-/** Records that the whole gang is ready, which ends the row of its timeouts. Members that have completed count as ready. */
+/** Records that the whole gang is ready, which ends its row of timeouts. Completed members count as ready. */
 export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return status;
   const { ready, all } = countReady(snapshot, spec, status);
@@ -23,8 +23,8 @@ export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStat
 }
 
 /**
- * A gang that is not ready within the `readyTimeout` of its queue leaves its machines like one that regroups: its pods are deleted, its machines released, and
- * requested again after a pause that doubles with each timeout in a row. `status` has the readiness of this pass.
+ * Makes a gang leave its machines if it is not ready within the `readyTimeout` of its queue. As when it regroups, its pods are deleted and its machines
+ * released. They are requested again after a pause that doubles with each timeout in a row. `status` has the readiness of this pass.
  */
 export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: RestartPauses): JobStatus {
   const { nowMs, readyTimeoutMs = 0 } = snapshot;
@@ -41,7 +41,7 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   const trouble = conditionOf(status, "PodsWaiting")?.message;
   const why = trouble === undefined ? "" : `: ${trouble}`;
   const message = `${ready} of ${all} members were ready within ${limit}${row}; ${again}${why}`;
-  // A condition that is still True from the timeout before would not end what has become True since.
+  // A condition that is still True from the previous timeout would not end conditions that have become True since.
   const requeued = transitionConditions(
     withoutCondition(left, "Requeued"),
     { type: "Requeued", status: "True", reason: "ReadyTimeout", message },
@@ -51,7 +51,7 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   return transitionConditions(requeued, wait, nowMs);
 }
 
-/** When the gang has to be ready; undefined: it was already, or nothing limits it. */
+/** Returns when the gang must be ready; undefined if it already was, or no limit applies. */
 export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const { readyTimeoutMs } = snapshot;
   if (readyTimeoutMs === undefined || status.startMs === undefined) return undefined;
@@ -59,13 +59,13 @@ export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | unde
   return status.startMs + readyTimeoutMs;
 }
 
-/** When a gang that was not ready in time requests its machines again; undefined: it may do so now. */
+/** Returns when a gang requests its machines again after a ready timeout; undefined if it may do so now. */
 export function requeueAtMs(
   { readyTimeouts, lastReadyTimeoutMs }: JobStatus,
   policy: RestartPauses,
   nowMs: number,
 ): number | undefined {
-  // A time far in the future is by the clock of another leader.
+  // A time far in the future comes from another leader's clock.
   if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + CLOCKS_APART_MS) return undefined;
   const atMs = lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
   return atMs > nowMs ? atMs : undefined;
@@ -76,7 +76,7 @@ function queuedGang({ units, job }: Snapshot): GrantedUnit | undefined {
   return gang?.state === "granted" && gang.queue !== undefined ? gang : undefined;
 }
 
-/** Counts the ready ones of the members without which the job does not start. */
+/** Counts the ready members among those without which the job does not start. */
 function countReady(
   snapshot: Snapshot,
   spec: JobSpec,

@@ -3,7 +3,7 @@ import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupSpec } from "./pod-group.ts";
 
-/** One pod to be created, and its machine. With `isShared`, the pod gets a part of the machine. */
+/** One pod to create, and its machine. With `isShared`, the pod gets a part of the machine. */
 export type PodOrder = Member & { readonly node: string; readonly isShared?: boolean };
 
 /**
@@ -41,7 +41,7 @@ export type ReleaseReason =
   | "scaled-down"
   | "machine-lost";
 
-/** Why the objects beside its pods are deleted. */
+/** Why the objects beside the pods of a job are deleted. */
 export type StopReason = "suspended" | "preempted" | "ready-timeout" | "job-over";
 
 /** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
@@ -50,14 +50,14 @@ export type JobStep =
       readonly kind: "reserve";
       readonly unit: Unit;
       readonly priority: number;
-      /** The priority of the job, if its queue lowers it. */
+      /** The original priority of the job, if its queue lowers it. */
       readonly loweredFrom?: number;
       readonly because: Unit["because"];
     }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
-  /** Before its pods end: the ledger may have withdrawn the preemption. `because`: the ledger's word. */
+  /** The step before its pods end, because the ledger may have withdrawn the preemption. `because` is the ledger's code. */
   | { readonly kind: "accept-preemption"; readonly unitId: string; readonly because: string }
-  /** Once they have ended: the unit waits again at its old place. */
+  /** The step after its pods have ended: the unit waits again at its old position. */
   | { readonly kind: "requeue"; readonly unitId: string; readonly because: "preempted" }
   | { readonly kind: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
   | {
@@ -101,9 +101,9 @@ export type JobStep =
   | { readonly kind: "delete-job"; readonly because: "ttl-over" };
 
 export type JobPlan = {
-  /** Written before the steps that rely on it, otherwise after them. */
+  /** Written before the steps that rely on it, and otherwise after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
-  /** When the next pass is due though nothing has changed; undefined: none is. */
+  /** When the next pass is due without a change; undefined if none is. */
   readonly recheckInMs: number | undefined;
 };

@@ -1,4 +1,4 @@
-/** The settings that a job requests from a gang scheduler; absent ones are left to the scheduler. */
+/** The settings that a job requests from a gang scheduler; the scheduler decides about absent ones. */
 export type GroupSettings = {
   readonly queue?: string;
   readonly priorityClassName?: string;
@@ -14,7 +14,7 @@ export type GroupSpec = GroupSettings & { readonly minMember: number };
 
 /** The groups that the cluster supports, and those of the job. */
 export type GroupsSeen = {
-  /** The kind of object that the job's scheduler reads; undefined: the cluster serves none. */
+  /** The kind of object that the job's scheduler reads; undefined if the cluster serves none. */
   readonly kind: { readonly apiVersion: string; readonly fields: readonly (keyof GroupSettings)[] } | undefined;
   /** The job's own groups, of any kind. */
   readonly existing: readonly { readonly apiVersion: string; readonly group: GroupSpec }[];

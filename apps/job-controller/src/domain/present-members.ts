@@ -5,8 +5,8 @@ import { machinesOf } from "./member-machines.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /**
- * The present indexes of a type: those without which the gang does not start, and those members of an elastic type beyond them that have a machine, a pod, or
- * have completed. A member that still waits for a machine must not be waited for: no machine may become free before the others are done.
+ * Returns the present indexes of a type: those without which the gang does not start, and, of an elastic type, further ones with a machine, a pod or a
+ * completion. No member waits for one that still waits for a machine, because no machine may become free before the others are done.
  */
 export function presentMembers(snapshot: Snapshot, status: JobStatus, replica: ReplicaSpec): readonly number[] {
   const { type, replicas } = replica;

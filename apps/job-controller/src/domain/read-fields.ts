@@ -9,10 +9,10 @@ type Range = { readonly min: number; readonly max: number };
 export const INT32: Range = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 export const NOT_NEGATIVE: Range = { min: 0, max: INT32.max };
 
-/** An object of a manifest. Each read returns undefined for an absent field, and for a wrong one after it has noted the problem. */
+/** An object of a manifest. Each read returns undefined for an absent field, and for an invalid one after it has noted the problem. */
 export type Fields = {
   readonly path: string;
-  /** The names of the present fields, sorted: the order in a manifest has no meaning. */
+  /** The names of the present fields, sorted because their order in a manifest has no meaning. */
   readonly names: readonly string[];
   readonly raw: (name: string) => unknown;
   readonly text: (name: string) => string | undefined;
@@ -23,12 +23,12 @@ export type Fields = {
   readonly objects: (name: string) => readonly Fields[];
   readonly texts: (name: string) => readonly string[];
   readonly integers: (name: string, range: Range) => readonly number[];
-  /** Notes a problem of a field; an empty name is the object itself. */
+  /** Notes a problem of a field; an empty name means the object itself. */
   readonly refuse: (name: string, reason: string) => void;
   readonly warn: (name: string, reason: string) => void;
 };
 
-/** Undefined, with a problem noted, for anything but an object. Fields that are null are absent, as for the API server. */
+/** Reads an object. For any other value it notes a problem and returns undefined. Null fields are absent, as for the API server. */
 export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | undefined {
   if (isObject(value)) return fieldsOfObject(value, path, notes);
   notes.problems.push({ field: path, reason: `must be an object, not ${describe(value)}` });
@@ -102,7 +102,7 @@ function integerIn({ min, max }: Range): Form<number> {
 
 const SHOWN = 40;
 
-/** A short description of a value, for people. */
+/** Describes a value briefly, for people. */
 function describe(value: unknown): string {
   if (value === null || value === undefined) return "empty";
   if (typeof value === "string") return `"${value.length > SHOWN ? `${value.slice(0, SHOWN)}...` : value}"`;

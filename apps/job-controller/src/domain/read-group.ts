@@ -7,8 +7,8 @@ const CLUSTERS_OWN = "default-scheduler";
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/;
 
 /**
- * The scheduler that places the whole gang, and the requested settings: the one that templates name, or the configured one. Undefined for the cluster's own
- * scheduler, which knows no groups, and when the templates differ: then each pod is placed by itself.
+ * Returns the scheduler that places the whole gang, and the requested settings: the scheduler of the templates, or else the configured one. Undefined for the
+ * cluster's own scheduler, which has no groups, and for different schedulers of the templates: then each pod is placed separately.
  */
 export function readGroup(
   spec: Fields,

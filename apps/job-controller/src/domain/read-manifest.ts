@@ -6,7 +6,7 @@ import { readIsPreemptible } from "./read-preemptible.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 import { readTopology } from "./read-topology.ts";
 
-/** A replica type while it is read: reading continues although these two are wrong, so that all problems are reported together. */
+/** A replica type during reading. Reading continues although its template, pool or selection is invalid, so that all problems are reported together. */
 export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool" | "shared" | "selection"> & {
   readonly template: PodTemplate | undefined;
   readonly pool: string | undefined;
@@ -18,7 +18,7 @@ export function isComplete(draft: ReplicaDraft): draft is ReplicaDraft & Replica
 
 export type Manifest = { readonly spec: Fields; readonly metadata: Fields | undefined; readonly notes: Notes };
 
-/** Reads any kind: each problem is reported once, and the manager of the job is known in any case. */
+/** Reads any kind. Reports each problem once, and always returns the manager of the job. */
 export function readManifest(resource: unknown, readSpec: (manifest: Manifest) => JobSpec): ReadResult {
   const notes: Notes = { problems: [], warnings: [] };
   const root = fieldsOf(resource, "", notes);

@@ -3,7 +3,7 @@ import { NODE_SELECTOR_OPERATORS, nodeSelectionOf } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
 import type { Fields, Notes } from "./read-fields.ts";
 
-/** Notes a problem for each part of the node selector, the node affinity and the tolerations that cannot be read or that the API server refuses. */
+/** Notes a problem for each part of the node selector, the node affinity and the tolerations that is unreadable or that the API server refuses. */
 export function checkSelection(spec: Fields, notes: Notes): void {
   const before = notes.problems.length;
   const selector = spec.object("nodeSelector");
@@ -25,7 +25,7 @@ export function checkSelection(spec: Fields, notes: Notes): void {
   for (const { path, message } of checkNodeSelection(written)) spec.refuse(fieldAt(path), message);
 }
 
-/** The path as problems of manifests name fields: `affinity.terms[0].key`. */
+/** Formats the path as problems of manifests name fields: `affinity.terms[0].key`. */
 function fieldAt(path: Path): string {
   return path.reduce<string>((field, part) => {
     if (typeof part === "number") return `${field}[${part}]`;

@@ -12,7 +12,7 @@ const ACTIONS: readonly FailureAction[] = ["FailJob", "RestartPod", "RestartJob"
 const IN_PLACE = "can be judged only of types whose containers the kubelet does not restart";
 const EXIT_CODE = { min: 1, max: 255 };
 
-/** `spec.failurePolicy` of Muster's Job. */
+/** Reads `spec.failurePolicy` of Muster's Job. */
 export function readFailurePolicy(spec: Fields, replicas: readonly Restarted[]): readonly FailureRule[] {
   const rules = spec.object("failurePolicy")?.objects("rules") ?? [];
   return rules.map((rule) => readFailureRule(rule, replicas)).filter((rule) => rule !== undefined);
@@ -59,7 +59,7 @@ function readTrigger(rule: Fields): FailureRule["on"] | undefined {
   return { exitCodes, values, container: codes?.text("containerName") };
 }
 
-/** `spec.exitCodes`. */
+/** Reads `spec.exitCodes`. */
 export function readExitCodes(spec: Fields): ExitCodeRules {
   const codes = spec.object("exitCodes");
   const retryable = codes?.integers("retryable", EXIT_CODE) ?? [];
@@ -69,7 +69,7 @@ export function readExitCodes(spec: Fields): ExitCodeRules {
   return { retryable, permanent };
 }
 
-/** `spec.successPolicy` of Muster's Job; without one, all pods of all types have to succeed. */
+/** Reads `spec.successPolicy` of Muster's Job; without one, all pods of all types must succeed. */
 export function readSuccessPolicy(
   spec: Fields,
   replicas: readonly Pick<ReplicaSpec, "type" | "replicas">[],

@@ -2,7 +2,7 @@ import { API_GROUP } from "@muster/names";
 import type { CleanPodPolicy, JobSpec } from "./job.ts";
 import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
 
-/** The value of `managedBy` of our jobs; a job without a value is ours, too. */
+/** The value of `managedBy` of our jobs; a job without a value is also ours. */
 export const OUR_NAME = `${API_GROUP}/job-controller`;
 
 export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
@@ -19,7 +19,7 @@ type RunPolicy = Pick<
   | "minAvailable"
 >;
 
-/** `runPolicy`, which all kinds have in common; an absent field has its default. */
+/** Reads `runPolicy`, which all kinds have; an absent field gets its default. */
 export function readRunPolicy(
   policy: Fields | undefined,
   defaults: { readonly backoffLimit: number | undefined; readonly cleanPodPolicy: CleanPodPolicy },
@@ -37,7 +37,7 @@ export function readRunPolicy(
   };
 }
 
-/** The controller of the job when it is not ours. */
+/** Reads the controller of the job if it is not ours. */
 export function readManagedBy(policy: Fields | undefined): string | undefined {
   const name = policy?.text("managedBy");
   return name === undefined || name === "" || name === OUR_NAME ? undefined : name;

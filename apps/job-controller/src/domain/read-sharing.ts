@@ -15,22 +15,22 @@ import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import type { Fields } from "./read-fields.ts";
 
-/** Annotation of a job or of the pod template of a replica type, which wins: whether members get parts of machines or whole machines. */
+/** Annotation of a job, or of the pod template of a replica type, which takes precedence: whether members get parts of machines or whole machines. */
 export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
 
 const SHARINGS = ["shared", "exclusive"] as const;
 type Sharing = (typeof SHARINGS)[number];
 
-/** Whether members get parts of machines: as the annotation of the job states, or, of a job with a queue, where the template has requests. */
+/** Whether members get parts of machines: as the annotation of the job states, or, for a job with a queue, if the template has requests. */
 type JobSharing = Sharing | "where-requested" | undefined;
 
-/** Reads the annotation of a job, and without one whether the job has the label of a queue. */
+/** Reads the annotation of a job, or else whether the job has a queue label. */
 export function readJobSharing(metadata: Fields | undefined): JobSharing {
   const isQueued = (metadata?.object("labels")?.text(QUEUE_LABEL) ?? "") !== "";
   return readSharing(metadata) ?? (isQueued ? "where-requested" : undefined);
 }
 
-/** Reads the annotation of a job or of a template; undefined if it is absent or invalid. An invalid one is noted as a problem. */
+/** Reads the annotation of a job or of a template; undefined if it is absent or invalid. Notes an invalid one as a problem. */
 function readSharing(metadata: Fields | undefined): Sharing | undefined {
   return metadata?.object("annotations")?.oneOf(SHARING_ANNOTATION, SHARINGS);
 }
@@ -45,7 +45,7 @@ export function readIsShared(replica: Fields, ofJob: JobSharing): boolean {
   return isShared;
 }
 
-/** Whether a container, or the pod itself, has a request, or a limit, which counts as one. */
+/** Whether a container or the pod itself has a request or a limit, which counts as a request. */
 function hasRequests(spec: Fields): boolean {
   return amountsIn(spec).some((each) => each?.names.some((name) => amountOf(name, String(each.raw(name))) !== 0));
 }
@@ -63,8 +63,8 @@ function checkAmounts(spec: Fields): void {
 }
 
 /**
- * Sets the requests of each type in `shared`; nodes of the others must be able to hold theirs. `addedTo`: the init containers that the kind adds to pods of a
- * type.
+ * Sets the requests of each type in `shared`; for a type with whole machines, nodes must be able to provide its requests. `addedTo` returns the init containers
+ * that the kind adds to pods of a type.
  */
 export function withRequests(
   spec: JobSpec,
@@ -81,7 +81,7 @@ export function withRequests(
 
 const admitted = new WeakMap<JobSpec, { readonly defaults: PodDefaults; readonly spec: JobSpec }>();
 
-/** The spec with the requests that admission with these defaults leaves. The same object for the same spec and defaults. */
+/** Returns the spec with the requests that remain after admission with these defaults. The same spec and defaults give the same object. */
 export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
   if (Object.keys(defaults.requests).length + defaults.overheads.size === 0) return spec;
   const known = admitted.get(spec);
@@ -93,7 +93,7 @@ export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
 
 type RequestingReplica = Pick<ReplicaSpec, "template" | "addedInitContainers" | "shared" | "selection">;
 
-/** The replica type with the requests of its pods as the part that it needs, or, of a whole machine, as what its nodes must be able to hold. */
+/** Returns the replica type with the requests of its pods: as the part that it needs, or, for a whole machine, as what its nodes must be able to provide. */
 export function replicaWith<Replica extends RequestingReplica>(replica: Replica, defaults: PodDefaults): Replica {
   const requests = requestsOf(replica, defaults);
   if (replica.shared !== undefined) return { ...replica, shared: requests };
@@ -101,7 +101,7 @@ export function replicaWith<Replica extends RequestingReplica>(replica: Replica,
   return selection === replica.selection ? replica : { ...replica, selection };
 }
 
-/** The requests of the pod that is built from the template, without amounts of 0. */
+/** Returns the requests of the pod that is built from the template, without zero amounts. */
 export function requestsOf(
   { template, addedInitContainers = [] }: Pick<ReplicaSpec, "template" | "addedInitContainers">,
   defaults: PodDefaults,

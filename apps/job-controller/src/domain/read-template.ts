@@ -4,8 +4,8 @@ import { checkSelection } from "./read-node-selection.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "./read-fields.ts";
 
 /**
- * The pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the expected
- * form, however the object was admitted.
+ * Reads the pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the
+ * expected form, however the object was admitted.
  */
 export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undefined {
   const written = replica.raw("template");
@@ -84,7 +84,7 @@ function checkTexts(map: Fields | undefined): void {
   for (const name of map?.names ?? []) map?.text(name);
 }
 
-/** The maximum depth of a manifest; the API server refuses deeper ones long before. */
+/** The maximum depth of a manifest; the API server's own limit is much lower. */
 const MAX_DEPTH = 100;
 
 function withoutNulls(value: unknown, depth = 0): unknown {
@@ -95,10 +95,10 @@ function withoutNulls(value: unknown, depth = 0): unknown {
   return Object.fromEntries(kept.map(([name, field]) => [name, withoutNulls(field, depth + 1)]));
 }
 
-/** Undefined where the template has no container of that name. */
+/** Undefined if the template has no container of that name. */
 export function containerNamed(template: PodTemplate, name: string | undefined): Container | undefined {
   return template.spec.containers.find((container) => container.name === name);
 }
 
-/** Bounds of a count of pods. */
+/** The limits of a count of pods. */
 export const COUNT = { min: 0, max: INT32.max };

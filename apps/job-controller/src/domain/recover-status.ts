@@ -4,14 +4,14 @@ import type { PodFact, Snapshot } from "./snapshot.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
 /**
- * The status with lost parts recovered from pods. A client that replaces a job of another project removes the annotation with its progress: the pods carry
- * their attempt of the gang, and those that have succeeded still exist. A status that other controllers wrote may have conditions without times.
+ * Recovers lost parts of the status from pods. A client that replaces a job of another project removes the annotation with its progress: pods carry their
+ * attempt, and succeeded ones still exist. A status that other controllers wrote may have conditions without times.
  */
 export function recoverStatus(snapshot: Snapshot): JobStatus {
   return withTimes(withAttempt(snapshot.status, snapshot), snapshot);
 }
 
-/** An attempt that has pods was started. A single pod with another number among those of the known attempt does not count: people can edit labels. */
+/** An attempt with pods was started. A single pod with another number among those of the known attempt does not count, because people can edit labels. */
 function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   const pods = podsOf(snapshot).filter((pod) => !pod.deleting && isOurs(pod));
   const highest = Math.max(status.attempt, ...pods.map(({ attempt }) => attempt));
@@ -19,7 +19,7 @@ function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   return highest === status.attempt || isKnown ? status : { ...status, attempt: highest };
 }
 
-/** A condition without a time gets the job's, and an end the present, once: then a job with a time to live keeps it in full. */
+/** Gives a condition without a time the job's time, and an end the present time, once: then a job with a time to live keeps it in full. */
 function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
   if (status.conditions.every(isTimed)) return status;
   const endMs = status.completionMs ?? wholeSecond(nowMs);

@@ -1,6 +1,6 @@
 import type { Requests } from "@muster/resources";
 
-/** Whether both have the same amounts, or both are a whole machine (undefined). */
+/** Whether both have the same amounts, or both are whole machines (undefined). */
 export function sameRequests(one: Requests | undefined, other: Requests | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return holds(one, other) && holds(other, one);

@@ -1,20 +1,20 @@
 import type { KindLabels } from "./kind.ts";
 import { isDeleting, labelsOf, type MemberObject, type PodObject } from "./ownership.ts";
 
-/** The pods of one replica type: kept, surplus or ignored. Each is in exactly one of the lists. */
+/** The pods of one replica type: kept, surplus or ignored. Each is in exactly one list. */
 export type Slices<M> = {
-  /** One slot for each index below `replicas`; undefined where the pod of that index is missing. No other index may be created. */
+  /** One slot for each index below `replicas`; undefined if the pod of that index is missing. No other index may be created. */
   readonly slots: readonly (M | undefined)[];
-  /** To be deleted, unless they are being deleted already. */
+  /** Pods to delete, unless they are being deleted already. */
   readonly surplus: readonly { readonly member: M; readonly index: number; readonly because: SurplusReason }[];
-  /** Their labels do not state which replica they are; an event reports them to their author. */
+  /** Pods whose labels do not state their replica; an event reports them to their author. */
   readonly ignored: readonly { readonly member: M; readonly because: IgnoredReason }[];
 };
 
 type SurplusReason = "duplicate" | "out-of-range";
 type IgnoredReason = "index-missing" | "index-not-a-number" | "index-negative";
 
-/** The pods whose type label is exactly this; labels have types in lower case. Keeps the order. */
+/** Returns the pods with exactly this type label; labels contain types in lower case. Keeps the order. */
 export function filterPods<M extends MemberObject>(
   pods: readonly M[],
   type: string,
@@ -24,8 +24,8 @@ export function filterPods<M extends MemberObject>(
 }
 
 /**
- * Sorts the pods of one replica type into slots by their index label. Of several pods with one index the best stays: one that has succeeded, because its work
- * would be repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only if there is no other.
+ * Assigns the pods of one replica type to slots by their index label. Of several pods with one index the best stays: a succeeded one, because its work would be
+ * repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only as the last choice.
  */
 export function slicePods<M extends PodObject>(
   pods: readonly M[],
@@ -51,7 +51,7 @@ function readIndex(label: string | undefined): number | IgnoredReason {
   return label.startsWith("-") ? "index-negative" : Number(label);
 }
 
-/** A total order, so that the same members give the same slices in any order of the cache. */
+/** Sorts by a total order, so that the same members give the same slices in any order of the cache. */
 function bestFirst<M extends PodObject>(pods: readonly M[]): M[] {
   return pods
     .map((member) => ({ member, rank: rankOf(member), createdMs: createdMs(member), id: idOf(member) }))

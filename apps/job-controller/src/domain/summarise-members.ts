@@ -11,16 +11,19 @@ export type MemberSummary = {
   readonly component: string;
   readonly pool: string;
   readonly node: string;
-  /** The part of a machine that it has or waits for; undefined: a whole machine. */
+  /** The part of a machine that the member has or waits for; undefined for a whole machine. */
   readonly shared: Requests | undefined;
-  /** Empty when it has no pod. */
+  /** Empty if the member has no pod. */
   readonly pod: string;
-  /** PENDING: it has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod is gone. Otherwise its pod's phase. */
+  /**
+   * PENDING: the member has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod is gone. Otherwise the phase of its
+   * pod.
+   */
   readonly state: "PENDING" | "COMPLETED" | "STOPPED" | Uppercase<PodFact["phase"]>;
   readonly message: string;
 };
 
-/** In the order of the spec. */
+/** Summarises the members in the order of the spec. */
 export function summariseMembers(
   spec: JobSpec,
   status: JobStatus,

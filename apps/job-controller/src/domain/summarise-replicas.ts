@@ -5,9 +5,8 @@ import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.t
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
 /**
- * The progress of each type. History stays: completed indexes are kept when their pods are deleted, or the type no longer has the index, and each failure is
- * counted once, however often it is seen and whatever happens to the pod. Types that are no longer in the spec also stay, after the others, with their
- * history.
+ * Summarises the progress of each type. Completed indexes are kept when their pods are deleted or the type loses the index, and each failure counts once,
+ * whatever happens to the pod. Types outside the spec stay after the others, with their history.
  */
 export function summariseReplicas(
   spec: JobSpec,
@@ -36,7 +35,7 @@ type Summary = {
 
 function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaStatus {
   const pods = slots.filter((pod) => pod !== undefined);
-  // Pods of an earlier attempt end because of the restart; that is not their failure.
+  // Pods of an earlier attempt end because of the restart, which is not their failure.
   const current = pods.filter((pod) => pod.attempt === attempt);
   const completed = new Set(before?.completedIndexes);
   slots.forEach((pod, index) => {
@@ -62,15 +61,15 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
 }
 
 /**
- * Failures of this pod that count, each as soon as it is seen: restarts in place, which the kubelet reports only when it restarts, and the end of the pod,
- * which the controller recreates.
+ * Counts the failures of this pod, each when it is observed first: restarts in place, which the kubelet reports at the restart, and the end of the pod, which
+ * the controller recreates.
  */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;
   return failuresInPlace(pod, replica) + (countsItsEnd(pod, replica, spec) ? 1 : 0);
 }
 
-/** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, and they are not the work. */
+/** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, whose failures do not matter. */
 function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
   if (!restartsInPlace(restartPolicy)) return 0;
   return pod.containerRestarts + (pod.deleting || pod.preempted || isDisrupted(pod) ? 0 : pod.down.length);

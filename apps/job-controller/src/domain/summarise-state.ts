@@ -4,7 +4,7 @@ import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-s
 export type JobState =
   "Queued" | "Starting" | "Running" | "Restarting" | "Preempted" | "Suspended" | "Succeeded" | "Failed";
 
-/** The state of a job in one word, its reason, and two numbers: for tables. */
+/** The state of a job as one word, its reason, and two numbers, for tables. */
 type StateSummary = {
   readonly state: JobState;
   readonly message: string;
@@ -25,7 +25,7 @@ export function summariseState(status: JobStatus, total: number): StateSummary {
   };
 }
 
-/** The condition that keeps a job with machines from running; undefined when none does. */
+/** Returns the condition that keeps a job with machines from running; undefined if none does. */
 export function holdUpOf(status: JobStatus, state: JobState): ConditionType | undefined {
   if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
   return (["SpecUnreadable", "PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
@@ -40,7 +40,7 @@ function stateOf(status: JobStatus): JobState {
     isTrue(status, type),
   );
   if (first !== undefined) return first;
-  // As soon as it waits again, it has a reason to wait.
+  // A preempted job that waits again has the reason of its wait.
   const reserved = conditionOf(status, "MachinesReserved");
   if (reserved === undefined && isTrue(status, "Preempted")) return "Preempted";
   return reserved?.status === "True" ? "Starting" : "Queued";

@@ -8,10 +8,10 @@ type ConditionChange = {
   readonly restart?: RestartNumber;
 };
 
-/** Only one of these can be true: the later one removes the earlier one. */
+/** Pairs of conditions of which at most one is true: the later one removes the earlier one. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
-/** Meaningless once a job is finished, suspended, preempted or requeued. */
+/** Conditions without a meaning once a job is finished, suspended, preempted or requeued. */
 const TEMPORARY: ReadonlySet<ConditionType> = new Set([
   "MachinesReserved",
   "Restarting",
@@ -25,11 +25,11 @@ const TEMPORARY: ReadonlySet<ConditionType> = new Set([
 /** Conditions that state that no pod of the job runs. */
 const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspended", "Preempted", "Requeued"]);
 
-/** Lists of problems, and messages of container runtimes, can be long. */
+/** The limit exists because lists of problems, and messages of container runtimes, can be long. */
 const MAX_MESSAGE_LENGTH = 1024;
 
 /**
- * The status with this condition, its message truncated. The same condition again changes nothing, not even a time. A finished job never changes: a second
+ * Returns the status with this condition, its message truncated. An equal condition changes nothing, not even a time. A finished job never changes: a second
  * outcome is ignored.
  */
 export function transitionConditions(status: JobStatus, wanted: ConditionChange, nowMs: number): JobStatus {
@@ -52,7 +52,7 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
   };
 }
 
-/** The conditions that stay true with this one. */
+/** Returns the conditions that stay true beside this one. */
 function withoutContradictions(others: readonly Condition[], change: ConditionChange, atMs: number): Condition[] {
   const rival = RIVALS[change.type];
   const ends = ENDS.has(change.type);
@@ -72,7 +72,7 @@ function withoutContradictions(others: readonly Condition[], change: ConditionCh
     );
 }
 
-/** A time in the future is by the clock of another leader: it delays the next text no longer than one in the past. */
+/** Whether a text was written recently. A time in the future comes from another leader's clock, and delays the next text no longer than one in the past. */
 export function wasWrittenRecently(
   { lastUpdateMs }: Condition,
   nowMs: number,
@@ -81,7 +81,7 @@ export function wasWrittenRecently(
   return Math.abs(nowMs - lastUpdateMs) < policy.explainEveryMs;
 }
 
-/** The precision of the API server; otherwise a status would differ from the same status read again. */
+/** Rounds to the precision of the API server; otherwise a status would differ from the same status read again. */
 export function wholeSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }

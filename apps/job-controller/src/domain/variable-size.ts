@@ -3,7 +3,7 @@ import type { EnvVariable } from "./kind.ts";
 /** Linux starts no process with a longer variable (MAX_ARG_STRLEN, 32 pages of 4 KiB): E2BIG. */
 export const MAX_VARIABLE_BYTES = 131_072;
 
-/** As the kernel counts: name, sign, value and the final zero byte. */
+/** Counts as the kernel does: name, sign, value and the final zero byte. */
 export function variableBytes({ name, value }: EnvVariable): number {
   return Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
 }

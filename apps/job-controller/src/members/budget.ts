@@ -5,8 +5,8 @@ import type { Ownership } from "./claim-members.ts";
 import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutcome } from "./owned-object.ts";
 
 /**
- * Protects the pods of the job with a PodDisruptionBudget of its name: at least `minAvailable` stay while nodes are drained. A gang that loses one pod loses
- * all of its work. Fails as `syncOwnedObject`.
+ * Protects the pods of the job with a PodDisruptionBudget of its name: at least `minAvailable` stay while nodes are drained, because a gang that loses one pod
+ * loses all of its work. Fails as `syncOwnedObject` does.
  */
 export function syncBudget(
   deps: OwnedObjectDeps,
@@ -46,7 +46,7 @@ export function selectsExactly(selector: V1LabelSelector | undefined, labels: La
   return matchExpressions.length === 0 && isAsMany && selects(labels, matchLabels);
 }
 
-/** A merge patch keeps the labels that it does not name. */
+/** Sets absent labels to null, because a merge patch keeps unnamed ones. */
 function replaceSelector(selector: V1LabelSelector | undefined, labels: Labels): object {
   const gone = Object.keys(selector?.matchLabels ?? {}).filter((key) => !(key in labels));
   return { matchLabels: { ...Object.fromEntries(gone.map((key) => [key, null])), ...labels }, matchExpressions: null };

@@ -7,21 +7,23 @@ import { inOrder, slowStart } from "./slow-start.ts";
 /** The result of many creations or deletions. The next pass handles the rest. */
 export type ChangeReport = {
   readonly done: number;
-  /** Without an answer. A creation stays expected for a while. */
+  /** Changes without an answer. A creation stays expected for a while. */
   readonly unknown: number;
   readonly refused: readonly Fault[];
-  /** Not started, because of a refusal or an abort. */
+  /** Changes that were not started, because of a refusal or an abort. */
   readonly untried: number;
 };
 
-/** An API server gives up a request after this (`--request-timeout`): a creation that is missing by then does not happen, and its name makes a retry safe. */
+/**
+ * An API server aborts a request after this time (`--request-timeout`): a creation that is missing by then will not happen, and its name makes a retry safe.
+ */
 const UNKNOWN_CREATION_MS = 60_000;
 
 type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
- * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed,
- * so that none waits for what cannot happen. Stops at the first refusal that the others would meet, too.
+ * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed, so
+ * that none waits for an impossible event. Stops at the first refusal that would also affect the others.
  */
 export async function createMembers<M extends MemberObject>(
   members: readonly M[],
@@ -38,10 +40,10 @@ export async function createMembers<M extends MemberObject>(
       const outcome = await create(member);
       if (outcome.did === "refused") {
         report.refused.push(outcome.fault);
-        // A taken name blocks one member, not the others.
+        // A taken name blocks only this member.
         return outcome.fault.code === "conflict" ? ("go-on" as const) : ("stop" as const);
       }
-      // A member that existed already may have been observed before it was expected.
+      // An existing member may have been observed before it was expected.
       if (outcome.did !== "found") open.delete(member.metadata?.name ?? "");
       if (outcome.did === "unknown") {
         expectations.shorten(key, member.metadata?.name ?? "", UNKNOWN_CREATION_MS);
@@ -57,8 +59,8 @@ export async function createMembers<M extends MemberObject>(
 }
 
 /**
- * Deletes members that are not being deleted yet. A failure does not stop the others. Without an answer nothing is expected: the cache shows a member until
- * it is gone, and deleting the same object twice is harmless, while an event that never comes would delay the job.
+ * Deletes members that are not being deleted yet. A failure does not stop the others. Unanswered deletions are not expected: repeating one is harmless, while
+ * an event that never arrives would delay the job.
  */
 export async function deleteMembers<M extends MemberObject>(
   members: readonly M[],
@@ -74,7 +76,7 @@ export async function deleteMembers<M extends MemberObject>(
   try {
     const work = async (member: M) => {
       const outcome = await remove(member);
-      // A member that was being deleted or gone already may have been observed before that was expected.
+      // The deletion of a member that another client had deleted may have been observed before it was expected.
       if (outcome.did === "deleted") open.delete(member.metadata?.uid ?? "");
       if (outcome.did === "refused") report.refused.push(outcome.fault);
       else if (outcome.did === "unknown") report.unknown += 1;

@@ -14,14 +14,14 @@ import {
 import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
 import { inOrder } from "./slow-start.ts";
 
-/** The members of the job, and the errors with others. The job needs another pass while there are errors. */
+/** The members of the job, and the errors with others. An error requires another pass over the job. */
 export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
 /** How the objects of one job are selected and owned. */
 export type Ownership = {
   readonly labels: Labels;
   readonly owner: OwnerReference;
-  /** Called before an orphan is adopted; rejects when the job may not. From `recheckDeletionTimestamp`, so that a pass reads once. */
+  /** Called before an orphan is adopted; rejects if the job may not. `recheckDeletionTimestamp` provides it, so that a pass reads once. */
   readonly canAdopt: () => Promise<void>;
 };
 
@@ -62,8 +62,8 @@ export async function claimMembers<M extends MemberObject>(
 }
 
 /**
- * The check before a job adopts an orphan: it must still be the same job and not being deleted. A stale cache would give members to a deleted job. The API
- * server is read at the first call, and the result is the same after that, even an error; so create one for each pass.
+ * Returns the check before a job adopts an orphan: it must still be the same job and not be under deletion, because a stale cache would give members to a
+ * deleted job. The first call reads the API server, and later calls repeat its result, even an error; so create one check per pass.
  */
 export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Promise<JobObject>): () => Promise<void> {
   let answer: Promise<void> | undefined;
@@ -71,9 +71,8 @@ export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Prom
 }
 
 /**
- * The check before machines are reserved and pods are created: the API server must still have the version of the job that they were planned from. An older
- * version may not show that the job has ended. Rejects with not_found when the job is gone, and with a conflict when it has changed. Reads the API server at
- * each call.
+ * Checks, before machines are reserved and pods are created, that the API server still has the version of the job from which they were planned. An older
+ * version may hide the end of the job. Rejects with not_found if the job is gone, and with a conflict if it has changed. Reads the API server at each call.
  */
 export async function recheckVersion(
   job: JobObject,
@@ -90,7 +89,7 @@ async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): P
   await readAlive(job, getFreshJob);
 }
 
-/** The job as the API server has it; rejects when it is gone or being deleted. */
+/** Reads the job from the API server; rejects if it is gone or being deleted. */
 async function readAlive(job: JobObject, getFreshJob: () => Promise<JobObject>): Promise<JobObject> {
   const { uid } = job.metadata;
   const id = jobKey(job);
@@ -106,7 +105,7 @@ async function readAlive(job: JobObject, getFreshJob: () => Promise<JobObject>):
   return fresh;
 }
 
-/** The member, if it belongs to the job now. */
+/** Returns the member if it belongs to the job now. */
 async function carryOut<M extends MemberObject>(
   verdict: ClaimVerdict,
   member: M,
@@ -128,7 +127,7 @@ async function carryOut<M extends MemberObject>(
   }
 }
 
-/** The member with its new owner; undefined when it was deleted meanwhile. */
+/** Returns the member with its new owner; undefined if it was deleted meanwhile. */
 async function adopt<M extends MemberObject>(
   member: M,
   { owner, canAdopt }: Ownership,
@@ -140,14 +139,14 @@ async function adopt<M extends MemberObject>(
     return await patch(namespace, name, { metadata: { uid, ownerReferences: [owner] } });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    // Our reference is well formed: the name now belongs to another object, or another controller was faster. The cache will show which.
+    // Our reference is well formed, so the name belongs to another object, or another controller adopted it first. The cache will show which.
     if (!isUnprocessable(error)) throw error;
     const fault: Fault = { code: "conflict", id: titleOf(member), expectedRevision: 0, actualRevision: 0 };
     throw new FaultError(fault, { cause: error });
   }
 }
 
-/** Nothing is left to do when the member is gone (404), is another object by now, or no longer has this owner (422, or 409). */
+/** Nothing remains to do if the member is gone (404), is another object by now, or no longer has this owner (422, or 409). */
 async function release<M extends MemberObject>(member: M, { owner }: Ownership, patch: Patch<M>): Promise<void> {
   const { namespace = "", name = "", uid } = member.metadata ?? {};
   const references = [{ $patch: "delete", uid: owner.uid }];

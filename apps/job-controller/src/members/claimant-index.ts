@@ -1,12 +1,12 @@
 import type { KindLabels } from "../domain/kind.ts";
 import { controllerOf, labelsOf, type JobObject, type MemberObject } from "../domain/ownership.ts";
 
-/** A cache in which a job finds its members and those it may adopt: an informer with the index `claimant`. */
+/** A cache with the index `claimant`, in which a job finds its members and those it may adopt. */
 export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant", value: string): readonly M[] };
 
 /**
- * The index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its own
- * members and not the whole namespace.
+ * Builds the index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its
+ * own members and not the whole namespace.
  */
 export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {
   return (member) => {
@@ -17,13 +17,13 @@ export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberO
   };
 }
 
-/** All members of the job, and every orphan that it may select. */
+/** Returns all members of the job, and every orphan that it may select. */
 export function findClaimCandidates<M extends MemberObject>(cache: ClaimantCache<M>, { metadata }: JobObject): M[] {
   const orphans = cache.byIndex("claimant", orphanKey(metadata.namespace, metadata.name));
   return [...cache.byIndex("claimant", metadata.uid), ...orphans];
 }
 
-/** No uid has a slash. */
+/** The key cannot equal a uid, because no uid contains a slash. */
 function orphanKey(namespace: string, jobName: string): string {
   return `${namespace}/${jobName}`;
 }

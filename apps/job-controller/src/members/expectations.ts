@@ -1,4 +1,4 @@
-/** After this long an expectation counts as met: the event that would have met it was lost. */
+/** An expectation older than this counts as met, because its event was lost. */
 export const EXPECTATION_MS = 5 * 60_000;
 /** Expired rows of deleted jobs are removed at most this often. */
 const FORGET_EVERY_MS = 10_000;
@@ -7,52 +7,49 @@ const FORGET_EVERY_MS = 10_000;
 type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
 
 /**
- * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache is behind our own writes, and a
- * decision by it would create or delete a second time.
- *
- * Keeps names and uids instead of counts: an event for a member that is not expected changes nothing, where a count would decrease (even below zero) and hide
- * an outstanding creation. A member's name follows from its owner, type and index, so a creation is known by name before the answer. A
- * deletion is of one object, so it is known by uid, whatever set the object is in by then: its labels may change between our read and our request.
- *
- * Each expectation expires by itself: a new one under the key does not prolong an old one.
+ * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache lags behind our own writes, and a
+ * decision by it would create or delete a second time.  Keeps names and uids instead of counts. An event for an unexpected member changes nothing, while a
+ * count would decrease (even below zero) and hide an outstanding creation. A member's name follows from its owner, type and index, so a creation is identified
+ * by name before the answer. A deletion is identified by uid, whatever set the object is in by then, because its labels may change between our read and our
+ * request.  Each expectation expires separately: a new one under the key does not extend an old one.
  */
 export type Expectations = {
-  /** Call it before the request is sent: the event may arrive before the answer. */
+  /** Records expectations. Call it before the request is sent, because the event may arrive before the answer. */
   raise(key: string, expected: Outstanding): void;
-  /** Removes what will not happen: the request was refused, or never sent. After a timeout a creation may have happened, and its expectation must stay. */
+  /** Removes expectations of a request that was refused or never sent. After a timeout a creation may have happened, and its expectation must stay. */
   lower(key: string, expected: Outstanding): void;
-  /** A creation without an answer is expected for at most `ms` from now, and not longer than before. */
+  /** Limits the expectation of a creation without an answer to `ms` from now, and never extends it. */
   shorten(key: string, creation: string, ms: number): void;
   creationObserved(key: string, name: string): void;
-  /** Under any key; each deletion is expected under one key at most, the last. */
+  /** Records a deletion under any key. Each deletion is expected under at most one key, the last. */
   deletionObserved(uid: string): void;
-  /** True when nothing is outstanding under the key. */
+  /** True if nothing is outstanding under the key. */
   satisfied(key: string): boolean;
-  /** True when no pod of the job is outstanding, of any replica type, even of one that is no longer in the spec. */
+  /** True if no pod of the job is outstanding, of any replica type, even one outside the spec. */
   podsSatisfied(jobUid: string): boolean;
-  /** The outstanding changes under the key, to explain why a job waits. */
+  /** Returns the outstanding changes under the key, to explain why a job waits. */
   outstanding(key: string): { readonly creations: readonly string[]; readonly deletions: readonly string[] };
-  /** Forgets the job. Another job of its name has another uid, and so nothing outstanding. */
+  /** Forgets the job. Another job of its name has another uid, and so no outstanding changes. */
   deleteJob(jobUid: string): void;
-  /** The number of keys; bounded by the outstanding changes. */
+  /** Returns the number of keys, which the outstanding changes limit. */
   size(): number;
 };
 
-/** Key of the pods of one replica type of one job. */
+/** Returns the key of the pods of one replica type of one job. */
 export function podsKey(jobUid: string, replicaType: string): string {
   return `${jobUid}/${replicaType}/pods`;
 }
 
-/** Key of the services of one replica type of one job. */
+/** Returns the key of the services of one replica type of one job. */
 export function servicesKey(jobUid: string, replicaType: string): string {
   return `${jobUid}/${replicaType}/services`;
 }
 
-/** Until when each name or uid is expected. */
+/** Maps each name or uid to the end of its expectation. */
 type Until = Map<string, number>;
 type Row = { readonly creations: Until; readonly deletions: Until };
 
-/** No expectations yet. `now` is in milliseconds and never goes back. */
+/** Creates empty expectations. `now` is monotonic, in milliseconds. */
 export function makeExpectations(now: () => number = () => performance.now()): Expectations {
   const rows = expectedRows(now);
   const { raise, lower, live, drop } = rows;
@@ -81,7 +78,7 @@ export function makeExpectations(now: () => number = () => performance.now()): E
 
 type ExpectedRows = Pick<Expectations, "raise" | "lower" | "size"> & {
   get(key: string): Row | undefined;
-  /** The row without expired entries; undefined when it is empty. */
+  /** Returns the row without expired entries; undefined if it is empty. */
   live(key: string): Row | undefined;
   drop(key: string): void;
   keysOf(jobUid: string): readonly string[];
@@ -111,7 +108,7 @@ function expectedRows(now: () => number): ExpectedRows {
     if (isEmpty(row)) return;
     const uid = jobUidOf(key);
     const rows = jobs.get(uid);
-    // A pass in flight while its job was deleted may leave rows that are never read again. Among many jobs the search takes time.
+    // A pass during the deletion of its job may leave rows that are never read again. Among many jobs their removal takes time.
     if (rows === undefined && now() >= forgetAtMs) forgetExpired();
     jobs.set(uid, (rows ?? new Map<string, Row>()).set(key, row));
   }

@@ -1,6 +1,6 @@
 import { isForbidden, kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
 
-/** Whether the API server serves the resource, and lets this controller list it. Rejects when it does not answer. */
+/** Whether the API server serves the resource, and lets this controller list it. Rejects if the server does not answer. */
 export async function findResource(
   calls: Pick<KubeCalls, "list">,
   resource: KubeResource,

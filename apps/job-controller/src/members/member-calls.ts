@@ -4,15 +4,15 @@ import type { MemberObject } from "../domain/ownership.ts";
 /** Live calls on the pods or the services. They reject with errors that `kubeFault` reads, or with defects. */
 export type MemberCalls<M extends MemberObject> = {
   get(namespace: string, name: string): Promise<M>;
-  /** Resolves with the object that was sent: the watch shows what the server adds. */
+  /** Resolves with the object that was sent; the watch shows the fields that the server adds. */
   create(namespace: string, body: M): Promise<M>;
   /** A strategic merge patch, which can remove one owner reference from a list. */
   patch(namespace: string, name: string, patch: object): Promise<M>;
-  /** Refused with 409 when the object of that name has another uid. */
+  /** Refused with 409 if the object of that name has another uid. */
   delete(namespace: string, name: string, preconditions: { readonly uid: string }): Promise<unknown>;
 };
 
-/** The calls of one resource of the core group. */
+/** Returns the calls of one resource of the core group. */
 export function memberCalls<M extends MemberObject & KubeObject>(
   calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">,
   plural: "pods" | "services",
@@ -30,17 +30,17 @@ export function isNotFound(error: unknown): boolean {
   return kubeFault(error)?.code === "not_found";
 }
 
-/** Status 422: the patch does not fit the existing object. */
+/** Whether the status is 422: the patch does not fit the existing object. */
 export function isUnprocessable(error: unknown): boolean {
   return codeOf(error) === 422;
 }
 
-/** Status 409: the existing object is another one. */
+/** Whether the status is 409: the existing object is another one. */
 export function isConflict(error: unknown): boolean {
   return kubeFault(error)?.code === "conflict";
 }
 
-/** Codes with which the answer was lost, not the request. */
+/** Codes that mean a lost answer to a request that may have arrived. */
 const ANSWER_LOST: ReadonlySet<unknown> = new Set([
   408,
   504,
@@ -55,10 +55,10 @@ const ANSWER_LOST: ReadonlySet<unknown> = new Set([
   "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
 ]);
 const LATE = new Set(["TimeoutError", "AbortError"]);
-/** Causes of causes that are read. */
+/** Limits the depth to which causes of an error are read. */
 const MAX_DEPTH = 5;
 
-/** True when the server may have carried out the request although no answer came: a time limit, or a broken connection. */
+/** True if the server may have carried out the request without an answer: after a timeout, or a broken connection. */
 export function isOutcomeUnknown(error: unknown): boolean {
   let cause = error;
   for (let depth = 0; depth < MAX_DEPTH && cause instanceof Error; depth += 1) {

@@ -15,11 +15,11 @@ import { isConflict, isNotFound, isOutcomeUnknown, type MemberCalls } from "./me
 export type Report = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 export type CreateOutcome<M> =
-  /** `member` is what was sent, unless the answer was lost and the member was read. */
+  /** `member` is the object that was sent, unless the answer was lost and the member was read. */
   | { readonly did: "created"; readonly member: M }
-  /** It existed already, of the job and as desired: an earlier attempt created it. */
+  /** The member existed as the job's own and as desired: an earlier attempt created it. */
   | { readonly did: "found"; readonly member: M }
-  /** Neither the creation nor the read was answered: it may exist. The cache will show it, or the expectation runs out. */
+  /** Neither the creation nor the read was answered, so the member may exist. The cache will show it, or the expectation expires. */
   | { readonly did: "unknown"; readonly fault: Fault }
   | { readonly did: "refused"; readonly fault: Fault };
 
@@ -27,17 +27,17 @@ export type DeleteOutcome =
   | { readonly did: "deleted" }
   /** The object no longer exists; another one may have its name. */
   | { readonly did: "gone" }
-  /** Another client has deleted it already, and it still exists. */
+  /** Another client has already requested its deletion, and it still exists. */
   | { readonly did: "leaving" }
   | { readonly did: "unknown"; readonly fault: Fault }
   | { readonly did: "refused"; readonly fault: Fault };
 
-/** The members of one job that are pods, or services. */
+/** The pods of one job, or its services. */
 export type MembersOfJob<M extends MemberObject> = {
   readonly kind: "Pod" | "Service";
   readonly calls: Pick<MemberCalls<M>, "get" | "create" | "delete">;
   readonly report: Report;
-  /** Whether a creation without an answer may be sent again: a frozen process that resumes may not lead any more. Absent: always. */
+  /** Whether a creation without an answer may be sent again: a frozen process that resumes may no longer lead. Absent: always. */
   readonly mayRepeat?: () => Promise<boolean>;
 };
 
@@ -91,7 +91,7 @@ async function send<M extends MemberObject>(
   );
 }
 
-/** No answer came. Reads whether the request has arrived; if not, it is sent once more, because two members cannot have one name. */
+/** Reads whether an unanswered request has arrived. If not, sends it once more, which is safe because two members cannot have one name. */
 async function settle<M extends MemberObject>(
   members: MembersOfJob<M>,
   member: M,
@@ -108,7 +108,7 @@ async function settle<M extends MemberObject>(
   return send(members, member, "last");
 }
 
-/** Reads the object that has the name of the member that was to be created. */
+/** Reads the object with the name of the desired member. */
 async function readExisting<M extends MemberObject>(members: MembersOfJob<M>, wanted: M): Promise<CreateOutcome<M>> {
   const { namespace = "", name = "" } = wanted.metadata ?? {};
   const present = await members.calls.get(namespace, name);
@@ -134,7 +134,7 @@ function refuseCreation<M extends MemberObject>(
   return { did: "refused", fault };
 }
 
-/** The job's own, not being deleted, with every label of the desired one: these state its replica and its template. */
+/** Whether the object is the job's own, is not being deleted, and has every label of the desired one; labels state its replica and its template. */
 function isWanted(present: MemberObject, wanted: MemberObject): boolean {
   return (
     !isDeleting(present) &&

@@ -11,7 +11,7 @@ type ChangeDeps = {
   readonly enqueue: (job: string) => void;
 };
 
-/** Wakes jobs and meets expectations as `planMemberChange` states. Never throws, and is harmless to call twice. `keyOf` is the key of expectations. */
+/** Wakes jobs and meets expectations as `planMemberChange` states. Never throws, and may be called twice. `keyOf` returns the key of expectations. */
 export function noteMemberChange(
   { kind, jobOf, expectations, enqueue }: ChangeDeps,
   keyOf: (jobUid: string, replicaType: string) => string,

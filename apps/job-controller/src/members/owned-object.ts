@@ -6,7 +6,7 @@ import type { Ownership } from "./claim-members.ts";
 import { isConflict, isNotFound } from "./member-calls.ts";
 import type { Report } from "./member-control.ts";
 
-/** `kept`: it existed as desired, and nothing was written. */
+/** `kept` means that it existed as desired, and nothing was written. */
 export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
 
 export type OwnedObjectDeps = {
@@ -16,20 +16,20 @@ export type OwnedObjectDeps = {
 
 /** One object that a job has under its own name. */
 type OwnedObject<Object extends KubeObject> = Ownership & {
-  /** In events: `SuccessfulCreatePdb`. */
+  /** The name in events: `SuccessfulCreatePdb`. */
   readonly title: string;
   readonly resource: KubeResource;
   readonly name: string;
-  /** The caller's cache has no object of that name: it is created without a read, and read only if it exists after all. */
+  /** True if the caller's cache has no object of that name: it is created without a read, and read only if it exists after all. */
   readonly isAbsent?: boolean;
   readonly build: () => Object;
-  /** Merge patch from the present object to the desired one; undefined when they are the same. */
+  /** Returns the merge patch from the present object to the desired one; undefined if they are equal. */
   readonly difference: (present: Object) => object | undefined;
 };
 
 /**
- * Makes the object exist, owned by the job and as desired. An orphan with the job's labels is adopted. The object of another owner is never touched: a
- * Warning event and FaultError conflict, as for one that is still being deleted. Other failures are those of the calls.
+ * Ensures that the object exists as desired, owned by the job. Adopts an orphan with the job's labels. Never changes the object of another owner: it causes a
+ * Warning event and a FaultError conflict, as does an object that is being deleted. Other failures are those of the calls.
  */
 export async function syncOwnedObject<Object extends KubeObject>(
   { calls, report }: OwnedObjectDeps,
@@ -72,7 +72,7 @@ export async function syncOwnedObject<Object extends KubeObject>(
   return conflict(wanted, "belongs to another owner");
 }
 
-/** Deletes the object of the job with this uid; false when it is missing, being deleted, or of another owner. */
+/** Deletes the object of the job with this uid; returns false if it is missing, being deleted, or of another owner. */
 export async function deleteOwnedObject(
   { calls, report }: OwnedObjectDeps,
   jobUid: string,

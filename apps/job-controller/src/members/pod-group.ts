@@ -10,7 +10,7 @@ import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutc
 /** A scheduler's own resource for a gang, and the marks of its pods. */
 export type PodGroupKind = {
   readonly apiVersion: string;
-  /** The supported fields beside minMember. */
+  /** The supported fields in addition to minMember. */
   readonly fields: readonly (keyof GroupSettings)[];
   readonly mark: (group: string) => GroupMark;
 };
@@ -18,7 +18,7 @@ export type PodGroupKind = {
 export type PodGroup = KubeObject & { readonly spec?: Partial<GroupSpec> };
 
 const POD_GROUP = "PodGroup";
-/** The resource of every kind. */
+/** The resource name of every kind. */
 export const POD_GROUPS_PLURAL = "podgroups";
 
 /** The kinds that the controller supports, in the order of preference. */
@@ -35,7 +35,7 @@ export const POD_GROUP_KINDS = {
   },
 } as const satisfies Record<string, PodGroupKind>;
 
-/** The kinds that the cluster serves; none without a gang scheduler. A kind that the controller has no right to list counts as not served. */
+/** Returns the kinds that the cluster serves; empty without a gang scheduler. A kind that the controller has no right to list counts as not served. */
 export async function servedPodGroupKinds(
   calls: Pick<KubeCalls, "list">,
   namespace: string,
@@ -48,7 +48,7 @@ export async function servedPodGroupKinds(
 }
 
 /**
- * The merge patch from the present group to the desired one; undefined when they are the same. A group that is in a queue keeps it: an operator may have moved
+ * Returns the merge patch from the present group to the desired one; undefined if they are equal. A group keeps its queue, because an operator may have moved
  * it there.
  */
 export function podGroupDifference(
@@ -61,7 +61,7 @@ export function podGroupDifference(
     (field) => wanted[field] !== undefined && !isDeepStrictEqual(wanted[field], present?.[field]),
   );
   if (differing.length === 0) return undefined;
-  // A merge patch keeps a quantity that it does not name.
+  // A merge patch keeps unnamed quantities.
   const gone = Object.keys(present?.minResources ?? {}).filter((name) => wanted.minResources?.[name] === undefined);
   const nulls = Object.fromEntries(gone.map((name) => [name, null]));
   return Object.fromEntries(
@@ -69,7 +69,7 @@ export function podGroupDifference(
   );
 }
 
-/** Makes a PodGroup with the job's name state how many of its pods start together or not at all. Fails as `syncOwnedObject`. */
+/** Writes a PodGroup with the job's name, which states how many of its pods start together or not at all. Fails as `syncOwnedObject` does. */
 export function syncPodGroup(
   deps: OwnedObjectDeps,
   job: JobIdentity,

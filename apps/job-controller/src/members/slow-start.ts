@@ -1,12 +1,11 @@
-/** Requests in flight for one job and one kind of member. */
+/** The maximum of requests in flight for one job and one kind of member. */
 export const MAX_IN_FLIGHT = 16;
 
 export type Continuation = "go-on" | "stop";
 
 /**
- * Works in batches of 1, 2, 4, ... items, so that a failure that all items share (a quota, an admission rule) is met once and not a thousand times. Starts no
- * further item once one returns "stop" or the signal is aborted, and returns the items that were not started. The error of an item is thrown after all
- * started items have ended.
+ * Works in batches of 1, 2, 4, ... items, so that a failure of all items (a quota, an admission rule) occurs once and not a thousand times. Starts no further
+ * item after one returns "stop" or the signal is aborted, and returns the unstarted items. Throws the error of an item after all started items have ended.
  */
 export async function slowStart<Item>(
   items: readonly Item[],
@@ -23,7 +22,7 @@ export async function slowStart<Item>(
   return items.slice(from);
 }
 
-/** Starts the items in order, MAX_IN_FLIGHT concurrently. `begun` counts them from the first. */
+/** Starts the items in order, MAX_IN_FLIGHT concurrently. `begun` counts the started items. */
 export async function inOrder<Item>(
   items: readonly Item[],
   work: (item: Item) => Promise<Continuation>,

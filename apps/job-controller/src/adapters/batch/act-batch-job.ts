@@ -25,12 +25,12 @@ export type BatchActDeps = {
   readonly world: Pick<BatchWorld, "recordJob" | "recordPod">;
   readonly machines: Readonly<Record<BatchKind, Pick<Machines, "reserve" | "release" | "accept" | "requeue">>>;
   readonly forced: (because: ForceReason) => void;
-  /** The id of our installation. */
+  /** The id of this installation. */
   readonly installation: string;
 };
 
 /**
- * Carries out one step, which may run twice, and in two processes, without harm. Returns whether it changed anything: `false` for machines that a pod still
+ * Carries out one step, which may run twice, and in two processes, without harm. Returns whether it changed anything: false for machines that a pod still
  * occupies. Rejects with an error that `kubeFault` reads.
  */
 export async function actOnBatchJob(
@@ -51,7 +51,7 @@ export async function actOnBatchJob(
     case "ungate":
       return patchGates(deps, job, (gates) => gates.filter(isOther));
     case "reserve":
-      // A stale cache does not show that the Job is gone: machines would be reserved for nothing.
+      // A stale cache may hide the deletion of the Job: machines would be reserved in vain.
       if ((await unlessMissing(deps.calls.get(resourceOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
       await deps.machines[job.kind].reserve(step.unit, step.priority);
       return true;
@@ -79,7 +79,7 @@ export async function actOnBatchJob(
   }
 }
 
-/** Whether a pod of this owner may run on a machine, as the API server has it. */
+/** Asks the API server whether a pod of this owner may still run on a machine. */
 export async function isOccupied(
   calls: Pick<KubeCalls, "list">,
   {
@@ -118,14 +118,17 @@ async function patchJob(
   return true;
 }
 
-/** The API server refuses the patch with a conflict if the object has changed since it was planned from. */
+/** Builds the part of a patch for which the API server refuses a changed object with a conflict. */
 function versionOf({ metadata: { resourceVersion } }: JobRow | PodRow): Patch {
   return { metadata: { resourceVersion } };
 }
 
 type Gates = readonly { readonly name: string }[];
 
-/** A merge patch replaces lists: the templates of a JobSet are read first, and a JobSet that has changed since is refused by its version. */
+/**
+ * Changes the gates of the templates. A merge patch replaces lists, so the templates of a JobSet are read first. The version in the patch makes a concurrent
+ * change a conflict.
+ */
 async function patchGates(deps: BatchActDeps, job: JobRow, change: (gates: Gates) => Gates): Promise<boolean> {
   if (job.kind !== JOB_SET) return patchJob(deps, job, { ...versionOf(job), spec: withGates({}, change(job.gates)) });
   const stored = await unlessMissing(deps.calls.get<StoredJobSet>(resourceOf(job), job.name));
@@ -140,7 +143,7 @@ async function patchGates(deps: BatchActDeps, job: JobRow, change: (gates: Gates
   return patchJob(deps, job, { ...versionOf(job), spec: { replicatedJobs } });
 }
 
-/** The spec of a Job with these gates in its template. */
+/** Builds the spec of a Job with these gates in its template. */
 function withGates(spec: JobSpec = {}, schedulingGates: Gates): object {
   return { ...spec, template: { ...spec.template, spec: { ...spec.template?.spec, schedulingGates } } };
 }
@@ -182,7 +185,7 @@ function openedSpec({ gates }: PodRow): object {
   return { spec: { schedulingGates: gates.filter(isOther) } };
 }
 
-/** One patch binds the pod, makes it a pod of the grant, and removes its gate. Kubernetes lets only the node affinity of a gated pod change. */
+/** Builds the patch that binds the pod, assigns it to the grant, and removes its gate. Kubernetes allows a change of the node affinity only for gated pods. */
 function placement(
   { installation }: BatchActDeps,
   job: JobRow,
@@ -201,7 +204,7 @@ function placement(
   return { metadata: { labels: owner }, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOther) } };
 }
 
-/** A release cannot be undone, so the API server itself is asked for pods. Pods of a Job that has left its queue continue to run. */
+/** Releases a unit. The API server itself is asked for pods, because a release cannot be undone. Pods of a Job that has left its queue continue to run. */
 async function release(
   { calls, machines }: BatchActDeps,
   { kind, namespace }: JobRow,

@@ -22,7 +22,7 @@ import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
 export type BatchJobs = AsyncDisposable & {
   /** Runs them until the lead is lost or the service stops. */
   run(lead: Lead, signal: AbortSignal): Promise<void>;
-  /** The queue of any Job may be another one. */
+  /** Wakes all Jobs, because the queue of any of them may have changed. */
   wakeAll(): void;
   /** Describes the lists that the service may not read. */
   refused(): string | undefined;
@@ -73,7 +73,7 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
     const sweeping = BATCH_KINDS.map((kind) =>
       sweepBatchJobs({ kind, logger, calls, namespace, machines: machines[kind], world }),
     );
-    // A kind that cannot be listed does not keep the machines of the others.
+    // A kind whose objects cannot be listed does not prevent the sweep of the others.
     const swept = await Promise.allSettled(sweeping);
     for (const result of swept) if (result.status === "rejected") throw result.reason;
     return swept.some((result) => result.status === "fulfilled" && result.value);
@@ -89,7 +89,7 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
 
 type Wakers = ReturnType<typeof makeWakers>;
 
-/** Wakes Jobs by their key and by their owner id. A replica that does not lead has no queue, and ignores it. */
+/** Returns functions that wake Jobs by key and by owner id. They have no effect in a replica that does not lead, because it has no queue. */
 function makeWakers(world: BatchWorld, reports: BatchReports) {
   let queue = workQueue();
   void queue.shutDown();
@@ -121,7 +121,7 @@ function allJobs(world: Pick<BatchWorld, "jobs">): readonly JobRow[] {
   return BATCH_KINDS.flatMap((kind) => world.jobs(kind));
 }
 
-/** The work for which something may be due: most Jobs of a cluster have no queue. */
+/** Returns keys of unfinished work with a queue or a gate, because most Jobs of a cluster have no queue. */
 function queuedKeys(world: Pick<BatchWorld, "jobs">): readonly string[] {
   const queued = allJobs(world).filter(({ queue, gated, finished }) => !finished && (queue !== "" || gated));
   return queued.map(keyOfRow);
@@ -136,7 +136,7 @@ type Running = {
 
 async function run({ context, passing, wakers, sweep }: Running, lead: Lead, signal: AbortSignal): Promise<void> {
   const { config, logger } = context;
-  // The former leader may have released machines, and the hint may have been lost on its way here.
+  // The former leader may have released machines, and its notification may have been lost.
   const all = Object.values(passing.machines);
   for (const machines of all) machines.invalidate();
   const stop = AbortSignal.any([signal, lead.lost]);

@@ -31,7 +31,7 @@ type Seen = { readonly job: JobRow; readonly pods: readonly PodRow[]; readonly s
 /** A pass over stale caches, or one whose machines are still occupied, is retried after this. */
 const RETRY_MS = 1000;
 const STALE_MS = 180_000;
-/** Pods of one Job that are bound concurrently. */
+/** Limits the pods of one Job that are bound concurrently. */
 const MAX_POD_STEPS = 8;
 
 /** Makes passes over batch Jobs, as long as this process leads. */
@@ -62,7 +62,7 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
         const taken = await takeAll(steps, take);
         return taken ?? (recheckInMs === undefined ? {} : { requeueAfterMs: recheckInMs });
       } catch (error) {
-        // The cached version is planned from again, not the own write that the API server contradicts.
+        // The next pass plans from the cached version, because the API server contradicts the version that this process wrote.
         if (kubeFault(error)?.code === "conflict") world.forgetWrites(keyOfRow(seen.job), seen.pods);
         throw error;
       }
@@ -72,7 +72,7 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
 
 function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): Observed<Seen> {
   const job = world.job(key);
-  // The Jobs of a JobSet are its part of the gang.
+  // The Jobs of a JobSet belong to the gang of the JobSet.
   if (job === undefined || job.parent !== undefined) return {};
   if (!world.isComplete(job.kind) || world.ageMs(job.kind) > STALE_MS) return { requeueAfterMs: RETRY_MS };
   const pods = world.podsOf(job);
@@ -100,8 +100,8 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
 }
 
 /**
- * Steps of the Job in their order, then those of its pods. A deleted pod is not observed again before the cache shows it. Undefined: nothing is left to do
- * before something is due.
+ * Takes the steps of the Job in order, then those of its pods. A deleted pod is not observed again before the cache shows its deletion. Undefined if nothing is
+ * due until something changes.
  */
 async function takeAll(
   steps: readonly BatchStep[],
@@ -124,7 +124,7 @@ async function takeAll(
   return isChanged && !steps.some(({ kind }) => kind === "delete-pod") ? "again" : { requeueAfterMs: RETRY_MS };
 }
 
-/** The same in every process. */
+/** Returns the trace context, which is equal in every process. */
 function contextOfJob({ uid }: JobRow): ReturnType<typeof contextOfIds> {
   const traceId = uid.replaceAll("-", "");
   return contextOfIds({ traceId, spanId: traceId.slice(16) });

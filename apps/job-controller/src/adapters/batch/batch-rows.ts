@@ -24,19 +24,19 @@ export type JobRow = BatchJobRow & { readonly metadata: Stored; readonly labels:
 export type PodRow = BatchPod & {
   readonly metadata: Stored;
   readonly namespace: string;
-  /** The Job that controls it. */
+  /** The uid of the Job that controls the pod. */
   readonly jobUid: string;
   readonly jobName: string;
   readonly ownerId: string;
   readonly gates: readonly { readonly name: string }[];
-  /** The affinity of a gated pod as its author wrote it, without what is added when it is bound. */
+  /** The affinity of a gated pod as its author wrote it, without the part that binding adds. */
   readonly affinity: unknown;
 };
 
-/** A pod that waits by itself: it is its own work. */
+/** A pod with a queue and without an owner: the pod itself is the work. */
 export type QueuedPodRow = { readonly metadata: Stored; readonly job: JobRow; readonly pod: PodRow };
 
-/** How the API server calls the objects of each kind of owner. */
+/** The resources of the API server for each kind of owner. */
 export const BATCH_RESOURCES: Readonly<Record<BatchKind, Omit<KubeResource, "namespace"> & { readonly kind: string }>> =
   {
     [BATCH_JOB]: { apiVersion: "batch/v1", kind: "Job", plural: "jobs" },
@@ -54,7 +54,7 @@ export function jobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow 
   return { ...readJobSet(jobSet, defaults), ...storedOf(jobSet) };
 }
 
-/** Undefined: the pod does not wait by itself. */
+/** Undefined if the pod has no queue of its own. */
 export function queuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
   const row = readQueuedPod(pod, defaults, pod.metadata?.labels?.[labels.ownerKind] === QUEUED_POD);
   if (row === undefined) return undefined;
@@ -67,7 +67,7 @@ function storedOf({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels">
   return { metadata: { uid, resourceVersion }, labels: own };
 }
 
-/** `kind/namespace/name`. */
+/** Returns `kind/namespace/name`. */
 export function keyOfRow({ kind, namespace, name }: Pick<JobRow, "kind" | "namespace" | "name">): string {
   return `${kind}/${namespace}/${name}`;
 }

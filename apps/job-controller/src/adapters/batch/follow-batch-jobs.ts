@@ -29,51 +29,51 @@ import {
 } from "./batch-rows.ts";
 import { followJobSets, type JobSets } from "./follow-job-sets.ts";
 
-/** Batch Jobs, JobSets and queued pods, their pods, and what decides about their requests and priorities, as caches of the API server have them. */
+/** Caches of batch Jobs, JobSets and queued pods, of their pods, and of the objects that decide about their requests and priorities. */
 export type BatchWorld = AsyncDisposable & {
-  /** Without the Jobs of JobSets. */
+  /** Lists work without the Jobs of JobSets. */
   jobs(kind: BatchKind): readonly JobRow[];
-  /** `key`: `kind/namespace/name`. The newest version that this process knows, from the cache or from its own last write. */
+  /** Returns the newest version that this process knows, from the cache or from its own last write. `key` is `kind/namespace/name`. */
   job(key: string): JobRow | undefined;
   /** The decisions about the row's queue from the row and the caches around it. */
   workOf(row: JobRow): BatchJob;
-  /** The pods that the work controls. */
+  /** Lists the pods that the work controls. */
   podsOf(row: JobRow): readonly PodRow[];
-  /** Pods that carry the owner id and have not finished. */
+  /** Whether a pod with the owner id has not finished. */
   hasPods(ownerId: string): boolean;
-  /** A Job or a JobSet, as the API server answered a write. */
+  /** Records a Job or a JobSet from the API server's answer to a write. */
   recordJob(kind: BatchKind, job: KubeObject): void;
   recordPod(pod: V1Pod): void;
-  /** The API server has refused a write that was based on what this process knew. */
+  /** Forgets own writes after the API server refused a write that was based on them. */
   forgetWrites(key: string, pods: readonly PodRow[]): void;
-  /** The highest of the classes with these names; an empty name: of pods without a class. */
+  /** Returns the highest priority of these classes; an empty name stands for pods without a class. */
   priorityOf(classNames: readonly string[]): number;
-  /** The work with this owner id: one object at most. */
+  /** Returns the work with this owner id: at most one object. */
   jobsOf(ownerId: string): readonly JobRow[];
-  /** Called with the key of the work after each change of it or of one of its pods; `goneUid`: it is deleted. */
+  /** Calls the listener with the key of the work after each change of it or of one of its pods; `goneUid` is set if the work was deleted. */
   onChange(listener: (key: string, goneUid: string | undefined) => void): void;
-  /** Whether every cache that decides about this kind has been complete once; those that the service may not list stay empty. */
+  /** Whether every cache that decides about this kind has been complete once; caches that the service may not list stay empty. */
   isComplete(kind: BatchKind): boolean;
-  /** The age of the oldest of the caches of objects that decide about this kind. */
+  /** Returns the age of the oldest cache that decides about this kind. */
   ageMs(kind: BatchKind): number;
   /** The lists that this service may not read; undefined: it may read everything. */
   refused(): string | undefined;
 };
 
 type FollowOptions = {
-  /** Absent: every namespace. */
+  /** Absent selects every namespace. */
   readonly namespace?: string | undefined;
   readonly defaults: KindDefaults;
   readonly discoverMs: number;
   readonly logger: Pick<Logger, "warn">;
 };
 
-/** On every pod of a Job since Kubernetes 1.27. */
+/** Every pod of a Job has this label since Kubernetes 1.27. */
 const OF_JOBS = { labelSelector: "batch.kubernetes.io/controller-uid" };
 
 const PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io";
 
-/** Follows the work of the namespace, or of all, and its pods. */
+/** Follows the work, and its pods, of one namespace or of all. */
 export function followBatchJobs(
   kube: KubeConfig,
   { namespace, defaults, discoverMs, logger }: FollowOptions,
@@ -127,7 +127,7 @@ export function followBatchJobs(
 }
 
 type PriorityRow = { readonly value: number; readonly isDefault: boolean };
-/** A pod with the label of queues. */
+/** A pod with the queue label. */
 type LabelledPod = { readonly queued: QueuedPodRow | undefined };
 
 type Caches = {
@@ -219,7 +219,7 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       queued.byIndex("owner", ownerId).some((each) => each.queued?.job.finished === false),
     recordJob: (kind, job) => {
       const row = kind === JOB_SET ? jobSetRow(job, defaults) : jobRow(job, defaults);
-      // One that was deleted meanwhile would never be removed.
+      // The record of a Job that was deleted meanwhile would never be removed.
       if (cached(keyOfRow(row))?.uid === row.uid) writtenJobs.record(keyOfRow(row), row);
     },
     recordPod: (pod) => {
@@ -270,7 +270,7 @@ function priorityIn(classes: Informer<PriorityRow>): (className: string) => numb
   };
 }
 
-/** Those of its Jobs, and those that were bound for it and whose Job is gone. */
+/** Lists the pods of the set's Jobs, and pods that were bound for it and whose Job is gone. */
 function podsOfSet({ jobs, pods }: Caches, row: JobRow): readonly PodRow[] {
   const ofJobs = jobs.byIndex("set", row.uid).flatMap(({ uid }) => pods.byIndex("job", uid));
   const known = new Set(ofJobs.map(({ uid }) => uid));

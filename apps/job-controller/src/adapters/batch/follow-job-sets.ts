@@ -4,14 +4,14 @@ import { JOB_SET } from "@muster/names";
 import type { KindDefaults } from "../../domain/kind.ts";
 import { BATCH_RESOURCES, jobSetRow, ownerIdOfRow, type JobRow, type StoredJobSet } from "./batch-rows.ts";
 
-/** The JobSets of an API server that may not serve them. */
+/** A cache of JobSets for an API server that may not serve them. */
 export type JobSets = AsyncDisposable &
   Pick<Informer<JobRow>, "get" | "onChange"> & {
     list(): readonly JobRow[];
     byOwner(ownerId: string): readonly JobRow[];
     /** Whether a list was complete, or the API server serves no JobSets. */
     isComplete(): boolean;
-    /** The age of the cache; 0 where the API server serves no JobSets. */
+    /** Returns the age of the cache; 0 if the API server serves no JobSets. */
     ageMs(): number;
     isListed(): boolean;
   };
@@ -20,13 +20,13 @@ type JobSetOptions = {
   /** A path: `/namespaces/team-a`, or empty for every namespace. */
   readonly within: string;
   readonly defaults: KindDefaults;
-  /** A definition that is installed is found after this at the latest. */
+  /** A newly installed definition is found after this time at the latest. */
   readonly discoverMs: number;
-  /** Every failure but that the API server does not serve them. */
+  /** Called for every failure, except that the API server does not serve JobSets. */
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
 
-/** An API server that is about to load definitions answers once that one is missing. */
+/** An API server that is still loading definitions reports once that one is missing, so a second answer confirms it. */
 const ABSENCES = 2;
 const MIN_BACKOFF_MS = 500;
 
@@ -34,7 +34,7 @@ export function followJobSets(kube: KubeConfig, { within, defaults, discoverMs, 
   const { apiVersion, plural } = BATCH_RESOURCES[JOB_SET];
   let absences = 0;
   let absentAtMs = -Infinity;
-  /** Whether the API server has answered anything else since it last had no JobSets. */
+  /** Whether the API server has answered a list since it last reported JobSets as missing. */
   const isServed = (): boolean => sets.ageMs() < performance.now() - absentAtMs;
   const sets = informer<StoredJobSet, JobRow, "owner">({
     source: listWatch<StoredJobSet>(kube, `/apis/${apiVersion}${within}/${plural}`),

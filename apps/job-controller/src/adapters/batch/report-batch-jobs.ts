@@ -18,17 +18,17 @@ type RecordBatchEvent = (
   event: Event,
 ) => void;
 
-/** Reports what happens to batch Jobs, as events and in the log. */
+/** Reports events of batch Jobs, to Kubernetes and to the log. */
 export type BatchReports = {
   done(job: JobRow, step: BatchStep): void;
-  /** Reports each wait once; undefined: the Job does not wait. */
+  /** Reports each wait once; undefined means that the Job does not wait. */
   waiting(job: JobRow, wait: BatchWait | undefined): void;
-  /** The API server refused a step as invalid: no retry helps before something changes. */
+  /** Reports a step that the API server refused as invalid: a retry cannot succeed before something changes. */
   refused(job: JobRow, step: BatchStep, fault: Fault): void;
   forget(uid: string): void;
 };
 
-/** Waits of a Job that never starts by itself. */
+/** Waits that never end without a change by the user. */
 const WARNINGS: ReadonlySet<string> = new Set([
   QUEUE_UNKNOWN,
   "INVALID_SPEC",
@@ -104,7 +104,7 @@ function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
 
 const MAX_NODES = 20;
 
-/** `node-1 (2), node-2` where two pods are on the first one. */
+/** Formats `node-1 (2), node-2` if two pods are on the first node. */
 function listNodes(nodes: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const node of [...nodes].sort()) counts.set(node, (counts.get(node) ?? 0) + 1);

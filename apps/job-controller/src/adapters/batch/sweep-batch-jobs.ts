@@ -14,21 +14,20 @@ type SweepDeps = {
   readonly kind: BatchKind;
   readonly logger: Pick<Logger, "warn">;
   readonly calls: Pick<KubeCalls, "list">;
-  /** Absent: every namespace. */
+  /** Absent selects every namespace. */
   readonly namespace?: string | undefined;
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
   readonly world: Pick<BatchWorld, "jobs" | "hasPods" | "isComplete">;
 };
 
-/** Only few of the pods of a cluster wait by themselves. */
+/** Only few pods of a cluster have a queue of their own, so a label selects them. */
 const LABELLED = { query: { labelSelector: QUEUE_LABEL } };
-/** Owners in one sweep. */
+/** Limits the owners in one sweep. */
 const MAX_OWNERS = 100;
 
 /**
- * Releases what deleted Jobs, JobSets or pods had, after their last pod is gone. One that seems to be gone is searched at the API server, because a release
- * cannot be undone.
- * Returns whether something is left.
+ * Releases the units of deleted Jobs, JobSets or pods after their last pod is gone. Work that seems deleted is read from the API server first, because a
+ * release cannot be undone. Returns whether any units remain.
  */
 export async function sweepBatchJobs({ kind, logger, calls, namespace, machines, world }: SweepDeps): Promise<boolean> {
   const owners = machines.ownerIds();
@@ -82,7 +81,7 @@ async function listOwnerIds(
       for (const { metadata: { namespace: within = "", name = "", uid = "" } = {} } of objects)
         ids.add(batchOwnerId(kind, { namespace: within, name, uid }));
   } catch (error) {
-    // Without their definition there are no JobSets; the caches have seen that it is missing.
+    // JobSets cannot exist without their definition, and the caches have observed that it is missing.
     if (kind !== JOB_SET || kubeFault(error)?.code !== "not_found") throw error;
   }
   return ids;

@@ -5,69 +5,69 @@ import type { Problem } from "../kind.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../snapshot.ts";
 
-/** Scheduling gate of the pods of queued work of Kubernetes, until each is bound to a granted node. */
+/** The scheduling gate of the pods of queued work, until each pod is bound to a granted node. */
 export const QUEUE_GATE = `${API_GROUP}/queue`;
 
 /** The requests of each pod of a set: a part of a machine with `shared`, else a whole machine. */
 export type PodNeed = {
   readonly pool: string;
-  /** As in `ReplicaSpec`. */
+  /** See `ReplicaSpec`. */
   readonly otherPools?: readonly string[];
   readonly shared?: Requests | undefined;
   readonly selection?: NodeSelection | undefined;
 };
 
-/** Pods of one template: those of a Job, of one replicated job of a JobSet, or one pod. */
+/** Pods of one template: those of a Job, of one replicated job of a JobSet, or a single pod. */
 export type PodSet = {
-  /** Begins the names of the places of its pods. */
+  /** The prefix in the names of the set's places. */
   readonly name: string;
-  /** The number of its first place; places are numbered over all sets. */
+  /** The number of its first place; all sets share one numbering. */
   readonly first: number;
-  /** Pods that it runs concurrently now: its parallelism, or what is left of its completions. */
+  /** The number of pods that the set runs concurrently now: its parallelism, or its remaining completions. */
   readonly pods: number;
   readonly need: PodNeed | { readonly problems: readonly Problem[] };
 };
 
-/** Work of Kubernetes, as far as it decides about its queue: a Job of the API group `batch`, a JobSet, or a pod. */
+/** The part of a work object that decides about its queue; the object is a Job of the API group `batch`, a JobSet, or a pod. */
 export type BatchJob = {
   readonly kind: BatchKind;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** The name in its label `muster.dev/queue`; empty: it has no queue, and Muster leaves it alone. */
+  /** The value of the label `muster.dev/queue`; empty if the work has no queue, and Muster ignores it. */
   readonly queue: string;
   readonly deleting: boolean;
-  /** It has completed or failed. */
+  /** True once the work has completed or failed. */
   readonly finished: boolean;
-  /** `spec.suspend`; of a pod, that it has its gate. */
+  /** `spec.suspend`; of a pod, whether it has the gate. */
   readonly suspended: boolean;
-  /** Kubernetes reports it suspended, and counts no active pod: only then its template can be changed. */
+  /** True if Kubernetes reports the work as suspended, and counts no active pod: only then its template can be changed. */
   readonly stopped: boolean;
-  /** Kubernetes has recorded a start time. Before Kubernetes 1.36 the template of such a Job cannot be changed. */
+  /** True if Kubernetes has recorded a start time. Before Kubernetes 1.36 the template of such a Job cannot be changed. */
   readonly started: boolean;
-  /** Its template has the gate of queues. */
+  /** True if the template has the gate of queues. */
   readonly gated: boolean;
   readonly sets: readonly PodSet[];
   readonly topology: string | undefined;
-  /** How long its pods take to end once they are deleted. */
+  /** The time that the pods need to end after their deletion. */
   readonly graceMs: number;
 };
 
-/** A pod of a Job or JobSet, or the pod itself. */
+/** A pod of a Job or JobSet, or the queued pod itself. */
 export type BatchPod = {
   /** The name of its set. */
   readonly set: string;
   readonly name: string;
   readonly uid: string;
-  /** The place that it is bound to; empty: none yet. */
+  /** The place to which the pod is bound; empty if none. */
   readonly component: string;
-  /** The node that it runs on or is bound to. */
+  /** The node on which the pod runs, or to which it is bound. */
   readonly place: string | undefined;
-  /** A scheduler has placed it. */
+  /** True once a scheduler has placed the pod. */
   readonly scheduled: boolean;
   readonly gated: boolean;
   readonly deleting: boolean;
-  /** It has succeeded or failed. */
+  /** True once the pod has succeeded or failed. */
   readonly finished: boolean;
   readonly createdMs: number;
 };
@@ -77,25 +77,25 @@ export type BatchSnapshot = {
   readonly nowMs: number;
   readonly job: BatchJob;
   readonly pods: readonly BatchPod[];
-  /** Its units in the ledger. */
+  /** The units of the work in the ledger. */
   readonly units: readonly UnitSeen[];
   readonly queue: QueueChoice;
   readonly priority: number;
-  /** Granted nodes that can no longer take a pod of the Job. */
+  /** Granted nodes that can no longer run a pod of the Job. */
   readonly nodesLost: readonly string[];
-  /** Nodes that answer, of pods that are preempted. Absent: no unit is preempted. */
+  /** Responsive nodes with preempted pods. Absent if no unit is preempted. */
   readonly nodesReady?: readonly string[];
 };
 
 /** The name of the only set of a Job, and of that of a pod. */
 export const ONLY_SET = "pod";
 
-/** The place with this number in a grant. */
+/** Returns the name of the place with this number in a grant. */
 export function placeName(set: string, number: number): string {
   return `${set}-${number}`;
 }
 
-/** The set for whose pods a place is. */
+/** Returns the set to whose pods a place belongs. */
 export function setOfPlace(component: string): string {
   return component.slice(0, component.lastIndexOf("-"));
 }
@@ -104,17 +104,17 @@ export function numberOfPlace(component: string): number {
   return Number(component.slice(component.lastIndexOf("-") + 1));
 }
 
-/** Pods that run concurrently now. */
+/** Counts the pods that run concurrently now. */
 export function countPods({ sets }: Pick<BatchJob, "sets">): number {
   return sets.reduce((sum, { pods }) => sum + pods, 0);
 }
 
-/** The id of the unit of the gang. */
+/** Returns the id of the gang's unit. */
 export function gangIdOf(job: Pick<BatchJob, "kind" | "namespace" | "name" | "uid">): string {
   return batchOwnerId(job.kind, job);
 }
 
-/** The id of the unit of one place beside the gang's. The name of the place may be too long for it. */
+/** Returns the id of the unit of one place beside the gang's. The id contains a hash if the name of the place is too long. */
 export function extraIdOf(job: BatchJob, component: string): string {
   return memberUnitId(gangIdOf(job), placeName(ONLY_SET, numberOfPlace(component)));
 }

@@ -10,22 +10,25 @@ export type Place = {
   readonly isLost: boolean;
 };
 
-/** A pod that must go, so that Kubernetes replaces it. */
+/** A pod that must be deleted, so that Kubernetes replaces it. */
 export type Misplaced = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
 
-/** Where the pods of a Job are, and where the next ones can go. */
+/** The places of the pods of a Job, and the free places. */
 export type Placement = {
-  /** By component. */
+  /** The places by component. */
   readonly places: ReadonlyMap<string, Place>;
   /** Components of places that have an unfinished pod. */
   readonly occupied: ReadonlySet<string>;
   readonly misplaced: readonly Misplaced[];
   readonly placed: readonly { readonly pod: BatchPod; readonly place: Place }[];
-  /** Gated pods without a place; the oldest first. */
+  /** Gated pods without a place, the oldest first. */
   readonly unplaced: readonly BatchPod[];
 };
 
-/** A finished pod leaves its place; one that is being deleted keeps it until it is gone. The oldest pods get the first places of their set. */
+/**
+ * Assigns pods to places. A finished pod leaves its place; a pod that is being deleted keeps it until it is gone. The oldest pods get the first places of their
+ * set.
+ */
 export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "units" | "pods" | "nodesLost">): Placement {
   const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
@@ -47,7 +50,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   return { places, occupied, misplaced, placed, unplaced: waiting.filter((pod) => !withPlace.has(pod)) };
 }
 
-/** Pods that may run on what the units have granted. A gated pod without a place runs nowhere. */
+/** Lists pods that may run on granted machines. A gated pod without a place runs nowhere. */
 export function runningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
   return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
 }
@@ -73,7 +76,7 @@ function whyMisplaced(
   return place.isLost && !pod.scheduled ? "machine-lost" : undefined;
 }
 
-/** A pod that a scheduler has placed keeps its place before one of the same place that waits. */
+/** Sorts pods by age; a scheduled pod goes before a waiting one of the same place. */
 function byAge(one: BatchPod, other: BatchPod): number {
   const order = Number(other.scheduled) - Number(one.scheduled) || one.createdMs - other.createdMs;
   return order === 0 ? (one.name < other.name ? -1 : 1) : order;

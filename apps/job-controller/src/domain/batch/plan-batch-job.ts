@@ -19,13 +19,13 @@ import {
 } from "./batch-job.ts";
 import { findPlaces, runningPods, type Misplaced, type Place, type Placement } from "./find-places.ts";
 
-/** Why work that was admitted is suspended, and requests its machines again. */
+/** Why admitted work is suspended, and requests its machines again. */
 export type RequeueReason = "machine-lost" | "needs-changed" | "preempted";
 
 export type BatchStep =
-  /** Nothing suspends a pod: it is deleted. */
+  /** A pod cannot be suspended, and is deleted instead. */
   | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason }
-  /** Removes the start time, with which the template cannot be changed before Kubernetes 1.36. */
+  /** Removes the start time, because the template cannot be changed with it before Kubernetes 1.36. */
   | { readonly kind: "reset-start"; readonly because: "not-gated" | "label-removed" }
   | { readonly kind: "gate"; readonly because: "not-gated" }
   | { readonly kind: "ungate"; readonly because: "label-removed" }
@@ -41,9 +41,9 @@ export type BatchStep =
       readonly unitId: string;
       readonly because: RequeueReason | "queue-unknown" | "finished" | "label-removed" | "surplus";
     }
-  /** The ledger hears that the Job leaves its machines; after that, that it has left them. */
+  /** Reports to the ledger that the Job is leaving its machines, and later that it has left them. */
   | { readonly kind: "accept-preemption" | "requeue"; readonly unitId: string; readonly because: "preempted" }
-  /** `nodes`: what it was granted. */
+  /** `nodes` are the granted nodes. */
   | { readonly kind: "resume"; readonly nodes: readonly string[]; readonly because: "admitted" | "no-pods" }
   | {
       readonly kind: "place-pod";
@@ -69,15 +69,15 @@ export type BatchWait = { readonly code: string; readonly text: string };
 export type BatchPlan = {
   readonly steps: readonly BatchStep[];
   readonly wait?: BatchWait;
-  /** Something is due after this; absent: nothing is due before something changes. */
+  /** The pass is repeated after this time; absent if nothing is due until something changes. */
   readonly recheckInMs?: number | undefined;
 };
 
 export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs" | "maxRecheckMs">;
 
 /**
- * The next steps of a Job of the API group `batch`, of a JobSet or of a pod. It is suspended, and a pod gated, until the ledger has granted its gang. Then each
- * gated pod is bound to a place of the grant.
+ * Plans the next steps of a Job of the API group `batch`, of a JobSet or of a pod. The work is suspended, and a pod gated, until the ledger has granted its
+ * gang. Then each gated pod is bound to a place of the grant.
  */
 export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
@@ -93,15 +93,15 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
   return planQueued(snapshot, gang, policy);
 }
 
-/** Suspends the Job, which requests its machines again in the next passes. */
+/** Plans the suspension of the Job, which requests its machines again in the next passes. */
 function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
-  // The gang alone: the reason must last until it is released. Without it, the next pass releases the rest.
+  // Only the gang is released here, because the reason must last until then. Without the gang, the next pass releases the rest.
   return planEnd(snapshot, because, [{ kind: "release", unitId: gangIdOf(snapshot.job), because }]);
 }
 
 /**
- * The same for machines that are taken for other work, once the ledger knows that the Job leaves: the gang waits again at its old place, and places beside it
- * are released.
+ * Plans the same for preempted machines, after the ledger knows that the Job leaves: the gang waits again at its old position, and places beside it are
+ * released.
  */
 function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[], policy: BatchPolicy): BatchPlan {
   const because = "preempted";
@@ -117,7 +117,7 @@ function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUni
 
 type Ending = { readonly steps: readonly BatchStep[]; readonly preempted: readonly PreemptedUnit[] };
 
-/** Forces the pods of work that leaves its machines. One place that is taken ends all of them: the earliest deadline counts. */
+/** Plans forced deletions for pods of work that leaves its machines. One preempted place ends all pods, so the earliest deadline counts. */
 function withForce(snapshot: BatchSnapshot, { steps, preempted }: Ending, policy: BatchPolicy): BatchPlan {
   const running = runningPods(snapshot);
   const [first, ...others] = preempted.map(({ preemption }) => preemption.deadlineMs);
@@ -131,8 +131,8 @@ function withForce(snapshot: BatchSnapshot, { steps, preempted }: Ending, policy
 }
 
 /**
- * Suspends the Job and waits until its pods are gone, and only then takes the last steps, which release its machines. Every reason for which an admitted Job
- * has to leave its machines takes this way.
+ * Suspends the Job, waits until its pods are gone, and only then takes the last steps, which release its machines. Every reason for which an admitted Job
+ * leaves its machines uses this plan.
  */
 function planEnd(snapshot: BatchSnapshot, because: RequeueReason, last: readonly BatchStep[]): readonly BatchStep[] {
   if (!snapshot.job.suspended) return [{ kind: "suspend", because }];
@@ -161,7 +161,7 @@ function whyRequeue(
   return job.suspended && isOutgrown(gang, job.sets) ? "needs-changed" : undefined;
 }
 
-/** The template of a suspended Job may be changed. */
+/** Whether the Job exceeds its grant: the template of a suspended Job may be changed. */
 function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): boolean {
   const needs = new Map(sets.map(({ name, need }) => [name, need]));
   return [...nodes.keys()].some((component) => {
@@ -170,7 +170,7 @@ function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): bo
   });
 }
 
-/** A request that waits is withdrawn; what was granted is released after the last pod on it is gone. */
+/** Withdraws a waiting request; a granted unit is released after its last pod is gone. */
 function planReleases(
   snapshot: BatchSnapshot,
   because: Extract<BatchStep, { readonly kind: "release" }>["because"],
@@ -181,7 +181,7 @@ function planReleases(
     .map(({ id }) => ({ kind: "release", unitId: id, because }));
 }
 
-/** Without a queue the Job is no work of Muster: nothing holds its pods, and its machines are released while they run. */
+/** Plans for a Job without a queue, which Muster no longer manages: nothing holds back its pods, and its machines are released while they run. */
 function planLeave({ job, pods, units }: BatchSnapshot): BatchStep[] {
   const because = "label-removed";
   const releases = units
@@ -202,10 +202,10 @@ function withStartReset(
   return started && steps.length > 0 ? [{ kind: "reset-start", because }] : steps;
 }
 
-/** Suspends the Job, gates its template, and requests its machines, one after the other. */
+/** Suspends the Job, gates its template, and requests its machines, in this order. */
 function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy): BatchPlan {
   const { job, queue } = snapshot;
-  // The gate shows that it may have been admitted: only the ledger knows.
+  // A gated Job may have been admitted, which only the ledger knows.
   if (gang.state === "unknown" && job.gated) return { steps: [] };
   if (!job.suspended) return { steps: countPods(job) > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
   if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
@@ -232,7 +232,7 @@ function describeProblems(problems: readonly Problem[]): string {
 }
 
 function planGate({ job }: BatchSnapshot): BatchPlan {
-  // Kubernetes counts the pods of a Job that was just suspended until they are gone.
+  // Kubernetes counts the pods of a suspended Job until they are gone.
   if (!job.stopped) return { steps: [] };
   return { steps: withStartReset(job, [{ kind: "gate", because: "not-gated" }], "not-gated") };
 }
@@ -272,10 +272,10 @@ function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy
   return { steps: [...extras, { kind: "release", unitId: gang.id, because: "needs-changed" }], wait };
 }
 
-/** Resumes the Job, binds its gated pods, and requests a place for each pod that has none on a usable machine. */
+/** Resumes the Job, binds its gated pods, and requests a place for each pod without a usable one. */
 function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
-  // A pod loses its gate when it is bound.
+  // The gate of a pod is removed when it is bound.
   if (job.suspended && job.kind !== QUEUED_POD) {
     if (!job.gated) return planGate(snapshot);
     return { steps: [{ kind: "resume", nodes: [...gang.nodes.values()], because: "admitted" }] };
@@ -291,7 +291,7 @@ function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchP
   return { steps: [...deletions, ...bound, ...planExtras(snapshot, gang, placement, policy)] };
 }
 
-/** Places beside the gang's: in place of lost machines, and for a parallelism that has grown. */
+/** Plans places beside the gang's: replacements of lost machines, and those for an increased parallelism. */
 function planExtras(
   snapshot: BatchSnapshot,
   gang: GrantedUnit,
@@ -314,7 +314,7 @@ type ExtrasOfSet = {
   readonly set: PodSet;
   /** The units of the set beside the gang. */
   readonly extras: readonly UnitSeen[];
-  /** The numbers of places that no unit has. */
+  /** Yields numbers of places that no unit has. */
   readonly numbers: Iterator<number, never>;
 };
 
@@ -337,7 +337,7 @@ function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbe
   return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, { placement, set, name }))];
 }
 
-/** Granted places beside the gang's without a pod: those on lost machines, and as many others as there are too many. */
+/** Finds granted places beside the gang's without a pod: those on lost machines, and `tooMany` others. */
 function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany: number): readonly UnitSeen[] {
   const { places, occupied, placed } = placement;
   const taken = new Set([...occupied, ...placed.map(({ place }) => place.component)]);
@@ -350,13 +350,13 @@ function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany:
   return [...unused.filter(isLost), ...usable.slice(0, Math.max(0, tooMany))];
 }
 
-/** The names of the places that a unit has or waits for. */
+/** Returns the names of the places that a unit has or waits for. */
 function placesOf(unit: UnitSeen): readonly string[] {
   if (unit.state === "granted") return [...unit.nodes.keys()];
   return isWaiting(unit) ? unit.components : [];
 }
 
-/** Ascending. */
+/** Yields unused numbers in ascending order. */
 function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
   const used = new Set(units.flatMap(placesOf).map(numberOfPlace));
   for (let number = 0; ; number += 1) if (!used.has(number)) yield number;

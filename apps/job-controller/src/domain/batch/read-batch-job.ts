@@ -37,7 +37,7 @@ type Metadata = {
   }[];
 };
 
-/** A batch Job as the API server stores it, and the parts of it that are read. */
+/** A batch Job of the API server, limited to the fields that the controller reads. */
 export type BatchJobObject = {
   readonly metadata?: Metadata;
   readonly spec?: JobSpec;
@@ -74,31 +74,31 @@ export type QueuedPodObject = {
 type SetRow = {
   readonly name: string;
   readonly replicas: number;
-  /** The pods of each replica, before any has succeeded. */
+  /** The number of pods of each replica, before any has succeeded. */
   readonly podsEach: number;
   readonly needWith: (defaults: PodDefaults) => PodSet["need"];
 };
 
-/** The JobSet that controls a Job, and what the Job is of it. */
+/** The JobSet that controls a Job, and the role of the Job in it. */
 type Parent = {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
-  /** The name of its replicated job. */
+  /** The name of the replicated job. */
   readonly set: string;
   /** How often the JobSet had recreated its Jobs before it created this one. */
   readonly restarts: number;
 };
 
-/** Work of Kubernetes without what its pods need, which depends on the defaults of its namespace, and without the Jobs of a JobSet. */
+/** Work of Kubernetes without its needs, which depend on the defaults of its namespace, and without the Jobs of a JobSet. */
 export type BatchJobRow = Omit<BatchJob, "sets"> & {
   readonly sets: readonly SetRow[];
-  /** The gates of a Job's template; those beside the gate of queues are kept. */
+  /** The gates of a Job's template, including foreign ones, which are kept. */
   readonly gates: Gates;
   readonly priorityClasses: readonly string[];
   /** How often a JobSet has recreated its Jobs. */
   readonly restarts: number;
-  /** Undefined: the Job is work of its own. */
+  /** Undefined if no JobSet controls the Job. */
   readonly parent: Parent | undefined;
 };
 
@@ -106,7 +106,7 @@ const FINISHED: ReadonlySet<string> = new Set(["Complete", "Failed", "Completed"
 const SET_LABEL = "jobset.sigs.k8s.io/replicatedjob-name";
 const RESTARTS_LABEL = "jobset.sigs.k8s.io/restart-attempt";
 
-/** Never throws: the row contains the problems of the template. */
+/** Reads a Job. Never throws: the row contains the problems of the template. */
 export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): BatchJobRow {
   const { metadata = {}, spec = {}, status = {} } = object;
   const parent = readParent(metadata);
@@ -128,7 +128,10 @@ export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): Ba
   };
 }
 
-/** Its controller suspends its Jobs before it reports the condition. It also removes their start times, and adds the gates of its templates to theirs. */
+/**
+ * Reads a JobSet. Its controller suspends its Jobs before it reports the condition. It also removes their start times, and copies the gates of its templates to
+ * theirs.
+ */
 export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJobRow {
   const { metadata = {}, spec = {}, status = {} } = object;
   const jobs = spec.replicatedJobs ?? [];
@@ -152,7 +155,7 @@ export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJ
   };
 }
 
-/** Undefined: it is no work of its own, or nothing gates it. A pod that was bound is known by its owner labels. */
+/** Undefined if a Job controls the pod, or the pod is neither gated nor bound. The caller knows a bound pod by its owner labels. */
 export function readQueuedPod(
   object: QueuedPodObject,
   defaults: KindDefaults,
@@ -176,7 +179,7 @@ export function readQueuedPod(
   };
 }
 
-/** The work as it is now. A completed Job of a JobSet needs no places, and one that has not been created yet needs all. */
+/** Builds the current work. A completed Job of a JobSet needs no places, and one that does not exist yet needs all. */
 export function batchJobOf(row: BatchJobRow, jobs: readonly BatchJobRow[], defaults: PodDefaults): BatchJob {
   const current = jobs.filter(({ parent }) => (parent?.restarts ?? 0) >= row.restarts);
   const ofSet = Map.groupBy(current, ({ parent }) => parent?.set);
@@ -235,7 +238,7 @@ export function isQueueGate({ name }: { readonly name: string }): boolean {
   return name === QUEUE_GATE;
 }
 
-/** Without completions, Kubernetes creates no pod after the first has succeeded. */
+/** Counts the pods still to run. Without completions, Kubernetes creates no pod after the first success. */
 function podsLeft(spec: JobSpec, status: NonNullable<BatchJobObject["status"]>): number {
   const { parallelism = 1, completions } = spec;
   const succeeded = status.succeeded ?? 0;
@@ -246,9 +249,9 @@ function podsLeft(spec: JobSpec, status: NonNullable<BatchJobObject["status"]>):
 
 type Reading = {
   readonly shapes: readonly Omit<SetRow, "needWith">[];
-  /** The template of work without a queue is not read: it may be anything. */
+  /** False for work without a queue, whose template may have any content. */
   readonly isRead: boolean;
-  /** The object that has the template of the set with this index. */
+  /** Returns the object with the template of the set with this index. */
   readonly specOf: (root: Fields, index: number) => Fields | undefined;
 };
 

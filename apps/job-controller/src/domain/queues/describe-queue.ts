@@ -2,9 +2,9 @@ import { printAmount } from "@muster/resources";
 import { DELETING } from "@muster/ledger-client/choose-queue";
 import { type QueueRow } from "./queue-row.ts";
 
-/** A queue as the ledger has it, with the fields of its message. */
+/** A queue as the ledger reports it, with the fields of its message. */
 export type LedgerQueue = {
-  /** As the ledger follows it now. */
+  /** The queue as the ledger follows it now. */
   readonly queue: { readonly problem: string } | undefined;
   readonly used: readonly PoolAmounts[];
   readonly borrowed: readonly PoolAmounts[];
@@ -50,7 +50,7 @@ type QueueCondition = {
 export type QueueFacts = {
   /** The answer of the ledger about it; undefined: none. */
   readonly state: LedgerQueue | undefined;
-  /** The ledger does not answer. */
+  /** True if the ledger does not answer. */
   readonly isSilent: boolean;
   /** Names of the queues below it. */
   readonly children: readonly string[];
@@ -61,7 +61,7 @@ type Finding = Pick<QueueCondition, "status" | "reason" | "message">;
 
 const NAMES_SHOWN = 5;
 
-/** The status of a queue. While the ledger is silent, the numbers of its last answer stay. */
+/** Describes the status of a queue. While the ledger is silent, the numbers of its last answer stay. */
 export function describeQueue(row: QueueRow, facts: QueueFacts): QueueStatus {
   const { state } = facts;
   const admitting = judgeAdmission(row, facts);
@@ -76,9 +76,9 @@ export function describeQueue(row: QueueRow, facts: QueueFacts): QueueStatus {
 }
 
 /**
- * Whether a queue whose deletion was requested may go: the ledger admits nothing to it any more, and it has neither work nor queues below it. An answer without
- * the queue does not suffice: a ledger whose bucket was lost drops the queue and keeps its grants. The mirror also writes queues that are being deleted, so
- * that the ledger answers for each of them in the end.
+ * Whether a queue whose deletion was requested may be deleted: the ledger admits no further work to it, and it has neither work nor queues below it. An answer
+ * without the queue is not enough: a ledger whose bucket was lost drops the queue and keeps its grants. The mirror also writes queues that are being deleted,
+ * so the ledger eventually answers for each of them.
  */
 export function isQueueEmpty({ state, isSilent, children }: Omit<QueueFacts, "nowMs">): boolean {
   if (isSilent || children.length > 0) return false;
@@ -117,7 +117,7 @@ function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: Q
   }
 }
 
-/** Undefined: its deletion was not requested, or nothing blocks it. */
+/** Undefined if the deletion was not requested, or nothing blocks it. */
 function judgeDeletion({ isDeleting }: QueueRow, facts: QueueFacts): Finding | undefined {
   if (!isDeleting || isQueueEmpty(facts)) return undefined;
   const { state, isSilent, children } = facts;
@@ -136,7 +136,7 @@ function judgeDeletion({ isDeleting }: QueueRow, facts: QueueFacts): Finding | u
   return blocked("NOT_FOLLOWED", "the ledger does not follow the deletion yet");
 }
 
-/** Keeps the time of a condition whose status is the same. */
+/** Builds a condition, and keeps its time if the status is unchanged. */
 function condition(
   { generation, status }: QueueRow,
   { nowMs }: QueueFacts,
@@ -156,7 +156,7 @@ function conditionsOf(status: unknown): readonly Partial<QueueCondition>[] {
 
 type Numbers = Pick<QueueStatus, "pending" | "admitted" | "share" | "pools">;
 
-/** Those that the status has already. */
+/** Reads the numbers that the status already has. */
 function numbersOf(status: unknown): Numbers {
   const { pending, admitted, share, pools } = (status ?? {}) as Partial<Record<keyof Numbers, unknown>>;
   return {
@@ -196,7 +196,7 @@ function describePool(quota: Amounts, used: Amounts, borrowed: Amounts): readonl
   });
 }
 
-/** A resource may be named like a property of every object. */
+/** A Map is used, because a resource may have the name of a property of every object. */
 function amountsOf(pools: readonly PoolAmounts[], pool: string): Amounts {
   return new Map(Object.entries(pools.find((each) => each.pool === pool)?.amounts ?? {}));
 }

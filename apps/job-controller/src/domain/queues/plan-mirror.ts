@@ -3,14 +3,14 @@ import type { QueueRecord } from "./read-queue.ts";
 
 /** The steps that make the bucket of queues equal to the Queues of the cluster. */
 export type MirrorPlan = {
-  /** Get the finalizer before the ledger follows them. */
+  /** Queues that get the finalizer before the ledger follows them. */
   readonly unprotected: readonly QueueRow[];
   readonly puts: readonly QueueRecord[];
   /** Names of entries that no Queue has. */
   readonly deletions: readonly string[];
 };
 
-/** `entries`: the bucket by key. `isSame`: whether an entry is what would be written. */
+/** Plans the mirror. `entries` is the bucket by key; `isSame` compares an entry with the one to write. */
 export function planMirror<Entry>(
   rows: readonly QueueRow[],
   entries: ReadonlyMap<string, Entry>,

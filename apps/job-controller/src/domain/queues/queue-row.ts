@@ -2,7 +2,7 @@ import { DELETING } from "@muster/ledger-client/choose-queue";
 import { API_GROUP } from "@muster/names";
 import { readQueue, type QueueRecord } from "./read-queue.ts";
 
-/** Keeps a Queue until it has no work and no queues below it. */
+/** The finalizer that keeps a Queue until it has neither work nor queues below it. */
 export const QUEUE_FINALIZER = `${API_GROUP}/queue-in-use`;
 
 /** A Queue as it is cached. */
@@ -14,7 +14,7 @@ export type QueueRow = {
   readonly isDeleting: boolean;
   readonly finalizers: readonly string[];
   readonly record: QueueRecord;
-  /** As the API server has it: clients can edit it. */
+  /** The status from the API server, which clients can edit. */
   readonly status: unknown;
 };
 
@@ -32,7 +32,7 @@ export type QueueObject = {
   readonly status?: unknown;
 };
 
-/** Never throws: the record has the problems of the spec. */
+/** Reads a Queue. Never throws: the record has the problems of the spec. */
 export function readQueueRow({ metadata = {}, spec, status }: QueueObject): QueueRow {
   const { name = "", uid = "", resourceVersion = "0", generation = 0, finalizers = [] } = metadata;
   const isDeleting = metadata.deletionTimestamp !== undefined;

@@ -4,40 +4,40 @@ import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resourc
 import type { Problem } from "../kind.ts";
 import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
 
-/** A queue as the ledger follows it, with the fields of its message. Amounts are millicores of cpu, otherwise bytes or pieces. */
+/** A queue as the ledger follows it, with the fields of its message. Amounts are millicores of cpu, and otherwise bytes or pieces. */
 export type QueueRecord = {
   readonly name: string;
-  /** Empty: it is the root of a tree. */
+  /** An empty parent makes the queue the root of a tree. */
   readonly parent: string;
   readonly weightMilli: number;
   readonly quotas: readonly PoolQuota[];
   readonly strategy: string;
   readonly stopPolicy: string;
   readonly maxPriority: number | undefined;
-  /** The namespaces that it serves; undefined: none. */
+  /** The namespaces that the queue serves; undefined for none. */
   readonly namespaces: NamespaceSelector | undefined;
-  /** Which work its requests may preempt; undefined: none. */
+  /** The work that its requests may preempt; undefined for none. */
   readonly preemption: PreemptionPolicy | undefined;
-  /** Its work is not preempted before it has had its machines for so long. */
+  /** Its work is not preempted before it has had its machines for this time. */
   readonly minRunTimeMs: number;
-  /** A gang that is not ready so long after its grant releases its machines; 0: there is no limit. */
+  /** A gang that is not ready within this time of its grant releases its machines; 0 means no limit. */
   readonly readyTimeoutMs: number;
   /** Half-life of the past borrowing of the queues below it; 0: past borrowing does not count. */
   readonly pastUseHalfLifeMs: number;
-  /** Its work may state that it is not to be preempted. */
+  /** True if its work may request not to be preempted. */
   readonly permitsNonPreemptible: boolean;
-  /** Not empty: it admits nothing, for this reason. */
+  /** The reason why the queue admits nothing; empty if it admits work. */
   readonly problem: string;
 };
 
 type PreemptionPolicy = {
-  /** Work of other queues that borrow what this queue owns. */
+  /** Preempts work of other queues that borrow what this queue owns. */
   readonly reclaim: Preemptible;
-  /** Work of other queues whose share is larger. */
+  /** Preempts work of other queues with a larger share. */
   readonly fairSharing: Preemptible;
-  /** Work of the same queue. */
+  /** Preempts work of the same queue. */
   readonly withinQueue: Preemptible;
-  /** Undefined: a request that must borrow preempts nothing in other queues to reclaim. */
+  /** Undefined if a request that must borrow preempts nothing in other queues to reclaim. */
   readonly whileBorrowing: { readonly maxPriority: number | undefined } | undefined;
 };
 
@@ -58,13 +58,13 @@ const PREEMPTIBLE = ["Never", "LowerPriority", "Any"] as const;
 const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 const MAX_WEIGHT = 1_000_000;
 
-// A queue fits into one entry of the log, whatever it states. The definition has the same limits.
+// With these limits, which the definition also has, a queue fits into one entry of the log.
 const MAX_POOLS = 64;
 const MAX_QUOTAS = 256;
 const MAX_LABELS = 32;
 const MAX_CONDITIONS = 32;
 const MAX_VALUES = 64;
-/** Queues and pools are values of labels. */
+/** The limit of label values, because queues and pools are such values. */
 const MAX_LABEL_VALUE = 63;
 /** The maximum length of names of labels and resources: a prefix and a name. */
 const MAX_QUALIFIED_NAME = 253 + 1 + 63;
@@ -73,7 +73,7 @@ const MAX_SHOWN = 40;
 
 /**
  * Reads a Queue. Never throws: a queue with unreadable fields keeps the readable ones and has the problems of all fields, so that it admits nothing instead of
- * vanishing. The schema refuses most of them; not those of an older definition, and no quantity that the ledger cannot count.
+ * being lost. The schema refuses most such fields, but not those of an older definition, and not quantities that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
   const notes: Notes = { problems: [], warnings: [] };
@@ -148,7 +148,7 @@ function describeProblems(problems: readonly Problem[]): string {
   return [...shown, ...(more > 0 ? [`and ${more} more problems`] : [])].join("; ");
 }
 
-/** A text that is not too long. */
+/** Reads a text within the maximum length. */
 function readName(fields: Fields, field: string, maxLength: number): string | undefined {
   const name = fields.text(field);
   const tooLong = name === undefined ? undefined : findTooLong(name, maxLength);
@@ -213,7 +213,7 @@ function readResource(fields: Fields, seen: Set<string>): readonly ResourceQuota
   return nominal === undefined ? [] : [{ resource, nominal, borrowingLimit, lendingLimit }];
 }
 
-/** The name in this field, which no earlier item of the list has. */
+/** Reads the name in this field, which no earlier item of the list may have. */
 function readUnique(fields: Fields, field: string, seen: Set<string>, maxLength: number): string | undefined {
   const name = readName(fields, field, maxLength) ?? "";
   if (name === "") {
@@ -228,7 +228,7 @@ function readUnique(fields: Fields, field: string, seen: Set<string>, maxLength:
   return name;
 }
 
-/** A quantity that would have to be rounded is refused: the ledger would count another one. */
+/** Refuses a quantity that would have to be rounded, because the ledger would count a different one. */
 function readAmount(fields: Fields, field: string, resource: string): number | undefined {
   const written = fields.raw(field);
   if (written === undefined) return undefined;
@@ -287,7 +287,7 @@ function readRequirement(fields: Fields): NamespaceSelector["matchExpressions"] 
   return [{ key, operator, values }];
 }
 
-/** Undefined: there are too many. */
+/** Undefined if the list has too many values. */
 function readValues(fields: Fields): readonly string[] | undefined {
   const values = fields.texts("values");
   if (isLongerThan(fields, "values", values, MAX_VALUES, "values")) return undefined;
