@@ -193,7 +193,7 @@ function renderService(service: protobuf.Service): string {
   ].join("\n");
 }
 
-/** Every method states its idempotency level: clients of the bus repeat what reads soon, and what its service knows again by its id late. */
+/** Every method states its idempotency level: clients of the bus soon repeat reads, and later methods whose service recognises a repetition by its id. */
 function isRead(method: protobuf.Method): boolean {
   const level: unknown = method.options?.["idempotency_level"];
   if (level === "NO_SIDE_EFFECTS") return true;

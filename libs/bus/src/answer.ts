@@ -7,7 +7,7 @@ import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
 /** Retry hint of an endpoint at its limit of concurrency. */
 const BUSY_RETRY_MS = 100;
 
-/** The answers of one endpoint, and what they cost; the numbers only grow. */
+/** The answers of one endpoint, and their cost; the numbers only grow. */
 export type Answering = {
   /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. `user`: who asks, where that is known. */
   readonly answer: (message: Message, user?: string) => Promise<Reply>;

@@ -71,7 +71,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
   );
 }
 
-/** The handler's view of a delivery, and what follows once the handler has returned. */
+/** The handler's view of a delivery, and the steps after the handler has returned. */
 function contextOf(
   bus: Bus,
   options: EventOptions,

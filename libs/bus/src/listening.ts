@@ -11,7 +11,7 @@ type Listening = {
   readonly idle: () => Promise<void>;
 };
 
-/** A listener that is too slow for what it listens to. */
+/** A listener that is too slow for its subject. */
 export type SlowListener = {
   readonly subject: string;
   readonly maxPending: number;
@@ -55,7 +55,7 @@ export function listening(
   };
 }
 
-/** For people: what is wrong and what to do about it. */
+/** For people: the problem and its remedy. */
 export function describeSlowListener({ subject, maxPending, dropped }: SlowListener): string {
   const what = `${maxPending} signals of ${subject} wait for their handler; ${dropped} dropped`;
   return `${what}; it has to do less for each, or allow for more to wait`;

@@ -49,7 +49,7 @@ type MemoryOptions = {
   readonly requestRate?: RequestRate;
   /** Called when a listener is too slow and loses signals, and when a user exceeds the rate. */
   readonly onStatus?: (status: "slow_consumer" | "refusing", detail: string) => void;
-  /** Disposing waits this long for what is in flight, then leaves it. Default 10 s. */
+  /** Disposing waits this long for messages in flight, then drops them. Default 10 s. */
   readonly drainMs?: number;
 };
 

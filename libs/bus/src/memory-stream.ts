@@ -154,7 +154,7 @@ type Member = {
   readonly take: (delivery: Delivery) => void;
 };
 
-/** A durable consumer: remembers its position and what is in flight, across its participants. */
+/** A durable consumer: remembers its position and the messages in flight, across its participants. */
 class MemoryConsumer {
   options: ConsumeOptions | undefined;
   readonly #stream: MemoryStream;
@@ -181,7 +181,7 @@ class MemoryConsumer {
     };
   }
 
-  /** Delivers what is due. */
+  /** Delivers the messages that are due. */
   pump(): void {
     for (;;) {
       const member = this.#members.find(({ hasRoom }) => hasRoom());

@@ -143,7 +143,7 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
  * prototype, where `{ ...message }` and `({ id, ...rest }) =>` lose them, though the types say that they are there.
  */
 export function ownDefaults(message: object): void {
-  // `for in` also visits what a prototype has.
+  // `for in` also visits the properties of a prototype.
   for (const key in message) {
     const value: unknown = Reflect.get(message, key);
     if (typeof value === "function") continue;

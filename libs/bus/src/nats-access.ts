@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { nkeyAuthenticator, nkeys, type Authenticator } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 
-/** How the servers are reached, and what is shown to them. */
+/** The addresses of the servers, and the credentials for them. */
 export type NatsAccess = {
   /** nats://host:port or tls://host:port, several separated by commas. */
   readonly url: string;

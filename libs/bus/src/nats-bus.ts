@@ -38,13 +38,13 @@ type NatsOptions = NatsAccess & {
   readonly replicas?: number;
   /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
   readonly requestRate?: RequestRate;
-  /** Aborted when the owner stops: a server that is away then gets little more time. What is in flight is finished while the server is up. */
+  /** Aborted when the owner stops: a server that is away then gets little more time. Calls in flight finish while the server is up. */
   readonly signal?: AbortSignal;
-  /** Disposing waits this long for what is in flight, then leaves it. Default 10 s. */
+  /** Disposing waits this long for messages in flight, then drops them. Default 10 s. */
   readonly drainMs?: number;
 };
 
-/** A bus on a NATS connection, which libs/store uses too. Disposing drains: what is in flight is finished, what is buffered is sent. */
+/** A bus on a NATS connection, which libs/store uses too. Disposing drains: messages in flight are finished, and buffered ones are sent. */
 export type NatsBus = Bus & {
   readonly connection: NatsConnection;
   /** Every replica of every service that answers now. */

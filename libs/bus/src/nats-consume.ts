@@ -86,7 +86,7 @@ async function keepPulling(consuming: Consuming, slots: ConsumeSlots, stop: Abor
       if (!first) await ensureConsumer(consuming);
       await pullUntilBroken(consuming, slots, stop);
     } catch {
-      // The stream or the server is away: tried again below, for ever, because consumers outlive what they consume from.
+      // The stream or the server is away: retried below without end, because consumers outlive their streams.
     }
     failures = performance.now() - startMs > HEALTHY_MS ? 1 : failures + 1;
     await pause(backoffMs(failures, RESTART), stop);
@@ -100,7 +100,7 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
   const changeable = {
     filter_subject: subject,
     ack_wait: nanos(ackWaitMs),
-    // The batch size limits what is in flight. The server's count includes what waits for its next attempt, and that must not stop the others.
+    // The batch size limits the messages in flight. The server's count includes those that wait for their next attempt, which must not stop the others.
     max_ack_pending: MAX_PENDING,
     max_deliver: -1,
   };

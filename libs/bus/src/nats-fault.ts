@@ -28,7 +28,7 @@ type NatsContext = {
   readonly timeoutMs?: number;
 };
 
-/** The one place where what the NATS libraries throw becomes a fault: by class name and number, never by text. */
+/** The only conversion of errors of the NATS libraries into faults: by class name and number, never by text. */
 export function natsFault(error: unknown, context: NatsContext): Fault {
   if (isFaultError(error)) return error.fault;
   const { operation, timeoutMs = 0 } = context;
@@ -62,7 +62,7 @@ export function natsFault(error: unknown, context: NatsContext): Fault {
   }
 }
 
-/** The same as an error to throw, with what was thrown as its cause. */
+/** The fault as an error to throw, with the original error as its cause. */
 export function natsError(error: unknown, context: NatsContext): FaultError {
   return isFaultError(error)
     ? error

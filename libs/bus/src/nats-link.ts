@@ -222,7 +222,7 @@ export class NatsLink {
     try {
       await this.connection.flush();
     } catch (error) {
-      // The connection broke: the client library restores it from what it remembers.
+      // The connection broke: the client library restores it from its memory.
       if (this.connection.isClosed()) throw natsError(error, { operation: "flushing" });
     }
   }
@@ -331,7 +331,7 @@ export class NatsLink {
   }
 }
 
-/** Where the servers are, and what is shown to them. */
+/** The addresses of the servers, and the credentials for them. */
 function accessOptions({ url, name, token, tls }: LinkOptions, { authenticator }: Credential) {
   return {
     servers: url.split(",").map((server) => server.trim()),
@@ -346,7 +346,7 @@ function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
   return { ...(caFile !== undefined && { caFile }), ...client };
 }
 
-/** Where the servers are: no more, for a URL may hold a password, and what is thrown is logged. */
+/** The addresses of the servers: no more, because a URL may hold a password, and thrown errors are logged. */
 export function addressesOf(url: string): string {
   const addresses = url.split(",").map((server) => {
     const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;

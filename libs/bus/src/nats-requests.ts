@@ -206,7 +206,7 @@ export class NatsRequests {
   }
 }
 
-/** Which replica has answered the ping; undefined where the server says that none exists, and for what is no answer to a ping. */
+/** The replica that has answered the ping; undefined where the server reports that none exists, and for other messages. */
 function replicaOf(pong: Msg): string | undefined {
   try {
     // The NATS services protocol (ADR-32) fixes the answers of services.

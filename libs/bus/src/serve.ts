@@ -22,7 +22,7 @@ export type CallContext = {
   readonly signal: AbortSignal;
   /** Milliseconds since 1970 at which the caller stops waiting. */
   readonly deadlineMs: number;
-  /** Bytes that the messages of one page may have: half of what the server takes, so that the rest of the reply fits too. */
+  /** Bytes that the messages of one page may have: half of the server's limit, so that the rest of the reply fits too. */
   readonly pageBytes: number;
 };
 
@@ -170,7 +170,7 @@ function handle(work: Work, request: unknown, call: CallInFlight): Promise<objec
       else if (faultOf(error) === undefined && !isAbort(error)) defect(work, error);
     };
     try {
-      // No promise more than needed here: they are a good part of what a request costs.
+      // No more promises than needed here: they are a large part of the cost of a request.
       work.handler(request, call).then((reply) => {
         work.running -= 1;
         resolve(reply);

@@ -1,6 +1,6 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 
-/** The part of the client library that writes what was sent since the last call. */
+/** The part of the client library that writes the messages sent since the last call. */
 type Writer = { flushPending: () => void };
 
 /**

@@ -10,7 +10,7 @@ const events = { name: "EVENTS", subjects: ["event.*"], retention: "limits" } as
 const consuming = { stream: "EVENTS", durable: "worker", subject: "event.*", maxInFlight: 1, ackWaitMs: 60_000 };
 /** An image may have to be fetched first. */
 const SLOW = { timeout: 300_000 };
-/** Time for a server to write down what it knows; without, Docker kills it. */
+/** Time for a server to write its state; without it, Docker kills the server. */
 const STOP = { timeout: 30_000 };
 
 // The test ends its container itself; "false" has testcontainers' own container see to that when the test is killed, too.

@@ -383,7 +383,7 @@ type Collected = {
   readonly handler: (delivery: Delivery) => Promise<void>;
 };
 
-/** Keeps what was delivered; acknowledges it by default. */
+/** Keeps the deliveries; acknowledges them by default. */
 function collect(then: (delivery: Delivery) => Promise<void> = (delivery) => delivery.ack()): Collected {
   const collected: Collected = {
     deliveries: [],

@@ -32,7 +32,7 @@ export type ControllerOptions = {
   /** Filled by the caller, for example from `onChange` of informers; shut down when the controller ends. */
   readonly queue: WorkQueue;
   readonly reconcile: Reconcile;
-  /** Concurrent passes, always of different keys; default 1. Infinity: each pass begins as soon as its key is ready, and what the passes call limits them. */
+  /** Concurrent passes, always of different keys; default 1. Infinity: each pass begins as soon as its key is ready, and the called services limit them. */
   readonly workers?: number;
   /** No pass is made before these have resolved: `informers.map(({ synced }) => synced)`. */
   readonly synced?: readonly Promise<unknown>[];

@@ -7,7 +7,7 @@ export type PlannedStep = { readonly kind: string; readonly because: string };
 
 export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };
 
-/** `seen`: what a plan is made from. Otherwise nothing can be planned now; `{}`: the key has no object any more. */
+/** `seen`: the input of a plan. Otherwise nothing can be planned now; `{}`: the key no longer has an object. */
 export type Observed<Seen> = { readonly seen: Seen } | Reconciled;
 
 /** The parts of a controller that are its own. */
@@ -17,7 +17,7 @@ export type Passes<Seen, Plan extends { readonly steps: readonly PlannedStep[] }
   readonly observe: (key: string, signal: AbortSignal) => Promise<Observed<Seen>>;
   /** Pure. */
   readonly plan: (seen: Seen) => Plan;
-  /** Carries out the plan. "again": observe immediately, because nothing else reports what the steps have changed. */
+  /** Carries out the plan. "again": observe immediately, because nothing else reports the changes of the steps. */
   readonly act: (seen: Seen, plan: Plan, round: Round) => Promise<Reconciled | "again">;
   /** The span of a round that changes something; undefined: the round changes nothing and has none. */
   readonly span: (seen: Seen, plan: Plan) => PassSpan | undefined;

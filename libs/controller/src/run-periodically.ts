@@ -11,7 +11,7 @@ export type PeriodicWork = {
   readonly firstAfterMs?: number;
   /** Pauses after failed rounds; default `everyMs`. */
   readonly retry?: BackoffLimits;
-  /** Called for each failed round, `failures` in a row. What it throws ends the work. Missing: the first failure ends the work. */
+  /** Called for each failed round, `failures` in a row. An error that it throws ends the work. Missing: the first failure ends the work. */
   readonly onError?: (error: unknown, failures: number) => void;
   /** Spends a pause; may end it early. Default: until its time has passed or the signal is aborted. */
   readonly rest?: (ms: number, signal: AbortSignal) => Promise<unknown>;

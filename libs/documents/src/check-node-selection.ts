@@ -24,7 +24,7 @@ export type WrittenSelection = {
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 const TERMS: Path = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
 
-/** The problems of the node selector, the required node affinity and the tolerations: what the API server refuses, or what no node can have. */
+/** The problems of the node selector, the required node affinity and the tolerations: values that the API server refuses, or that no node can have. */
 export function checkNodeSelection({
   nodeSelector = {},
   affinity,

@@ -24,7 +24,7 @@ export async function unlessFaultIn<Answer>(
   }
 }
 
-/** Undefined where what was asked for does not exist. */
+/** Undefined where the requested object does not exist. */
 export function unlessMissing<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
   return unlessFault(answer, "not_found");
 }

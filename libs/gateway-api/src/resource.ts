@@ -62,7 +62,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly action?: string;
   /** The right that it takes. */
   readonly verb: "create" | "update" | "delete";
-  /** A further right: its service changes what exists, and makes what does not. */
+  /** A further right: its service changes existing objects, and creates missing ones. */
   readonly alsoVerb?: "create" | "update";
   /** Rights on other resources that its service changes with it. */
   readonly further?: readonly FurtherRight[];

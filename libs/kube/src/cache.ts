@@ -19,7 +19,7 @@ export type Cache<Object extends KubeObject, Kept> = {
   put(object: Object): CacheChange<Kept>[];
   /** A deleted object. */
   remove(object: Object): CacheChange<Kept>[];
-  /** Ingests the pages of one list. `finish` makes the cache equal to the list: it drops what the list lacks. */
+  /** Ingests the pages of one list. `finish` makes the cache equal to the list: it drops objects that the list lacks. */
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };
 };
 
@@ -76,7 +76,7 @@ export function makeCache<Object extends KubeObject, Kept>(
 
 type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex"> & {
   keys(): readonly string[];
-  /** Throws what an index throws for it. */
+  /** Throws the error of an index for it. */
   check(kept: Kept): void;
   set(key: string, row: Row<Kept>): CacheChange<Kept>[];
   drop(key: string): CacheChange<Kept>[];

@@ -253,7 +253,7 @@ async function watchOnce<Object extends KubeObject, Kept>(
   const silentMs = Math.min(timeoutSeconds * 1000 + timing.silenceMarginMs, timing.maxSilenceMs);
   let events = 0;
   const watchdog = setTimeout(() => {
-    // The timers of a process that was held up run before it reads what has arrived meanwhile.
+    // The timers of a process that was held up run before it reads the events that have arrived meanwhile.
     const read = events;
     setImmediate(() => {
       if (events === read) silence.abort(new DOMException(`the watch was silent for ${silentMs} ms`, "TimeoutError"));

@@ -1,6 +1,6 @@
 /** An index from values to keys. */
 export type KeyIndex<Kept> = {
-  /** Throws what the index function throws. */
+  /** Throws the error of the index function. */
   check(kept: Kept): void;
   /** Replaces the value of the key; undefined: the key is not in the index. */
   move(key: string, before: Kept | undefined, after: Kept | undefined): void;

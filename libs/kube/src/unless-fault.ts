@@ -14,7 +14,7 @@ export function unlessMissing<Value>(call: Promise<Value>): Promise<Value | unde
   return unlessFault(call, "not_found");
 }
 
-/** Rejects with the FaultError of a failed call, which states what it was `doing`; a cancelled call keeps its own error. */
+/** Rejects with the FaultError of a failed call, which names the operation (`doing`); a cancelled call keeps its own error. */
 export async function withKubeFault<Value>(call: Promise<Value>, doing?: string): Promise<Value> {
   try {
     return await call;

@@ -84,7 +84,7 @@ type Explained = {
   readonly isOver: boolean;
 };
 
-/** The answer to a user: the reason that decides, and what the other services add to it. */
+/** The answer to a user: the reason that decides, and the additions of the other services. */
 export function explanationMessage(
   explained: Explained,
   reason: Reason,

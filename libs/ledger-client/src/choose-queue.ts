@@ -17,7 +17,7 @@ export type QueueChoice =
   | { readonly kind: "none" }
   /** `maxPriority`: a higher priority is lowered to it. */
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
-  /** It waits with the code QUEUE_UNKNOWN; `message`: which queue is meant, and what would be right. */
+  /** It waits with the code QUEUE_UNKNOWN; `message`: the queue, and the valid names. */
   | { readonly kind: "unknown"; readonly message: string }
   /** The queues have not been listed yet: nothing is requested until they are. */
   | { readonly kind: "unlisted" };

@@ -1,4 +1,4 @@
-/** Why something is where it is: a stable word, one sentence, and what can be done. */
+/** The reason for a state: a stable word, one sentence, and the remedy. */
 export type Reason = {
   /** A word of the kind, or the ledger's for why the reservation waits. */
   readonly code: string;
@@ -7,7 +7,7 @@ export type Reason = {
   readonly next: string;
 };
 
-/** A reservation and what it waits for, as far as reasons depend on it. */
+/** A reservation and the reason why it waits, as far as reasons depend on it. */
 export type SeenMachines = {
   /** The ledger's word for why it waits; empty when it does not. */
   readonly code: string;

@@ -16,7 +16,7 @@ export type LedgerCache = {
   /** In the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Takes what an answer or an event shows. */
+  /** Takes the state that an answer or an event shows. */
   put(shown: Reservation): void;
   /** This reservation is over, and so is every earlier one of its owner. */
   end(over: ReservationKey): void;
@@ -70,7 +70,7 @@ export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
     const shown = new Map(listed.map((each) => [each.ownerId, each]));
     for (const known of all())
       if (shown.get(known.ownerId)?.id !== known.id && isListedLater(known)) store(known.ownerId, undefined);
-    // From here on the list proves what the ends before it proved.
+    // From here on the list proves the ends that it leaves out.
     if (isNumbered) ended.dropSequencesBelow(nextSequence);
     const floor = completed > begun.completed ? shownBelow : 0;
     for (const each of shown.values()) {

@@ -48,9 +48,9 @@ export type LedgerCalls = {
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
   release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;
-  /** Before the owner ends work that is preempted. Returns what the ledger has then: without an accepted preemption, the work continues. */
+  /** Call before the owner ends preempted work. Returns the ledger's state then: without an accepted preemption, the work continues. */
   acceptPreemption(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
-  /** Once that work has ended: frees the machines, and the reservation waits again at its old place. Returns what the ledger has then. */
+  /** Call once that work has ended: frees the machines, and the reservation waits again at its old place. Returns the ledger's state then. */
   requeue(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Every reservation of the owner kind, page by page. */
   list(options?: CallOptions): AsyncIterable<ReservationPage>;
@@ -127,7 +127,7 @@ type ReservationListener = {
   preempted?(reservation: Reservation, ownerKind: string): void;
 };
 
-/** Listens to what the ledger publishes about the owner kinds, until disposed. These are hints: any of them may be lost. */
+/** Listens to the ledger's events about the owner kinds, until disposed. These are hints: any of them may be lost. */
 export async function listenReservations(
   bus: Pick<Bus, "listen">,
   ownerKinds: readonly string[],

@@ -4,7 +4,7 @@ import { ledgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReserv
 import { ledgerCalls, listenReservations, type LedgerCalls, type ReservationCalls } from "./ledger-calls.ts";
 import type { Reservation } from "./reservation.ts";
 
-/** The calls of one owner kind, and a cache of what they, events and lists have shown. */
+/** The calls of one owner kind, and a cache of their answers, of events and of lists. */
 export type LedgerClient = AsyncDisposable & {
   /** Whether a list that began after the last `invalidate` is complete. Until then, a missing reservation proves nothing. */
   isKnown(): boolean;
@@ -12,13 +12,13 @@ export type LedgerClient = AsyncDisposable & {
   /** In the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Returns what the owner has, which is another reservation where it was requested with other needs. */
+  /** Returns the reservation of the owner, which is another one where it was requested with other needs. */
   reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
   release: LedgerCalls["release"];
   acceptPreemption: LedgerCalls["acceptPreemption"];
   requeue: LedgerCalls["requeue"];
   ask: LedgerCalls["ask"];
-  /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
+  /** Makes the cache equal to the ledger. Rejects with FaultError; the part of the list read until then counts. */
   refresh(signal: AbortSignal): Promise<void>;
   /** A new leader calls it: events may have been lost while another replica released machines. */
   invalidate(): void;

@@ -31,7 +31,7 @@ export type WaitReason = {
   readonly available: number;
   /** The nodes of the pool that count, for people; absent: each node without taints. */
   readonly nodes?: string | undefined;
-  /** The label whose one value all machines need, if it is what is waited for. */
+  /** The label whose one value all machines need, if the reservation waits for that. */
   readonly topology?: string | undefined;
   /** The queue of the reservation, if the code concerns queues. */
   readonly queue?: string | undefined;

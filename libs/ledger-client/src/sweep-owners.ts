@@ -29,7 +29,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind go before those of the next that is found. */
   readonly kindOf?: (object: Item) => string;
-  /** Removes this very object, unless it is no longer left over or something that failed before is still in it. Returns what it did. */
+  /** Removes this very object, unless it is no longer left over or an earlier failure is still in it. Returns the outcome. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
   readonly report?: {
     /** Each step but `keep`. */

@@ -8,7 +8,7 @@ export type Requirement =
 
 export type LabelSelector = readonly Requirement[];
 
-/** The errors of a malformed selector: each function returns what is wrong with a key or a value, and `refuse` throws. */
+/** The errors of a malformed selector: each function returns the problem with a key or a value, and `refuse` throws. */
 type SelectorRules = {
   readonly checkKey: (key: string) => string | undefined;
   readonly checkValue: (value: string) => string | undefined;

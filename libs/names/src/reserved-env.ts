@@ -11,7 +11,7 @@ const RESERVED = new Set([
   "TRACESTATE",
 ]);
 
-/** True for environment variables that Muster sets itself in the pods of a session; a component that sets one would not get what it asked for. */
+/** True for environment variables that Muster sets itself in the pods of a session; a component that sets one would not get its value. */
 export function isReservedEnvName(name: string): boolean {
   return RESERVED.has(name) || name.startsWith("MUSTER_");
 }

@@ -11,7 +11,7 @@ export function permissionsOf(user: NatsUserName): Permissions {
   return planPermissions(user, rights[user]);
 }
 
-/** From what a user needs to the subjects of it, those of JetStream's API included. */
+/** Converts the needs of a user into its subjects, those of JetStream's API included. */
 export function planPermissions(user: string, needed: Rights): Permissions {
   const { serves = [], asks = [], owns = [], reads = [], locks = [], marks = [], publishes = [] } = needed;
   const { listens = [], keeps = [], inspects = [], counts = [], consumes = [], log } = needed;

@@ -7,7 +7,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A way to get a nats-server that is not on this machine yet. */
 export type Source = {
-  /** For people: what it does. */
+  /** For people: its action. */
   readonly name: string;
   /** For people: how long it takes where nothing is in its way. */
   readonly takes: string;
@@ -20,7 +20,7 @@ export type SourceContext = { readonly directory: string; readonly env: Environm
 const execute = promisify(execFile);
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 
-/** Runs a program to its end; rejects with the last lines of what it said. */
+/** Runs a program to its end; rejects with the last lines of its output. */
 export async function runProgram(
   program: string,
   args: readonly string[],

@@ -1,6 +1,6 @@
 import type { Reader, Writer } from "protobufjs/minimal.js";
 
-/** The static side of a generated message class: what is needed to send and receive one. */
+/** The static side of a generated message class: the part that sends and receives one. */
 export type MessageType<Message, Properties = Message> = {
   new (parts?: PartsOf<Message>): Message;
   create(parts?: PartsOf<Message>): Message;

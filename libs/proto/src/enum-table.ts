@@ -5,7 +5,7 @@ export type EnumTable<Name extends string> = {
   numberOf(text: string): number | undefined;
   /** Undefined for the unspecified value, for an absent field, and for a number that only a later version knows. */
   nameOf(number: number | undefined): Name | undefined;
-  /** As `nameOf`. Throws where that is undefined; `noun` says in the message what the number should be. */
+  /** As `nameOf`. Throws where that is undefined; `noun` names the meaning of the number in the message. */
   requireName(number: number | undefined, noun: string): Name;
 };
 

@@ -26,13 +26,13 @@ export const labels = {
   scaledNode: "muster.dev/node",
   /** On nodes that a node scaler made: which scaler, where there are several in one cluster. */
   scaler: "muster.dev/scaler",
-  /** On what was made for a lease: the lease's id. */
+  /** On objects of a lease: the lease's id. */
   lease: "muster.dev/lease",
-  /** On what was made for a lease: the number of the run that it was made for. */
+  /** On objects of a lease: the number of the run that created them. */
   leaseRun: "muster.dev/lease-run",
-  /** On what was made for a lease: a hash of its user. */
+  /** On objects of a lease: a hash of its user. */
   leaseUser: "muster.dev/lease-user",
-  /** On pods, and on what was made for a lease: id of the installation that made it. What has none is from before there were ids. */
+  /** On pods and on objects of leases: id of the installation that created them. Objects without it are older than the ids. */
   installation: "muster.dev/installation",
   /** On what Muster makes, well known: `muster`. */
   managedBy: "app.kubernetes.io/managed-by",

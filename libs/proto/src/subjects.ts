@@ -37,7 +37,7 @@ export const subjects = {
   anySessionEventRecorded: "muster.evt.session.*.recorded",
   /** muster.evt.farm.<incident>.alerted */
   farmAlerted: (incident: string) => `muster.evt.farm.${token(incident)}.alerted`,
-  /** muster.audit.farm.<replica set>: what was done to a replica set. */
+  /** muster.audit.farm.<replica set>: the changes of a replica set. */
   farmAudited: (replicaSet: string) => `muster.audit.farm.${token(replicaSet)}`,
   /** muster.cmd.lease.<engine>.<lease>.order: one order of a lease waits at a time. */
   orderLease: (engine: string, lease: string) => `muster.cmd.lease.${token(engine)}.${token(lease)}.order`,
@@ -60,7 +60,7 @@ export const subjects = {
   changeRefused: (resource: string, user: string) => `muster.api.${token(resource)}.${token(user)}.refused`,
   /** muster.api.*.*.refused */
   anyChangeRefused: "muster.api.*.*.refused",
-  /** _INBOX.<service>: answers to what this service asks arrive below it. */
+  /** _INBOX.<service>: answers to the requests of this service arrive below it. */
   inbox: (service: string) => `_INBOX.${token(service)}`,
   /** muster.dead.<area>: payload and fault of what could not be handled. */
   dead: (area: string) => `muster.dead.${token(area)}`,
@@ -143,7 +143,7 @@ export const buckets = {
   farmLocks: "muster-farm-locks",
   /** <log> -> snapshot of an event-sourced log; written by the log's writer. */
   snapshots: "muster-snapshots",
-  /** <digest of a user and an idempotency key> -> what the request stated, and its answer, as JSON; written by the gateway. */
+  /** <digest of a user and an idempotency key> -> the request and its answer, as JSON; written by the gateway. */
   apiRequests: "muster-api-requests",
   /** `bucketKeys.installationId` -> id of the installation, as text; written once, by the first service. */
   installation: "muster-installation",

@@ -36,7 +36,7 @@ export type NodeSelection = {
   /** One of these is enough; none: every node whose taints are tolerated. */
   readonly terms: readonly NodeSelectorTerm[];
   readonly tolerations: readonly Toleration[];
-  /** By resource, what a node must be able to allocate, beside room for one pod. Absent: any size. */
+  /** By resource, the amounts that a node must be able to allocate, beside room for one pod. Absent: any size. */
   readonly minimum?: Readonly<Record<string, number>>;
 };
 
@@ -83,7 +83,7 @@ function matches({ operator, values = [] }: NodeSelectorRequirement, value: stri
     case "Lt":
       return compareIntegers(value, values[0]) < 0;
     default:
-      // The API server refuses other operators; what is not known never matches.
+      // The API server refuses other operators; an unknown one never matches.
       return false;
   }
 }

@@ -6,7 +6,7 @@ import { isObject, quantitiesOf, quantityOf, textOf, type PlainObject } from "./
 /** The requests of a pod on its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
 
-/** The fields of the spec of a pod that decide what it requests, as they are written; everything else is ignored. */
+/** The written fields of a pod's spec that decide its requests; everything else is ignored. */
 export type WrittenPodSpec = {
   readonly containers?: readonly PlainObject[];
   readonly initContainers?: readonly PlainObject[];

@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 
-/** Reads one typed value at a time and remembers what is wrong. */
+/** Reads one typed value at a time and remembers the errors. */
 export type EnvReader = {
   /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
@@ -12,7 +12,7 @@ export type EnvReader = {
   ): string;
   /** One or several with commas between them; a password may stand before the @. */
   url(name: string, fallback?: string): string;
-  /** One of http or https without a user and a password: errors and what is written for others have the URL in them. */
+  /** Reads a URL of http or https without a user and a password: errors and logs contain the URL. */
   httpUrl(name: string): string;
   /** A whole number between min and max; the unit is the end of the name. */
   integer(name: string, options: { readonly fallback?: number; readonly min: number; readonly max: number }): number;

@@ -9,7 +9,7 @@ const SECRETS: ReadonlySet<string> = new Set([
   "secret",
   "kubeconfig",
 ]);
-/** In the line itself and two objects deep: a fault carries its cause, and both what they were made with. */
+/** In the line itself and two objects deep: a fault carries its cause, and both carry their input. */
 export const LEVELS = 3;
 const CENSOR = "[Redacted]";
 

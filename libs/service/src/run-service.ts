@@ -13,7 +13,7 @@ import { VERSION } from "./version.ts";
 export type ServiceContext<Config> = {
   readonly config: Config;
   readonly logger: Logger;
-  /** Aborted on SIGINT and SIGTERM, once: finish what is in flight and return. */
+  /** Aborted on SIGINT and SIGTERM, once: finish the work in flight and return. */
   readonly signal: AbortSignal;
   /** As the definition names it. */
   readonly service: string;
@@ -47,7 +47,7 @@ type ServiceDefinition<Config> = {
 /** The exit code that a shell and Kubernetes report for SIGKILL. */
 const KILLED = 137;
 
-/** The check that stands until the service has said what its readiness depends on. */
+/** The check that holds until the service has named its own readiness checks. */
 const STARTING = "started";
 
 /** Pause after a run that a dependency has ended. */

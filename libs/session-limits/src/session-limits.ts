@@ -1,4 +1,4 @@
-/** Bounds that keep a session within one stored value and a pod within what a kernel accepts. */
+/** Bounds that keep a session within one stored value and a pod within the limits of a kernel. */
 export const SESSION_LIMITS = {
   /** Replicas counted. */
   components: 200,
@@ -38,7 +38,7 @@ type SizedComponent = {
   readonly templateJson?: string | undefined;
 };
 
-/** Bytes of images, directories, commands, arguments, environment and templates of all components together, with what each entry costs beside its text. */
+/** Bytes of images, directories, commands, arguments, environment and templates of all components together, with the cost of each entry beside its text. */
 export function sessionTextBytes(components: readonly SizedComponent[]): number {
   let total = 0;
   for (const { image, workingDir = "", command, args, env, templateJson = "" } of components) {

@@ -57,7 +57,7 @@ export type LogConfig<State, Event> = {
   readonly token: number;
   /** Limit of waiting decisions; default 10000. */
   readonly maxWaiting?: number;
-  /** Largest entry in bytes; default 512 KiB, at most what the server takes. One decision must fit. */
+  /** Largest entry in bytes; default 512 KiB, at most the server's limit. One decision must fit. */
   readonly maxEntryBytes?: number;
   /** The signal of the lead under which we write: once aborted, the log is deposed. */
   readonly signal?: AbortSignal;
@@ -96,7 +96,7 @@ const RETRY_AFTER_MS = 500;
 /** Disposing waits this long for the write in flight. */
 const DISPOSE_MS = 5000;
 
-/** The one writer: decides against the tentative state, and writes what has queued whenever the previous write is done. */
+/** The one writer: decides against the tentative state, and writes the queued events whenever the previous write is done. */
 export class LogWriter<State, Event> implements Log<State, Event> {
   readonly #connection: Pick<NatsConnection, "info">;
   readonly #config: LogConfig<State, Event>;

@@ -1,7 +1,7 @@
 /** A queue from callbacks to one loop. Unbounded: its producer must have flow control. */
 type Mailbox<Item> = {
   put(item: Item): void;
-  /** After what is in it, taking rejects with this error. */
+  /** After its present content, taking rejects with this error. */
   fail(error: unknown): void;
   take(): Promise<Item>;
 };

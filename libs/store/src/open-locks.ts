@@ -10,7 +10,7 @@ type LocksConfig<Value> = {
   readonly codec: Codec<Value>;
   /** Size of the whole bucket in bytes. */
   readonly maxBytes: number;
-  /** How long what is in it lives without renewal: a request that takes a good part of that is given up. */
+  /** How long its content lives without renewal: a request that takes a large part of that is given up. */
   readonly ttlMs: number;
   readonly signal: AbortSignal;
 };

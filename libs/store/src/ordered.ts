@@ -23,7 +23,7 @@ export type StreamMessage = {
 type OrderedOptions = {
   readonly stream: string;
   readonly subject: string;
-  /** The last message of each subject and what follows, or everything from this sequence on. */
+  /** The last message of each subject and later ones, or everything from this sequence on. */
   readonly from: "last-of-each-subject" | number;
   readonly signal: AbortSignal;
   /** Reads from the leader of the stream, which has every acknowledged write; another server may be behind. */

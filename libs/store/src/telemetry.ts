@@ -37,7 +37,7 @@ export async function observed<Result>(
   }
 }
 
-/** Counts what becomes of a lock, or of the sessions of a bucket, in this process. */
+/** Counts the changes of a lock, or of the sessions of a bucket, in this process. */
 export function countLock(lock: string, state: "waiting" | "leading" | "live" | "lost"): void {
   instruments().locks.add(1, { "muster.lock": lock, "muster.lock.state": state });
 }

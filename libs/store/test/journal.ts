@@ -3,7 +3,7 @@ import { openLog, type Log } from "../src/index.ts";
 import type { Decision, LogConfig } from "../src/log-writer.ts";
 import { jsonCodec } from "./connected.ts";
 
-/** The simplest log: it remembers what was noted, in order, and how often each note was taken. */
+/** The simplest log: it remembers the notes, in order, and how often each note was taken. */
 export type Note = { readonly text: string };
 export type Journal = { readonly texts: readonly string[] };
 

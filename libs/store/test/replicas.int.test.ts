@@ -42,7 +42,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
       );
     }
   });
-  // May count twice where the answer was lost, and never less than what was acknowledged.
+  // May count twice where the answer was lost, and never less than the acknowledged writes.
   const bump = async (): Promise<boolean> => {
     const entry = await bucket.get("count");
     if (entry === undefined) await bucket.create("count", 1);

@@ -129,7 +129,7 @@ class Witness {
   }
 }
 
-/** Takes what is free, and gives up some of it. */
+/** Takes free locks, and releases some of them. */
 async function work(session: Session, witness: Witness, random: () => number): Promise<void> {
   const ours = new Map<string, number>();
   while (!session.signal.aborted) {

@@ -47,7 +47,7 @@ type Participant = {
   readonly ended: Promise<void>;
 };
 
-/** A participant in this process that has sessions for as long as possible, and takes what is free of these locks. */
+/** A participant in this process that has sessions for as long as possible, and takes the free ones of these locks. */
 function participant(
   nats: NatsConnection,
   bucket: string,

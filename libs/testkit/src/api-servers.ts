@@ -23,7 +23,7 @@ export type ApiServerCase = {
   readonly start: () => Promise<TestApiServer>;
 };
 
-/** Starts the embedded API server with its files in this directory. Handed in, because what it is made of is tested with this library. */
+/** Starts the embedded API server with its files in this directory. A parameter, because its packages are tested with this library. */
 type StartEmbedded = (options: { readonly directory: string }) => Promise<
   AsyncDisposable & {
     readonly kubeconfig: string;

@@ -3,12 +3,12 @@ export type DocumentedCommand = {
   readonly line: number;
   /** Without comments and pipes, its quotes resolved. */
   readonly words: readonly string[];
-  /** In a text, not in a block to copy: it may lack what it is about. */
+  /** In a text, not in a block to copy: it may be incomplete. */
   readonly isMentioned: boolean;
 };
 
 const PROGRAMS = new Set(["docker", "helm", "kubectl", "muster", "node", "npm", "npx"]);
-/** Where one command ends and what follows is another one, a file or a comment. */
+/** The end of a command before another one, a file or a comment. */
 const ENDS = /^(?:&&|\|\||[|;&#]|>>?)$/;
 
 /** The commands of a page in Markdown: those of its blocks, and those between backticks in its text. */

@@ -58,7 +58,7 @@ export async function startTelemetry(identity: {
           resolve();
         });
       });
-      // A collector that is away is not this process's failure: what it was to get is lost, the work is not.
+      // A collector that is away is not this process's failure: its spans are lost, the work is not.
       await Promise.race([started.shutdown().catch(() => undefined), late]);
       for (const api of [context, propagation, trace, metrics, logs]) api.disable();
     },

@@ -4,7 +4,7 @@ import { amountsOf, podRequests, useOf, type Amounts } from "@muster/resources";
 import { exceededBy } from "./domain/judge-room.ts";
 import type { RoomSeen } from "./domain/observed.ts";
 
-/** Observes what the pods of all nodes request, past the injected faults. */
+/** Observes the requests of the pods on all nodes, past the injected faults. */
 export type RoomObserver = AsyncDisposable & {
   /** The amounts of the nodes, the residents, and the nodes on which more was requested than they have. */
   readonly seen: () => RoomSeen;

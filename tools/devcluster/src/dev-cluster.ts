@@ -23,11 +23,11 @@ export type DevClusterOptions = Pick<
   readonly kubeconfig?: string;
   /** Name by which other machines reach the API server and the small cloud; without it they listen on 127.0.0.1 alone. */
   readonly host?: string;
-  /** A small cloud that adds nodes on demand, see `startMachines`; it keeps what it has in the folder `machines`. */
+  /** A small cloud that adds nodes on demand, see `startMachines`; it stores its state in the folder `machines`. */
   readonly machines?: Omit<MachinesOptions, "directory" | "nodes" | "host" | "now" | "onError">;
 };
 
-/** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; what it knew is gone unless it persists. */
+/** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; its state is lost unless it persists. */
 export type DevCluster = AsyncDisposable & {
   /** The file. */
   readonly kubeconfig: string;
@@ -39,7 +39,7 @@ export type DevCluster = AsyncDisposable & {
   readonly machines: Machines | undefined;
 };
 
-/** Where the small cloud of a cluster keeps what it has. */
+/** Where the small cloud of a cluster stores its state. */
 export function machinesOf(directory: string): string {
   return join(directory, "machines");
 }

@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { z } from "zod";
 
-/** The value as the schema returns it. Throws one invalid_request that names each wrong field, its value, and what is needed. */
+/** The value as the schema returns it. Throws one invalid_request that names each wrong field, its value, and the valid form. */
 export function readShape<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
   const read = schema.safeParse(value, { error: explain });
   if (read.success) return read.data;

@@ -338,7 +338,7 @@ describe("the embedded API server", () => {
             type: mediaType,
             ...(method === "GET" ? {} : { raw: body }),
           });
-          // The failures with 500 that Kubernetes has for what a client does wrong.
+          // The failures with 500 that Kubernetes has for mistakes of a client.
           if (answer.code >= 500)
             expect([
               "target.name: Required value",

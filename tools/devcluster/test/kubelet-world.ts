@@ -170,7 +170,7 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
   return { create, run, read, inPhase, ready, gone, remove, logs, follow, eventsOf, reasonsOf, watchStatus };
 }
 
-/** Processes whose environment carries the pod's uid: what it started itself, and all that those have started. */
+/** Processes whose environment carries the pod's uid: those that it started itself, and their descendants. */
 export async function processesOf(uid: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

@@ -64,7 +64,7 @@ function start(...args: string[]) {
     });
   }
   const closed = once(child, "close");
-  /** How it ended. Its last output has been read; what a killed one leaves behind may still hold its output. */
+  /** How it ended. Its last output has been read; the processes that a killed one leaves behind may still hold its output. */
   const exit = (once(child, "exit") as Promise<[number | null, string | null]>).then(async ([code, signal]) => {
     if (signal === null) await closed;
     return [code, signal];

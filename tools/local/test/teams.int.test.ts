@@ -82,7 +82,7 @@ describe.skipIf(real === undefined)("two teams that share GPUs of the real clust
     const { status } = await world.calls.get<JobObject>(JOBS, metadata.name);
     return (status?.conditions ?? []).map(({ type, status: is }) => `${type}=${is}`);
   };
-  /** Team A takes back what it owns, and keeps it as long as `during` takes. */
+  /** Team A reclaims its quota, and keeps it as long as `during` takes. */
   const reclaim = async (during: () => Promise<unknown>): Promise<void> => {
     const owner = ownerJob(unique("owner"));
     await world.createJob(owner);

@@ -95,7 +95,7 @@ function forgetsBeneficiaries(): TamperEvents {
     });
 }
 
-/** A ledger that withdraws what its owner has accepted. */
+/** A ledger that withdraws a preemption which its owner has accepted. */
 const withdrawsAccepted: TamperEvents = (events) =>
   events.flatMap((event): readonly LedgerEvent[] =>
     event.kind === "preemptionAccepted" ? [event, { ...event, kind: "preemptionWithdrawn" }] : [event],

@@ -6,7 +6,7 @@ export type RoomSeen = {
   readonly allocatable: ReadonlyMap<string, Amounts>;
   /** Foreign pods that exist since before the first request, and the time of their end. */
   readonly residents: readonly { readonly name: string; readonly node: string; readonly untilMs: number | undefined }[];
-  /** By node: the amounts that bound pods requested beyond what the node has. */
+  /** By node: the amounts that bound pods requested beyond the node's allocatable ones. */
   readonly exceeded: ReadonlyMap<string, string>;
 };
 

@@ -5,7 +5,7 @@ import { type Random, randomFrom } from "./random.ts";
 export type TeamQueue = {
   readonly name: string;
   readonly weight: number;
-  /** It takes back what it owns from work that borrows it. */
+  /** It reclaims its quota from work that borrows it. */
   readonly isReclaiming: boolean;
   /** By pool. */
   readonly quotas: Readonly<Record<string, { readonly nominal: number; readonly borrowingLimit: number }>>;

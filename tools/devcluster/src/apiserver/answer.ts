@@ -54,7 +54,7 @@ export function answerText({ response }: Exchange, code: number, text: string): 
   response.end(text);
 }
 
-/** The one funnel for what a request throws: a refusal becomes its answer; any other error is a defect, which goes to `onDefect` and becomes 500. */
+/** The only conversion of errors of a request: a refusal becomes its answer; any other error is a defect, which goes to `onDefect` and becomes 500. */
 export function answerError(exchange: Exchange, error: unknown, onDefect: (error: unknown) => void): void {
   if (error instanceof FailureError) {
     answerFailure(exchange, error.failure);

@@ -26,7 +26,7 @@ type Map = typeof map extends fc.Arbitrary<infer Value> ? Value : never;
 const uid = ({ namespace, name }: { namespace: string; name: string }, generation: number): string =>
   `${namespace}-${name}-${generation}`;
 
-/** The next state of an object: what is being deleted stays so, and what is there keeps its uid. */
+/** The next state of an object: a deletion continues, and an existing object keeps its uid. */
 function objectOf(one: Map, before: JsonObject | undefined): JsonObject {
   const { key: place, generation, owners, finalizers } = one;
   const deleting = one.deleting || (before !== undefined && isDeleting(before));

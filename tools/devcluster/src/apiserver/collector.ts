@@ -18,7 +18,7 @@ export type CollectorDeps = {
 
 const SWEEP_EVERY_MS = 60_000;
 
-/** Does what a controller manager does for objects whose owner or namespace is gone: soon after a change that may matter, and every minute. */
+/** Acts as the garbage collector of a controller manager: soon after a change that may matter, and every minute. */
 export function startCollector(deps: CollectorDeps): Disposable {
   let scheduled: NodeJS.Timeout | undefined;
   let pauseMs = 0;

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type Certificate, makeAuthority } from "./certificates.ts";
 import { at, isObject, type Json, textAt } from "./json.ts";
 
-/** By what a server is known and knows others. */
+/** The certificates by which a server is recognised and recognises others. */
 export type Credentials = {
   /** Signs the server's certificate, and kubelets'. */
   readonly authority: Certificate;

@@ -43,7 +43,7 @@ export function referTo(name: string): Schema {
   return { $ref: REFERENCE + name };
 }
 
-/** The schema with what it refers to; its own words win. */
+/** The schema with its references resolved; its own keywords win. */
 export function resolveSchema(schema: Schema): Schema {
   const known = resolved.get(schema);
   if (known !== undefined) return known;

@@ -16,7 +16,7 @@ function isBuiltIn(path: string, catalogue: Catalogue): boolean {
   return root === "apis" && version !== undefined && known.some((resource) => resource.group === group);
 }
 
-/** Discovery and OpenAPI: what the server says about itself. Fails with 404 for other paths. */
+/** Discovery and OpenAPI: the server's description of itself. Fails with 404 for other paths. */
 export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
   const { request, path } = exchange;
   const isOpenApi = path.startsWith("/openapi/");

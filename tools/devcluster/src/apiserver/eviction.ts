@@ -27,7 +27,7 @@ export function evictPod(
     return fail(verdict.because === "several-budgets" ? SEVERAL_BUDGETS : budgetSpent(verdict));
   }
   const { dryRun, ...rest } = options;
-  // Preconditions are for the pod as the client knows it, without what comes on it here.
+  // Preconditions apply to the pod as the client knows it, without the fields that are added here.
   registry.delete(target, rest, true);
   if (!dryRun) {
     const change = (): JsonObject => withTarget(pod, timestamp(nowMs()));

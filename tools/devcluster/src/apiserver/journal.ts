@@ -46,7 +46,7 @@ const COMPACT_FROM_BYTES = 16 * 1024 * 1024;
 /** Bytes that are handed to the operating system at once. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Opens the journal of a directory, or begins one. Throws for a file that is damaged in its middle: what follows would be guesswork. */
+/** Opens the journal of a directory, or begins one. Throws for a file that is damaged in its middle: the rest would be guesswork. */
 export function openJournal({ directory, compactFromBytes, onProblem }: JournalOptions): Journal {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const claim = claimFor("API server", directory);

@@ -43,12 +43,12 @@ export function objectAt(value: Json | undefined, ...path: readonly string[]): J
   return isObject(found) ? found : {};
 }
 
-/** Texts of a list; what is no text is left out. */
+/** Texts of a list; other values are left out. */
 export function textsAt(value: Json | undefined, ...path: readonly string[]): string[] {
   return listAt(value, ...path).filter((item) => typeof item === "string");
 }
 
-/** The object with another value at the path; undefined removes what is there. Missing objects on the way are made when there is something to put. */
+/** The object with another value at the path; undefined removes the present one. Missing objects on the way are created for a value. */
 export function put(object: JsonObject, path: readonly string[], value: Json | undefined): JsonObject {
   const [key, ...rest] = path;
   if (key === undefined) return object;

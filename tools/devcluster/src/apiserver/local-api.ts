@@ -234,7 +234,7 @@ function orKubeError<Value>(doing: string, work: () => Value): Value {
   }
 }
 
-/** As its JSON: times become texts, and undefined fields go. What is JSON already is returned itself, as callers never change it afterwards. */
+/** As its JSON: times become texts, and undefined fields go. A JSON value is returned itself, as callers never change it afterwards. */
 function plain(value: object): JsonObject {
   const json = toJson(value);
   return isObject(json) ? json : {};

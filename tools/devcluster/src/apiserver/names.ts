@@ -5,7 +5,7 @@ const KEY_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const LABEL_VALUE = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/;
 const CONFIG_KEY = /^[-._a-zA-Z0-9]+$/;
 
-/** Each check returns what is wrong in Kubernetes' words, or nothing. */
+/** Each check returns the problem in Kubernetes' words, or nothing. */
 export type Check = (value: string) => string | undefined;
 
 export const checkSubdomain: Check = (value) => {

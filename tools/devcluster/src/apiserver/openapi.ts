@@ -37,7 +37,7 @@ function rootOf(groupVersion: string): string {
   return groupVersion.includes("/") ? `apis/${groupVersion}` : `api/${groupVersion}`;
 }
 
-/** `io.k8s.api.core.v1.Pod`; the group backwards for what is custom: `com.example.v1.Widget`. */
+/** `io.k8s.api.core.v1.Pod`; the reversed group for custom kinds: `com.example.v1.Widget`. */
 function nameOfKind(resource: Resource): string {
   const { group, version, kind } = resource;
   const known = definitionOf(apiVersionOf(resource), kind);

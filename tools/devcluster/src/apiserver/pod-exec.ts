@@ -14,7 +14,7 @@ import { badRequest, fail } from "./status.ts";
 /** The headers that are passed on of a request for a WebSocket. */
 const HEADERS = ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions"];
 
-/** Where a command is run. Fails for what is not there: a terminal, and pods that are on no node. */
+/** Where a command is run. Fails for unsupported requests: a terminal, and pods that are on no node. */
 export function locateExec(pod: JsonObject, container: string, query: URLSearchParams): string {
   if (query.getAll("command").length === 0) fail(badRequest("you must specify at least 1 command for the container"));
   if (query.get("tty") === "true" || query.get("tty") === "1") {

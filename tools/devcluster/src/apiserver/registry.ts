@@ -59,7 +59,7 @@ export type Registry = {
   get(target: ObjectName): JsonObject;
   create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
   update(target: ObjectName, update: Update): Written;
-  /** Writes a pod with its node; what an update may not change. */
+  /** Writes a pod with its node, which an update may not change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
   /** `gone` is false while something is waited for. */
   delete(target: ObjectName, options: DeleteOptions, dryRun: boolean): Removed;
@@ -160,7 +160,7 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
     }
     case "remove": {
       if (dryRun) return { object: deletion.object, gone: true };
-      // Watchers of what is stopped with grace see the mark before the end, as with any other grace period.
+      // Watchers of a pod that stops with grace see the mark before the end, as with any other grace period.
       if (!sameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
       const { before: last, revision } = store.commit(bucket, key, undefined);
       return { object: removedObject(last ?? deletion.object, revision), gone: true };
@@ -204,7 +204,7 @@ function requireNamespace(store: ObjectStore, resource: Resource, namespace: str
   fail(forbidden(resource, name, because, [{ reason: "NamespaceTerminating", message, field: "metadata.namespace" }]));
 }
 
-/** The object with what the server alone decides. */
+/** The object with the fields that only the server sets. */
 function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: RegistryDeps): JsonObject {
   const metadata = without(
     objectAt(body, "metadata"),
@@ -255,7 +255,7 @@ function refuseStale(resource: Resource, before: JsonObject, wanted: JsonObject)
   }
 }
 
-/** The state after an update: what each subresource may write, server metadata kept, checked. */
+/** The state after an update: the fields that each subresource may write, with server metadata kept, checked. */
 function nextState(
   resource: Resource,
   before: JsonObject,

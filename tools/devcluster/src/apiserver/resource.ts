@@ -23,7 +23,7 @@ export type Resource = {
   readonly subresources: readonly Subresource[];
   /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
   readonly schema: Schema | undefined;
-  /** Takes from a body, or from a patched form of the stored object, what the resource has; `wrong` refuses a value of the wrong type. */
+  /** Takes the fields of the resource from a body, or from a patched form of the stored object; `wrong` refuses a value of the wrong type. */
   readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => Decoded;
   readonly checkName: Check;
   readonly fields: SelectableFields;
@@ -38,7 +38,7 @@ export type Resource = {
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** Fields that an update keeps, whatever its body contains. */
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
-  /** Gives an object what must differ from all others and it has not, such as an address. */
+  /** Sets missing values that must differ from those of all others, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
   /** Why an object may never be deleted; undefined when it may. */
   readonly keepAlways: (object: JsonObject) => string | undefined;
@@ -81,7 +81,7 @@ export type Subresource =
 
 type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 
-/** A resource of the core group with nothing special about it, but for what is given. */
+/** A resource of the core group with the defaults of most resources, but for the given parts. */
 export function defineResource(given: Given): Resource {
   const namespaced = given.namespaced ?? true;
   const apiVersion = apiVersionOf({ group: "", version: "v1", ...given });
@@ -134,7 +134,7 @@ export function bucketOf(resource: Resource): string {
   return `${resource.group}/${resource.plural}`;
 }
 
-/** `namespace/name`, or `/name` for what has no namespace. Sorts as etcd sorts. */
+/** `namespace/name`, or `/name` for objects without a namespace. Sorts as etcd sorts. */
 export function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
 }

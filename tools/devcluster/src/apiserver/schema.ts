@@ -135,7 +135,7 @@ function isAsItIs(type: FieldType, value: Json): boolean {
   }
 }
 
-/** `known` is what the stored object has in the place of the value. It has been decoded: what is the same needs no second time. */
+/** `known` is the value of the stored object in the same place. It has been decoded: an equal value needs no second time. */
 type Encoded = { readonly type: FieldType; readonly value: Json; readonly known: Json | undefined };
 
 function decodeValue({ type, value, known }: Encoded, place: Place, owner: string): Json {

@@ -48,7 +48,7 @@ export type StoreOptions = {
   readonly journal?: Journal | undefined;
 };
 
-/** Begins with what the journal has. */
+/** Begins with the content of the journal. */
 export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStore {
   const { open, write, forget, everything } = memoryBuckets(historyLimit);
   const listeners = new Set<(bucket: string, change: Change) => void>();

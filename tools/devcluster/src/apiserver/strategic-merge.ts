@@ -12,7 +12,7 @@ export function strategicMerge(target: JsonObject, patch: JsonObject, schema: Sc
   return mergeObject(target, patch, { schema, path: [] });
 }
 
-/** Where a value stands, and what is known of it. */
+/** The position of a value, and its schema. */
 type Place = { readonly schema: Schema; readonly path: readonly string[] };
 
 function fieldAt({ schema, path }: Place, key: string): Place {

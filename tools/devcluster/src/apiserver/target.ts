@@ -5,7 +5,7 @@ import { decodeSegments } from "./path-segments.ts";
 /** The target of a path of the API. */
 export type Target = {
   readonly resource: Resource;
-  /** "" for all namespaces, and for what has none. */
+  /** "" for all namespaces, and for objects without one. */
   readonly namespace: string;
   /** "" for the collection. */
   readonly name: string;

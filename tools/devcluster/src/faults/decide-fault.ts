@@ -1,6 +1,6 @@
 import type { RequestFacts, Verb } from "./request-facts.ts";
 
-/** Which requests are meant. What is left out holds for all of them. */
+/** The matching requests. An absent field matches all of them. */
 export type FaultMatch = {
   readonly verbs?: readonly Verb[];
   /** `pods`, `pods/status`. */
@@ -23,7 +23,7 @@ export type RequestFault =
   | { readonly do: "lose-answer" };
 
 export type FaultRule = {
-  /** Names the rule in counters, and is a part of what its draws come from. */
+  /** Names the rule in counters, and is a part of the seed of its draws. */
   readonly id: string;
   readonly match: FaultMatch;
   readonly fault: RequestFault;

@@ -1,7 +1,7 @@
 import { type FaultMatch, matchesRequest } from "./decide-fault.ts";
 import type { RequestFacts } from "./request-facts.ts";
 
-/** An open watch and what can be done to it. */
+/** An open watch and the operations on it. */
 export type PassedWatch = {
   readonly request: RequestFacts;
   /** Breaks the connection. */

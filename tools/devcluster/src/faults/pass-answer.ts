@@ -16,7 +16,7 @@ export const CONNECTION_HEADERS = [
 const NEWLINE = 10;
 const EXPIRED_EVENT = `${JSON.stringify({ type: "ERROR", object: failureStatus(WATCH_TOO_OLD) })}\n`;
 
-/** Passes an answer on as it comes, and returns what can be done to it meanwhile. When either side ends, so does the other. */
+/** Passes an answer on as it arrives, and returns the operations on it meanwhile. When either side ends, so does the other. */
 export function passAnswer(incoming: IncomingMessage, response: ServerResponse): Omit<PassedWatch, "request"> {
   let mode: "passing" | "silent" | "expiring" = "passing";
   let isBetweenLines = true;

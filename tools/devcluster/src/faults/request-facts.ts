@@ -1,7 +1,7 @@
 /** The facts about a request to a Kubernetes API, in Kubernetes' own words. */
 export type RequestFacts = {
   readonly verb: Verb;
-  /** `pods`, `pods/status`; the path itself for what is no resource. */
+  /** `pods`, `pods/status`; the path itself for other requests. */
   readonly resource: string;
   /** "" for cluster-scoped resources. */
   readonly namespace: string;

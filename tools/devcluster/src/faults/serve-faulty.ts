@@ -18,7 +18,7 @@ export type FaultyDeps = {
 /** The facts of a request; undefined for an unknown token. */
 export type Judged = { readonly facts: RequestFacts | undefined; readonly verdict: FaultVerdict | undefined };
 
-/** Does to one request what was decided for it. */
+/** Injects the decided fault into one request. */
 export function serveFaulty(
   deps: FaultyDeps,
   request: IncomingMessage,

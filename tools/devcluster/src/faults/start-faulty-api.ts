@@ -41,7 +41,7 @@ export type FaultyApi = AsyncDisposable &
 
 const RULES_MAX = 1000;
 
-/** Puts a proxy before an API server that injects faults into what its clients do. Resolves once it passes requests on. */
+/** Puts a proxy before an API server that injects faults into the requests of its clients. Resolves once it passes requests on. */
 export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyApi> {
   const { directory, seed } = options;
   await using started = new AsyncDisposableStack();
@@ -91,7 +91,7 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   };
 }
 
-/** The rules, what they have done, and the watches that are open. */
+/** The rules, their effects, and the open watches. */
 function faultState() {
   const watches = openWatches();
   let rules: readonly RuleState[] = [];
@@ -106,7 +106,7 @@ function faultState() {
   };
   return {
     watches,
-    /** For the controls to count what they do. */
+    /** The counters of the controls. */
     counts,
     decide: (facts: RequestFacts, seed: number): ReturnType<typeof decideFault>["verdict"] => {
       counts.requests += 1;

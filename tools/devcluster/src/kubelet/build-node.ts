@@ -27,7 +27,7 @@ export const HOST_IP = "127.0.0.1";
 /** Set by the API server's admission on a new node; without a node controller the kubelet itself has to take it off. */
 const NOT_READY_TAINT = "node.kubernetes.io/not-ready";
 
-/** The node as it should be, from what the API server has of it; labels and taints of others are kept. */
+/** The desired node, from its state in the API server; labels and taints of others are kept. */
 export function buildNode(facts: NodeFacts, existing: V1Node | undefined): V1Node {
   const taints =
     existing === undefined ? facts.taints : existing.spec?.taints?.filter(({ key }) => key !== NOT_READY_TAINT);

@@ -147,7 +147,7 @@ export function tailOfLog(log: ContainerLog): Buffer {
   return Buffer.concat(parseLogLines(readFrom(log.path, 0)).lines.map((line) => renderLogLine(line, false, false)));
 }
 
-/** Reads on from where it was, across one change of files. A reader that is slower than two loses what was dropped. */
+/** Continues to read from its position, across one change of files. A reader that is slower than two changes loses the dropped part. */
 function logCursor(
   path: string,
   open: ContainerLog | undefined,

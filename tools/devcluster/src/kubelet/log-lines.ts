@@ -19,7 +19,7 @@ export function formatLogLine(
   line: { readonly atMs: number; readonly stream: "stdout" | "stderr"; readonly isComplete: boolean },
   text: Buffer,
 ): Buffer {
-  // Milliseconds are what we have; nanoseconds are what readers of the format expect.
+  // The times have milliseconds; readers of the format expect nanoseconds.
   const time = new Date(line.atMs).toISOString().replace("Z", "000000Z");
   return Buffer.concat([
     Buffer.from(`${time} ${line.stream} ${line.isComplete ? "F" : "P"} `),

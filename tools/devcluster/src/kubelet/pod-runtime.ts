@@ -2,7 +2,7 @@ import type { V1Container, V1Pod, V1Probe } from "@kubernetes/client-node";
 import type { LogRequest } from "./container-log.ts";
 import type { StartExec } from "./serve-exec.ts";
 
-/** Yields what a reader asked for, until the run has ended or the signal aborts. */
+/** Yields the requested log, until the run has ended or the signal aborts. */
 export type LogReader = (request: LogRequest, signal: AbortSignal) => AsyncIterable<Buffer>;
 
 /** One run of one container; the first is 0. */
@@ -40,7 +40,7 @@ export type ContainerRun = {
   readonly exec: StartExec | undefined;
 };
 
-/** Runs the containers of one pod. What the kubelet decides is the same whatever runs them. */
+/** Runs the containers of one pod. The decisions of the kubelet do not depend on the runtime. */
 export type PodRuntime = {
   readonly start: (request: RunRequest) => Promise<RunOutcome>;
   /** Undefined when that run has left no log. */

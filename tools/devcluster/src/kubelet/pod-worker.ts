@@ -84,7 +84,7 @@ export class PodWorker {
     this.#loop.poke();
   }
 
-  /** Time has passed: does what is due. */
+  /** Does the steps that are due as time passes. */
   tick(nowMs: number): void {
     if (nowMs >= this.#dueAtMs) {
       this.#dueAtMs = Infinity;

@@ -12,7 +12,7 @@ export type StatusReporter = (cached: V1Pod, build: (pod: V1Pod) => V1PodStatus)
 
 const CONFLICTS_MAX = 5;
 
-/** Makes a reporter for one pod. It knows what it wrote itself, so a cache that lags behind leads neither to conflicts nor to old news. */
+/** Creates a reporter for one pod. It knows its own writes, so a cache that lags behind leads neither to conflicts nor to old news. */
 export function statusReporter(deps: ReporterDeps): StatusReporter {
   let written: V1Pod | undefined;
   return async (cached, build) => {

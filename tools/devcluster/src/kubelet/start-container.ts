@@ -16,7 +16,7 @@ export type ConfigReader = {
 
 export type PreparedContainer =
   | { readonly ready: true; readonly command: ProcessCommand }
-  /** `retry`: what is missing may be created later. */
+  /** `retry`: the missing object may be created later. */
   | { readonly ready: false; readonly message: string; readonly retry: boolean };
 
 /** A longer termination message is cut, as in Kubernetes. */

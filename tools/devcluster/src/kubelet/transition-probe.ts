@@ -1,6 +1,6 @@
 import type { V1Probe } from "@kubernetes/client-node";
 
-/** How often in a row a probe has said the same, and what it therefore means. */
+/** How often in a row a probe has had the same result, and the state that follows from it. */
 export type ProbeState = {
   readonly ready: boolean;
   readonly successes: number;

@@ -3,7 +3,7 @@ import type { LaunchFaults, Range } from "./machine.ts";
 
 export type MachineCall = "create" | "list" | "get" | "delete" | "images" | "types";
 
-/** Which calls are meant. What is left out holds for all of them; what a call does not have matches nothing. */
+/** The matching calls. An absent field matches all of them; a field that a call does not have matches none. */
 export type MachineMatch = {
   readonly calls?: readonly MachineCall[];
   readonly owners?: readonly string[];
@@ -40,7 +40,7 @@ export type LaunchFault =
 export type MachineFault = AnswerFault | LaunchFault;
 
 export type MachineRule = {
-  /** Names the rule in counters, and is a part of what its draws come from. */
+  /** Names the rule in counters, and is a part of the seed of its draws. */
   readonly id: string;
   readonly match: MachineMatch;
   readonly fault: MachineFault;

@@ -211,7 +211,7 @@ export class Fleet {
     };
   }
 
-  /** Begins what is due. Never waits; a step that fails is tried again. */
+  /** Begins the steps that are due. Never waits; a failed step is retried. */
   tick(): void {
     const nowMs = this.#options.now();
     const idle = [...this.#machines.values()].filter(

@@ -5,7 +5,7 @@ import { type MachineCommand, type MachineCounters, readMachineCounters } from "
 /** The controls of a cloud for tests. Each resolves once it is in force, with the counters after it. */
 export type MachineControls = {
   inject(...rules: readonly MachineRule[]): Promise<MachineCounters>;
-  /** Without ids: all rules, with what they have counted. */
+  /** Without ids: all rules, with their counts. */
   remove(...ids: readonly string[]): Promise<MachineCounters>;
   /** Announces immediately that the machine is lost after so long. */
   loseSpot(nodeName: string, noticeMs: number): Promise<MachineCounters>;

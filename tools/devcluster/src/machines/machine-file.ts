@@ -31,7 +31,7 @@ export function loadMachines(file: string): MachineRecords {
   return { launched, machines, gone };
 }
 
-/** Keeps records in a file. What is returned resolves once the file has what was there at the time of the call, or something later. */
+/** Keeps records in a file. The returned function resolves once the file has the records of the time of the call, or later ones. */
 export function machineSaver(file: string, current: () => MachineRecords): () => Promise<void> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   let writing: Promise<void> = Promise.resolve();

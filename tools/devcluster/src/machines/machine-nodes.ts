@@ -35,7 +35,7 @@ export type KubeletShared = Omit<
   readonly access?: KubeletOptions["access"];
 };
 
-/** Nodes that run containers as processes, see `startKubelet`; what they keep is below the directory, and goes with them. */
+/** Nodes that run containers as processes, see `startKubelet`; their files are below the directory, and go with them. */
 export function kubeletNodes(directory: string, options: KubeletShared): MachineNodes {
   return {
     join: async ({ name, ...node }, signal) => {

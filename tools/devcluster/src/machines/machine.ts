@@ -44,7 +44,7 @@ export type Loss = { readonly atMs: number; readonly noticeAtMs: number };
 
 /** The faults of a machine from its launch on. */
 export type LaunchFaults = {
-  /** It never joins; the text is what the cloud says about it, empty: nothing. Undefined: it does. */
+  /** The node never joins; the text is the cloud's explanation, empty: none. Undefined: it joins. */
   readonly bootFailure: string | undefined;
   /** Counted from joining. */
   readonly spotLoss: { readonly afterMs: number; readonly noticeMs: number } | undefined;

@@ -8,7 +8,7 @@ import type { MachineOrder } from "./machine.ts";
 /** A command to the cloud's faults. It names a machine by the node name of its order. */
 export type MachineCommand =
   | { readonly do: "inject"; readonly rules: readonly MachineRule[] }
-  /** Without ids: all rules, with what they have counted. */
+  /** Without ids: all rules, with their counts. */
   | { readonly do: "remove"; readonly ids?: readonly string[] }
   /** Announces now that a machine is lost after so long. */
   | { readonly do: "lose-spot"; readonly nodeName: string; readonly noticeMs: number }
@@ -98,12 +98,12 @@ const counters = z.object({
   rules: z.array(z.object({ id: text, matched: count, injected: count })),
 });
 
-/** Reads an order for a machine. Throws invalid_request that names what is wrong. */
+/** Reads an order for a machine. Throws invalid_request that names the problem. */
 export function readOrder(body: unknown): MachineOrder {
   return readShape(order, body, "order");
 }
 
-/** Reads a command of another process. Throws invalid_request that names what is wrong. */
+/** Reads a command of another process. Throws invalid_request that names the problem. */
 export function readMachineCommand(body: unknown): MachineCommand {
   return readShape(command, body, "command");
 }

@@ -58,7 +58,7 @@ const TICK_MS = 20;
 const BOOT_MS = 2_000;
 const END_MS = 500;
 
-/** Where the kubelets of a cloud keep what runs on them: `endLeftovers` ends what a killed one has left. */
+/** Where the kubelets of a cloud store the processes that run on them: `endLeftovers` ends those of a killed one. */
 export function nodesOf(directory: string): string {
   return join(directory, "nodes");
 }

@@ -122,7 +122,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
   return [{ kind: "wait", untilMs: leaves.atMs, because: "toleration" }];
 }
 
-/** How long a pod tolerates a taint: the shortest of what its tolerations say, 0 without one, Infinity for ever. */
+/** How long a pod tolerates a taint: the shortest of its tolerations, 0 without one, Infinity for ever. */
 function toleratedMs(pod: V1Pod, taint: V1Taint): number {
   const tolerations = (pod.spec?.tolerations ?? []).filter((each) => tolerates(each, taint));
   if (tolerations.length === 0) return 0;

@@ -2,7 +2,7 @@ import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import { type Labels, matchesSelector } from "./match-labels.ts";
 
-/** A node with what is on it, counted as pods come and go. */
+/** A node with the pods on it, counted as pods come and go. */
 export type NodePlace = {
   readonly name: string;
   readonly node: V1Node | undefined;
@@ -58,7 +58,7 @@ export class ClusterState {
     const uid = pod.metadata?.uid ?? "";
     const isEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
     const known = this.#placed.get(uid)?.pod;
-    // Most changes are of the status alone. Objects of an API server in this process share what is the same.
+    // Most changes are of the status alone. Objects of an API server in this process share unchanged parts.
     const isCounted = known?.spec === pod.spec && known?.metadata?.labels === pod.metadata?.labels;
     if (known !== undefined && isCounted && !isEnded) return;
     this.removePod(uid);

@@ -40,7 +40,7 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
   const loop: ReconcileLoop = started.use(
     reconcileLoop({
       pass: async () => {
-        // Telling what was decided does not hold up the next decisions.
+        // The report of a decision does not delay the next decisions.
         const acts = schedulingPass(deps).finally(() => underWay.delete(acts));
         underWay.add(acts);
         await turn();
@@ -134,7 +134,7 @@ function schedulerApi(
       try {
         await recordEvent(calls, { component: COMPONENT }, { kind: "Pod", name, namespace, uid }, event);
       } catch (error) {
-        // The namespace may be on its way out; what was decided stands.
+        // The namespace may be terminating; the decision stands.
         onError(error, `recording ${event.reason}`);
       }
     },

@@ -75,7 +75,7 @@ export class SimulatedNode {
     if (this.#state === "alive") this.#state = "frozen";
   }
 
-  /** Continues; what was due meanwhile happens now. */
+  /** Continues; steps that were due meanwhile happen now. */
   thaw(): void {
     if (this.#state !== "frozen") return;
     this.#state = "alive";

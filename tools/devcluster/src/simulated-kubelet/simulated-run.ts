@@ -5,7 +5,7 @@ import type { Script } from "./read-script.ts";
 
 const SIGKILL_EXIT_CODE = 137;
 
-/** One run of a container that exists only as times: what it has done so far is a matter of the clock. */
+/** One run of a container that exists only as times: its progress is a matter of the clock. */
 export class SimulatedRun {
   readonly startedAtMs: number;
   readonly #script: Script;

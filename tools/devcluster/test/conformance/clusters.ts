@@ -30,7 +30,7 @@ export type ClusterCase = {
   readonly start: () => Promise<Cluster & WithNodes>;
 };
 
-/** The servers that must answer alike. What is skipped says why in its title. */
+/** The servers that must answer alike. The title of a skipped one states why. */
 export function clusters(): readonly ClusterCase[] {
   const assets = kubeAssets();
   return [

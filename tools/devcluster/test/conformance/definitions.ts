@@ -7,7 +7,7 @@ import { conditionIn, type Definition, definition, DEFINITIONS, install, withSpe
 const GROUP = "definitions.example.com";
 const object = (): object => ({ type: "object", properties: {} });
 
-/** CustomResourceDefinitions themselves: what is accepted, what they report, how they end. */
+/** CustomResourceDefinitions themselves: which are accepted, their reports, their end. */
 export function describeDefinitions(api: () => Api): void {
   let namespace: string;
   beforeAll(async () => {

@@ -10,7 +10,7 @@ const file = process.argv.at(-1);
 writeFileSync(file, readFileSync(file, "utf8").replace('a: "1"', "a: edited"));
 `;
 
-/** The verbs of everyday with the real kubectl: what people type, and what they read. */
+/** The everyday verbs with the real kubectl: the commands of users, and their output. */
 export function describeEveryday(api: () => Api): void {
   const kubectl = kubectlOn(api);
 

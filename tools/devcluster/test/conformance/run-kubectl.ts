@@ -12,7 +12,7 @@ export type Kubectl = {
   /** The title, with the reason when it is skipped. */
   readonly title: string;
   readonly skip: boolean;
-  /** The file, and what it is run with, for those who follow its output. */
+  /** The file and arguments of the program, for callers that follow its output. */
   readonly program: string;
   environment(): NodeJS.ProcessEnv;
   /** The namespace that it works in. */

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { at, listAt, textAt } from "../../src/apiserver/json.ts";
 import { type Api, configMap, type Event, nameIn, pod, versionIn } from "./api.ts";
 
-/** Watches: what comes, in which order, and what ends them. */
+/** Watches: their events, the order of these, and their end. */
 export function describeWatches(api: () => Api): void {
   let maps: string;
   let pods: string;

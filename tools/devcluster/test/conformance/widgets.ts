@@ -15,7 +15,7 @@ export type Definition = {
   readonly version?: object;
 };
 
-/** A CustomResourceDefinition with one version, v1, and what is given. */
+/** A CustomResourceDefinition with one version, v1, and the given parts. */
 export function definition({ group, plural, kind, schema, scope, names, version }: Definition): object {
   return {
     apiVersion: "apiextensions.k8s.io/v1",

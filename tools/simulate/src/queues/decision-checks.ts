@@ -224,7 +224,7 @@ function describePlan(events: readonly LedgerEvent[]): string {
   return described.join("; ") || "nothing";
 }
 
-/** The ledger without any of what it has computed. */
+/** The ledger without its computed parts. */
 export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
   const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
   return finish(restoreLedger([...reservations.values()], nextSequence, rest));

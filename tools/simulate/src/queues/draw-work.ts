@@ -36,7 +36,7 @@ const SESSIONS = 0.15;
 const MAX_RUN_MS = 20_000;
 const MAX_GRACE_MS = 15_000;
 
-/** `leaving` and `kinds`: random sources of their own, for how work leaves, and for what it is. */
+/** `leaving` and `kinds`: random sources of their own, for the way in which work leaves, and for its kind. */
 export function drawWork(
   { random, leaving, kinds }: Readonly<Record<"random" | "leaving" | "kinds", Random>>,
   queues: readonly Queue[],
@@ -45,7 +45,7 @@ export function drawWork(
 ): WorkPlan[] {
   const leaves = queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
   const [first = MISSING, ...others] = leaves.map(({ name }) => name);
-  // The first team asks for more than its part, so that it borrows what others miss later.
+  // The first team requests more than its part, so it borrows quota that others miss later.
   const drawQueue = (): string | undefined => {
     if (random.chance(0.35)) return first;
     if (random.chance(0.08)) return undefined;

@@ -37,7 +37,7 @@ const WEIGHTS: Readonly<Record<EventKind, number>> = {
   "foreign-goes": 3,
 };
 
-/** All that happens beside requests. Each returns what it has done, for the trace. */
+/** The events beside requests. Each returns a description for the trace. */
 const EVENTS: Readonly<Record<EventKind, (stage: Stage) => string>> = {
   put: (stage) => putQueue(stage, pickQueue(stage)),
   edit: (stage) => putQueue(stage, editedQueue(stage)),

@@ -141,7 +141,7 @@ function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[])
   };
 }
 
-/** Does one step after another, each from what the API server and the log have then. */
+/** Does one step after another, each from the state of the API server and the log at that moment. */
 async function runJob(deps: OwnerDeps, job: Job): Promise<void> {
   const { world, log } = deps;
   const { id, submitAfterMs } = job.plan;

@@ -73,7 +73,7 @@ function encode(value: JsonObject): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** Decodes what was signed here. */
+/** Decodes a token that was signed here. */
 function decode(text: string): Json {
   const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
   return isObject(parsed) ? parsed : {};

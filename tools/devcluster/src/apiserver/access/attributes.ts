@@ -9,7 +9,7 @@ export type Attributes =
       readonly group: string;
       readonly resource: string;
       readonly subresource: string;
-      /** "" for all, and for what has none. */
+      /** "" for all namespaces, and for objects without one. */
       readonly namespace: string;
       /** "" for all. */
       readonly name: string;

@@ -43,7 +43,7 @@ function checkVersion(version: JsonObject, index: number): Problem[] {
   return [];
 }
 
-/** A definition is named after what it defines. */
+/** A definition is named after its resource. */
 export function checkDefinitionName(definition: JsonObject): Problem[] {
   const group = textAt(definition, "spec", "group");
   const plural = textAt(definition, "spec", "names", "plural");

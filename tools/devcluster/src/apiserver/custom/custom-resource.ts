@@ -73,7 +73,7 @@ function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
 
 type Known = { readonly group: string; readonly version: string; readonly kind: string };
 
-/** Takes what the schema has; metadata is decoded as that of any other object. */
+/** Takes the fields of the schema; metadata is decoded as that of any other object. */
 function decodeCustom(known: Known, schema: Structural, body: JsonObject, wrong: (because: string) => never): Decoded {
   refuseOtherKind(known, body);
   const { object, unknown } = prune(schema, body);

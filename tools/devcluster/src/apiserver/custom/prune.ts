@@ -6,11 +6,11 @@ const OBJECT_FIELDS = ["apiVersion", "kind", "metadata"];
 
 export type Pruned = {
   readonly object: JsonObject;
-  /** Paths of what was dropped, in the order of the alphabet. */
+  /** Paths of dropped fields, in alphabetical order. */
   readonly unknown: readonly string[];
 };
 
-/** Drops what the schema does not have. */
+/** Drops fields that the schema does not have. */
 export function prune(schema: Structural, object: JsonObject): Pruned {
   const unknown: string[] = [];
   const pruned = pruneObject(schema, object, "", { isRoot: true, unknown });

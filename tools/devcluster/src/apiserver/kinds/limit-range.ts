@@ -15,7 +15,7 @@ export const limitRanges: Resource = defineResource({
   validate: checkRange,
 });
 
-/** The spec of a pod with what the ranges of its namespace give to its containers. */
+/** The spec of a pod with the defaults that the ranges of its namespace set for its containers. */
 export function withLimits(spec: JsonObject, ranges: readonly JsonObject[]): JsonObject {
   const items = ranges.flatMap((range) => listAt(range, "spec", "limits")).filter(isOfContainers);
   const fill = (container: Json): Json => (isObject(container) ? fillContainer(container, items) : container);
@@ -36,7 +36,7 @@ function fillContainer(container: JsonObject, items: readonly Json[]): JsonObjec
   return put(container, ["resources"], { ...objectAt(container, "resources"), ...Object.fromEntries(said) });
 }
 
-/** A container requests what it is limited to where the range names no request. */
+/** A container requests its limit where the range names no request. */
 function defaultItem(item: Json): Json {
   if (!isObject(item) || !isOfContainers(item)) return item;
   const limits = objectAt(item, "default");

@@ -81,7 +81,7 @@ function defaultContainer(container: JsonObject): JsonObject {
   );
 }
 
-/** A container asks for what it is limited to, where it asks for nothing. */
+/** A container requests its limit, where it requests nothing. */
 function requestLimits(container: JsonObject): JsonObject {
   const { limits } = objectAt(container, "resources");
   if (!isObject(limits)) return container;

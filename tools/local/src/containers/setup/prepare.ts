@@ -29,7 +29,7 @@ export type Setup = {
   readonly nowMs: number;
 };
 
-/** Makes what is missing, and copies to each service its own files. A killed run can be repeated. Returns the certificates that it made. */
+/** Creates missing files, and copies to each service its own. A killed run can be repeated. Returns the certificates that it made. */
 export async function prepare(setup: Setup): Promise<readonly CertificateStep[]> {
   const { root, service } = setup;
   // The originals are here; all other files are copies.
