@@ -43,7 +43,7 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
   await calls.patch({ apiVersion: "v1", plural: "nodes" }, nodeName, patch);
   await reaches(world, "1-1", "ACTIVE");
   await until(
-    "it says with what it runs",
+    "it reports its configuration",
     async () => (await readFile(join(directory, "runs"), "utf8")) === secret,
     LONG,
   );

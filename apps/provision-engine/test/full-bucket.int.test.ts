@@ -63,7 +63,7 @@ it(
 );
 
 it(
-  "lets each user have so many leases and bytes, and says which limit was reached",
+  "permits each user so many leases and bytes, and names the limit that was reached",
   async () => {
     await using world = await engineWorld();
     const [one, other] = [aUser(), aUser()];

@@ -121,10 +121,10 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   const resultOf = async () => new TextDecoder().decode((await leaseOf())?.record?.result?.dataJson ?? undefined);
   const leaseOf = async () => (await leases.getLease({ id: "5-4" })).lease;
   const nowHeld = async () => (await held()).find(({ owner }) => owner?.id === "5-4-1");
-  await until("its result says so", async () => (await resultOf()).includes(`"${(await nowHeld())?.id ?? "?"}"`), LONG);
+  await until("its result has it", async () => (await resultOf()).includes(`"${(await nowHeld())?.id ?? "?"}"`), LONG);
   const node = (await nowHeld())?.machines[0]?.node ?? "";
   await nodes.publish(node, { ready: false });
-  await until("it says that its node died", async () => (await leaseOf())?.waitingBecause.includes(node), LONG);
+  await until("it names the lost node", async () => (await leaseOf())?.waitingBecause.includes(node), LONG);
   expect(await phase(world, "5-4")).toBe("ACTIVE");
   await nodes.publish(node);
   await until("all is well again", async () => (await leaseOf())?.waitingBecause === "", LONG);

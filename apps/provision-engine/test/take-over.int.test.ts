@@ -69,9 +69,9 @@ type World = Awaited<ReturnType<typeof takeOverWorld>>;
 /** The moments between the writes of a take-over, named by the last write. */
 const MOMENTS: readonly (readonly [string, (recordOf: World["recordOf"]) => boolean])[] = [
   ["it is ordered", (recordOf) => recordOf("2-1")?.phase === "ORDERED"],
-  ["its record says what it takes over", (recordOf) => recordOf("2-1")?.takesOver === "1-1"],
-  ["the record of the older lease says who its heir is", (recordOf) => recordOf("1-1")?.heir === "2-1"],
-  ["its own record says that it has it", (recordOf) => recordOf("2-1")?.madeFor !== undefined],
+  ["its record names the older lease", (recordOf) => recordOf("2-1")?.takesOver === "1-1"],
+  ["the record of the older lease names its heir", (recordOf) => recordOf("1-1")?.heir === "2-1"],
+  ["its own record shows that it has the workload", (recordOf) => recordOf("2-1")?.madeFor !== undefined],
   ["it is ACTIVE", (recordOf) => recordOf("2-1")?.phase === "ACTIVE"],
 ];
 

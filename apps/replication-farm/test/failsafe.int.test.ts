@@ -112,7 +112,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
     await placedAt(world, store, "twin-b", 0);
     const troubles = async () => Promise.all(["twin-a", "twin-b"].map(async (name) => (await store.set(name)).trouble));
     await until(
-      "the one that leaves the nodes says so, and the other one has no trouble",
+      "the one that leaves the nodes reports it, and the other one has no trouble",
       async () => (await troubles()).map((trouble) => trouble?.code).join() === ",OVERLAP",
       PATIENT,
     );

@@ -47,7 +47,7 @@ async function stored(name: string, nodeSelector: string, rest: Parameters<typeo
   await until(`${name} is seen`, () => world.world.set(name) !== undefined);
 }
 
-it("who asks for nodes that another set of the pod id selects is refused, whatever the clocks say and whichever is older", async () => {
+it("a set that requests nodes of another set of the pod id is refused, whatever the clocks show and whichever is older", async () => {
   await stored("first", "n1=yes");
   await expect(applied("thief", specOf({ podId: "first", nodeSelector: "disk=ssd" }))).rejects.toThrow(/set first/);
   const beside = await applied("beside", specOf({ podId: "first", nodeSelector: "n2=yes" }));

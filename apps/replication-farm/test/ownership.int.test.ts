@@ -62,7 +62,7 @@ it("a farm continues when a set of another owner cannot be given up, and reports
     view: () => ({ sessions: live, locks: new Map() }),
     onChange: () => () => undefined,
   });
-  await until("it has said so", () => warned.includes("a set could not be released"));
+  await until("it has reported that", () => warned.includes("a set could not be released"));
   expect(farm.owned()).toBe(0);
   stop.abort();
   await expect(run).resolves.toBeUndefined();

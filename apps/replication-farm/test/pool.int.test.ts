@@ -137,11 +137,11 @@ describe("replica sets on machines of a pool", () => {
     await remove("moves");
   });
 
-  it("say that they wait for a machine, and take it when it is released, whichever farm owns them then", async () => {
+  it("report that they wait for a machine, and take it when it is released, whichever farm owns them then", async () => {
     await reserveForJob("busy", NODES - 1);
     await apply("waits", 2);
     const waiting = await until(
-      "the set says that it waits",
+      "the set reports that it waits",
       async () => {
         const { set } = await world.farms.getReplicaSet({ name: "waits" });
         return set?.record?.trouble?.code === "WAITING_FOR_MACHINE" && set.healthy === 1 && set;
@@ -161,13 +161,13 @@ describe("replica sets on machines of a pool", () => {
     await remove("waits");
   });
 
-  it("stay as they are while the ledger is away, say so, and continue when it is back", async () => {
+  it("stay unchanged while the ledger is away, report it, and continue when it is back", async () => {
     await apply("blind", 1);
     await settledAt(world, "blind", 1);
     await ledgerProcess.kill();
     await scale("blind", 2);
     await until(
-      "it says that the ledger is away",
+      "it reports that the ledger is away",
       async () => (await record("blind"))?.trouble?.code === "LEDGER_AWAY",
       PATIENT,
     );
@@ -184,7 +184,7 @@ describe("replica sets on machines of a pool", () => {
     const spec = aSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
     await sets.create("nowhere", aSet({ name: "nowhere", spec, fence: 0 }));
     const shown = await until(
-      "it says why",
+      "it states the reason",
       async () => {
         const found = await record("nowhere");
         return found?.trouble?.code === "MACHINE_REFUSED" && found;

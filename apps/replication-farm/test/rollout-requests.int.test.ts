@@ -124,7 +124,7 @@ it("a request about a set is audited with its client", async () => {
   for (const { details } of outbox) expect(JSON.parse(details)).toMatchObject({ by: "ann" });
 });
 
-it("a pool that does not exist is refused where the ledger says which there are", async () => {
+it("a missing pool is refused, and the ledger's pools are named", async () => {
   await using world = await passWorld();
   const deps = requestDeps(world);
   const asked = (pool: string) => ({
@@ -137,7 +137,7 @@ it("a pool that does not exist is refused where the ledger says which there are"
   expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
 });
 
-it("a place without a pod says so", async () => {
+it("a place without a pod is explained", async () => {
   await using world = await passWorld();
   await world.sets.create("web", web);
   await world.putPod(web, 1);
@@ -245,7 +245,7 @@ describe("a rolling update that is turned round", () => {
     };
   };
 
-  it("goes back however often that is asked for, forward again by a word of its own, and both trails say by whom", async () => {
+  it("goes back however often that is requested, forward again by its own command, and both trails name the user", async () => {
     await using world = await passWorld();
     const change = await changesOf(world);
     const back = await change("UNDO");

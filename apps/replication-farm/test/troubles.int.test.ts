@@ -38,7 +38,7 @@ async function settle(name: string): Promise<ReplicaSet> {
 }
 
 it.each([1, 3])(
-  "a set of %i whose pods the API server refuses for hours says that, and nothing else",
+  "a set of %i whose pods the API server refuses for hours reports that, and nothing else",
   async (wanted) => {
     const name = `refused-${wanted}`;
     const spec = aSpec({ podId: name, replicasDesired: wanted });

@@ -29,7 +29,7 @@ describe("pods that never become healthy", () => {
   const label = (name: string, nodes = NODES): Promise<unknown> =>
     Promise.all(nodes.map((node) => world.label(node, { [name]: "yes" })));
   const troubleOf = (name: string, code: string): Promise<unknown> =>
-    until(`${name} says ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 90_000 });
+    until(`${name} reports ${code}`, async () => (await store.set(name)).trouble?.code === code, { timeoutMs: 90_000 });
 
   it("raise an alert until they are healthy", async () => {
     await label("sick");
@@ -52,7 +52,7 @@ describe("pods that never become healthy", () => {
       const found = await rolls.get("new");
       return found !== undefined && "record" in found.value ? found.value.record : undefined;
     };
-    await until("it says that it is stuck", async () => (await stored())?.trouble?.code === "ROLL_STUCK", {
+    await until("it reports that it is stuck", async () => (await stored())?.trouble?.code === "ROLL_STUCK", {
       timeoutMs: 90_000,
     });
     await alerted(world, "roll_stuck_new");

@@ -67,7 +67,7 @@ it("decides on what is on its way to disk, so that two requests at once never ge
   expect(reports.map(({ reservation }) => reservation.grant?.machines[0]?.node)).toEqual(["a1", "a2"]);
 });
 
-it("says what would become of a request, and keeps nothing of it", async () => {
+it("predicts the outcome of a request, and stores nothing of it", async () => {
   const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
   const check = (id: string, pools: readonly string[]) => written(log, keeper.check(requestOf(id, pools)));
   expect(await check("x", ["a", "a"])).toBeUndefined();

@@ -77,7 +77,7 @@ const turns = fc.array(
   { minLength: 25, maxLength: 25 },
 );
 
-it("lets exactly one replica decide at a time: no machine has two owners and nothing it said is forgotten, while leaders are killed in a storm", async () => {
+it("lets exactly one replica decide at a time: no machine has two owners and no answer is forgotten, while leaders are killed in a storm", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

@@ -11,7 +11,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 
 const owner = (id: string) => ({ kind: "session", id });
 
-it("answers as the contract says: typed errors at once, grants as events, a release of nothing is a no-op that says so", async () => {
+it("answers as the contract states: typed errors immediately, grants as events, a release of nothing as a reported no-op", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

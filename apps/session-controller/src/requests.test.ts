@@ -114,7 +114,7 @@ describe("submit", () => {
   it.each([
     ["number of unfinished sessions", { unfinished: 2, storedBytes: 0 }, 2],
     ["size of all stored sessions in bytes", { unfinished: 0, storedBytes: 1000 }, 1000],
-  ])("refuses a session over the %s and says when to try again", async (what, occupied, limit) => {
+  ])("refuses a session over the %s with the time of a retry", async (what, occupied, limit) => {
     const fault = await faultFrom(submit(deps({ occupancy: () => occupied }), POLICY, request));
     expect(fault).toEqual({ code: "limit_exceeded", what, limit, retryAfterMs: 10_000 });
     expect(stored.size).toBe(0);
@@ -126,7 +126,7 @@ describe("submit", () => {
     expect((await submit(full, POLICY, request)).record).toBe(made);
   });
 
-  it("says from the beginning what the session waits for", async () => {
+  it("states from the beginning what the session waits for", async () => {
     const { record: made } = await submit(deps(), POLICY, request);
     expect(made.waitingBecause).toBe("the session controller has not taken it yet");
   });
@@ -181,7 +181,7 @@ describe("explained", () => {
   const ahead = () => deps({ explain: () => Promise.resolve(because) });
   const text = "pool gpu has 0 machines free, 1 are needed; 3 requests are ahead";
 
-  it("shows what the ledger says now of a session that waits there", async () => {
+  it("shows the ledger's present reason of a session that waits there", async () => {
     const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
     expect(await explained(ahead(), waiting)).toMatchObject({
       record: { waitingBecause: text },
@@ -190,7 +190,7 @@ describe("explained", () => {
     });
   });
 
-  it("shows what the ledger would say of a session that no executor has taken", async () => {
+  it("shows the ledger's prediction for a session that no executor has taken", async () => {
     const submitted = { record: record({ epoch: 0, waitingBecause: "no executor has looked at it yet" }), revision: 1 };
     expect(await explained(ahead(), submitted)).toMatchObject({
       record: { waitingBecause: text },
@@ -198,7 +198,7 @@ describe("explained", () => {
     });
   });
 
-  it("shows what is stored while the ledger says nothing, and of a session that does not wait there", async () => {
+  it("shows the stored reason while the ledger does not answer, and for a session that does not wait there", async () => {
     const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
     expect(await explained(deps(), waiting)).toBe(waiting);
     const other = { record: running(), revision: 4 };

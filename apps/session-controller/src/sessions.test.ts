@@ -221,7 +221,7 @@ describe("a session", () => {
     expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "CANCELLED"]);
   });
 
-  it("lists its pods to learn what is there, and then no more before a watcher says that they are gone", async () => {
+  it("lists its pods once, and then no more before a watcher reports that they are gone", async () => {
     const world = fakeWorld();
     expect(await run(world)).toBe("finished");
     // Pods of this world go after one more look.
@@ -286,7 +286,7 @@ describe("a session", () => {
     expect(releases()).toHaveLength(1);
   });
 
-  it("says what it waits for while the ledger is away", async () => {
+  it("states what it waits for while the ledger is away", async () => {
     const world = fakeWorld();
     world.state.failing.add("reserve");
     const running = run(world);

@@ -49,7 +49,7 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
     await controller.stop();
   });
 
-  it("is timed out when the API server says that its driver still runs", async () => {
+  it("is timed out when the API server reports that its driver still runs", async () => {
     const controller = await world.startController();
     world.watcher.freeze();
     await submit(world, "endless", trio("serve"), LIMITED);
@@ -59,7 +59,7 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
     await controller.stop();
   });
 
-  it("ends as an internal error when the API server cannot say it either", async () => {
+  it("ends as an internal error when the API server cannot report it either", async () => {
     const directory = await mkdtemp(join(tmpdir(), "muster-frozen-"));
     await using faulty = await startFaultyApi({ kubeconfig: world.cluster.kubeconfig, directory, seed: 1 });
     const controller = await world.startController({

@@ -55,7 +55,7 @@ describe("while NATS or the API server is away", () => {
   }
 
   async function saysWhatIsAway(name: string): Promise<void> {
-    await until(`${name} says what is away`, async () =>
+    await until(`${name} names the missing dependency`, async () =>
       (await session(name)).waitingBecause.startsWith("kubernetes is not available"),
     );
   }
@@ -77,7 +77,7 @@ describe("while NATS or the API server is away", () => {
     await eventuallyNothingLeft(world);
   }
 
-  it("a session that is submitted without an API server says so, and runs when it is back", async () => {
+  it("a session that is submitted without an API server reports it, and runs when it is back", async () => {
     await faulty.goAway(LONG_MS);
     await submit(world, "api-provision", trio("exit", "0"));
     await saysWhatIsAway("api-provision");
@@ -95,7 +95,7 @@ describe("while NATS or the API server is away", () => {
     await expectOneEnd("api-run", "DONE");
   });
 
-  it("a clean-up that begins without an API server says so, and is finished when it is back", async () => {
+  it("a clean-up that begins without an API server reports it, and is finished when it is back", async () => {
     await submit(world, "api-clean-up", trio("serve"));
     await sawEvent(world, "api-clean-up", "RUN");
     await faulty.goAway(LONG_MS);

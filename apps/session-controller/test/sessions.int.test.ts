@@ -133,7 +133,7 @@ for (const server of API_SERVERS) {
       await submit(world, "first", [scripted("driver", "driver", "serve")]);
       await sawEvent(world, "first", "RUN");
       await submit(world, "second", [scripted("driver", "driver", "serve")]);
-      await until("the second one says why it waits", async () => {
+      await until("the second one states why it waits", async () => {
         const { session } = await world.sessions.getSession({ name: "second" });
         return session?.waitingBecause !== "";
       });

@@ -44,7 +44,7 @@ describe("more sessions than executors have places", () => {
     );
   }
 
-  it("a waiting session takes no place, says why it waits now, and is woken by a grant, a cancellation and the end of its time", async () => {
+  it("a waiting session takes no place, states why it waits now, and is woken by a grant, a cancellation and the end of its time", async () => {
     const controllers = [await world.startController(CROWDED), await world.startController(CROWDED)];
     await submit(world, "runs", [scripted("driver", "driver", "serve")]);
     await sawEvent(world, "runs", "RUN");

@@ -207,7 +207,7 @@ describe("watches pods and nodes for ever", () => {
     api.refuse(Infinity, 503);
     api.cut();
     api.delete("pods", "a", "default");
-    await until("the watcher says so", () => watcher.notReady()?.includes("nothing was heard of"));
+    await until("the watcher reports it", () => watcher.notReady()?.includes("nothing was heard of"));
     expect(changes(states).at(-1)).toBe("READY false");
     api.refuse(0, 0);
     await until("the deletion is published", () => last("a")?.deleted === true);

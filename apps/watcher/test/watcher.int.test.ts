@@ -351,7 +351,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await Promise.all(names.map(act.deleteNode));
   });
 
-  it("runs as a process: answers, says when it is ready, and is as good as new after SIGKILL", async () => {
+  it("runs as a process: answers, reports when it is ready, and recovers after SIGKILL", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("kill-0", "kill", "somewhere");
     const start = () => startWatcherProcess({ natsUrl: nats.url, token: nats.token, kubeconfig: api.kubeconfig });

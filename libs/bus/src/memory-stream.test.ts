@@ -54,7 +54,7 @@ it("delivers again when the acknowledgement wait is over, and not a moment earli
   expect(taken.map(({ attempt }) => attempt)).toEqual([1, 2]);
 });
 
-it("restarts the wait while the handler says it is working", () => {
+it("restarts the wait while the handler reports progress", () => {
   const { timers, taken, send } = setup();
   send("a");
   for (let n = 0; n < 10; n += 1) {

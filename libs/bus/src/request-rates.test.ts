@@ -10,7 +10,7 @@ describe("one bucket", () => {
     { name: "that nothing was taken of gives one", fullAtMs: never, atMs: 0, is: { kind: "take", fullAtMs: 100 } },
     { name: "gives the last of its burst", fullAtMs: 200, atMs: 0, is: { kind: "take", fullAtMs: 300 } },
     {
-      name: "that is empty says when one comes back",
+      name: "that is empty returns the time of the next one",
       fullAtMs: 300,
       atMs: 0,
       is: { kind: "refuse", retryAfterMs: 100 },
@@ -47,7 +47,7 @@ it("never gives more than the burst and what came back, in any stretch of time",
   );
 });
 
-it("takes a request that comes when the last refusal said, and none that comes before", () => {
+it("takes a request at the retry time of the last refusal, and none before", () => {
   fc.assert(
     fc.property(rates, fc.integer({ min: 0, max: 10_000 }), (rate, startMs) => {
       const users = new RequestRates(rate);

@@ -249,7 +249,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(await faultFrom(cancelled)).toMatchObject({ code: "cancelled" });
     });
 
-    it("passes on what the service has said that it lacks when a later attempt is not answered in time", async () => {
+    it("passes on the missing dependency of the service when a later attempt is not answered in time", async () => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
@@ -262,7 +262,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(calls).toBe(2);
     });
 
-    it.each([{ of: "the client" }, { of: "the call" }])("asks once when $of says never to repeat", async ({ of }) => {
+    it.each([{ of: "the client" }, { of: "the call" }])("asks once when $of forbids repetitions", async ({ of }) => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
@@ -326,7 +326,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const asking = async (user: string) =>
         client(await world.connect(user, undefined, { user }), ReservationService, { repeat: "never" });
 
-      it("refuses more before its handler sees it, says when to retry, and still answers others", async () => {
+      it("refuses more before its handler sees it, with a retry time, and still answers others", async () => {
         const said: string[][] = [];
         await using service = await limited({ perSecond: 0.001, burst: 3 }, said);
         const [busy, modest] = [await asking("busy"), await asking("modest")];
@@ -406,7 +406,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await bus[Symbol.asyncDispose]();
     });
 
-    it("aborts what does not finish in time when it stops, and says that it may be tried again", async () => {
+    it("aborts unfinished calls when it stops, with a fault that permits a retry", async () => {
       const { context, handler } = heldCall();
       const bus = await world.connect("service");
       const handlers = answered({ getReservation: handler });
@@ -419,7 +419,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await bus[Symbol.asyncDispose]();
     });
 
-    it("drops signals beyond what a slow listener may have waiting, says so, and keeps their order", async () => {
+    it("drops signals beyond the limit of a slow listener, reports that, and keeps their order", async () => {
       const said: [string, string][] = [];
       await using slow = await world.connect("slow", (...status) => said.push(status));
       const held = Promise.withResolvers<undefined>();

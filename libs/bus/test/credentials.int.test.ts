@@ -73,7 +73,7 @@ it("reports whose key is refused, also by its readiness, and continues once the 
   const variables = { MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
   const { context, said, missing } = contextWith(variables, stop.signal);
   const connecting = connectService(context);
-  await until("it has said so", () => said.length > 0);
+  await until("it has reported that", () => said.length > 0);
   expect(missing()).toContain(`does not take the nkey ${wrong.publicKey} of MUSTER_NATS_NKEY_FILE ${file}`);
   expect(said.join("\n")).toContain("retryInMs");
   expect(said.join("\n")).not.toContain(wrong.seed);
@@ -101,7 +101,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
     const { context, said, missing } = contextWith(variables, new AbortController().signal);
     const connecting = connectService(context);
     connecting.catch(() => undefined);
-    await until("it has said so", missing);
+    await until("it has reported that", missing);
     expect(missing()).toMatch(says);
     expect(missing()).toContain(file);
     expect(said).toHaveLength(1);
@@ -120,7 +120,7 @@ it("reports an untrusted server certificate, and continues once the file has its
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
   const { context, missing } = contextWith(variables, new AbortController().signal);
   const connecting = connectService(context);
-  await until("it has said so", missing);
+  await until("it has reported that", missing);
   expect(missing()).toMatch(`certificate is not trusted by ${file}: `);
   await write("trusted.pem", await readFile(join(directory, "ca.pem"), "utf8"));
   await using bus = await connecting;
@@ -128,7 +128,7 @@ it("reports an untrusted server certificate, and continues once the file has its
   expect(missing()).toBeUndefined();
 });
 
-it("says that the server is away, and waits for it", async () => {
+it("reports that the server is away, and waits for it", async () => {
   let away = true;
   const port = createServer((socket) => {
     if (away) socket.destroy();
@@ -143,7 +143,7 @@ it("says that the server is away, and waits for it", async () => {
   };
   const { context, said, missing } = contextWith(variables, new AbortController().signal);
   const connecting = connectService(context);
-  await until("it has said so", missing);
+  await until("it has reported that", missing);
   expect(said.join("\n")).toContain("retryInMs");
   away = false;
   await using bus = await connecting;
@@ -156,7 +156,7 @@ it("stops at the signal while its key is refused", async () => {
   const variables = { MUSTER_NATS_NKEY: makeNkey().seed, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
   const { context, said } = contextWith(variables, stop.signal);
   const connecting = faultFrom(connectService(context));
-  await until("it has said so", () => said.length > 0);
+  await until("it has reported that", () => said.length > 0);
   stop.abort();
   expect(await connecting).toMatchObject({ code: "cancelled" });
 });

@@ -178,7 +178,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       });
     });
 
-    it("keeps the reason of a message that leaves no room for it, and says what was lost", async () => {
+    it("keeps the reason of a message that leaves no room for it, and states the lost size", async () => {
       const payload = Granted.encode({ reservation: { id: "x".repeat(1_048_450) } }).finish();
       await bus.publish(subject, payload, { messageId: "large", headers: new Map([["Own", "y"]]) });
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });

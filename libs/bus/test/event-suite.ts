@@ -49,7 +49,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(await bus.publish(subject("a"), nothing, { messageId: "2" })).toEqual({ sequence: 2, duplicate: false });
     });
 
-    it("drops a repeated message id and says so", async () => {
+    it("drops a repeated message id and reports that", async () => {
       const { subject } = await stream();
       expect(await bus.publish(subject("a"), nothing, { messageId: "x" })).toEqual({ sequence: 1, duplicate: false });
       expect(await other.publish(subject("a"), nothing, { messageId: "x" })).toEqual({ sequence: 1, duplicate: true });
@@ -221,7 +221,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(second.deliveries[0]?.attempt).toBe(silent.sequences.length + 1);
     });
 
-    it("keeps a message with the handler that says it is still working", async () => {
+    it("keeps a message with the handler that reports progress", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, ackWaitMs: 5000 };
       let deliveries = 0;

@@ -289,7 +289,7 @@ it("ends in bounded time when the server is away", async () => {
   await restart();
 });
 
-it("waits for a server that starts later, and says unavailable when none comes", async () => {
+it("waits for a server that starts later, and rejects with unavailable when none comes", async () => {
   await kill();
   const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
   expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });

@@ -80,7 +80,7 @@ it("is not shown any more when it has stopped", async () => {
   expect(await bus.services()).toEqual([]);
 });
 
-it("keeps each stream as its retention says", async () => {
+it("keeps each stream by its retention", async () => {
   for (const stream of [streams.events, streams.leaseOrders, streams.dead]) await bus.ensureStream(stream);
   const jsm = await jetstreamManager(bus.connection);
   const configOf = async (name: string): Promise<unknown> => (await jsm.streams.info(name)).config;

@@ -66,7 +66,7 @@ it("loses nothing that was acknowledged when a server is killed, and continues t
   expect([...acknowledged].filter((id) => !seen.has(id))).toEqual([]);
 });
 
-it("says which stream cannot have so many replicas where there is one server", async () => {
+it("names the stream that cannot have so many replicas with one server", async () => {
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", replicas: 3 });
   const fault = await faultFrom(bus.ensureStream({ name: "ALONE", subjects: ["alone"], retention: "limits" }));

@@ -36,7 +36,7 @@ it("reports a server that came back with a foreign certificate as untrusted, unt
 
   await before.kill();
   const after = await start("second", before.port);
-  await until("it has said so", missing);
+  await until("it has reported that", missing);
   expect(missing()).toContain(`certificate is not trusted by ${join(path, "trusted.pem")}: `);
   expect(said.join("\n")).toContain("certificate_refused");
   expect(await scrape(telemetry)).toMatch(/muster_bus_refusals_total\{muster_bus_refused="certificate"[^}]*\} [1-9]/);

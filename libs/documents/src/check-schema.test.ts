@@ -28,7 +28,7 @@ it.each<[string, unknown, readonly string[]]>([
   ],
   ["refuses a number out of range", { cpu: -1 }, ["cpu value must be an amount such as 500m or 2, not the number -1"]],
   [
-    "refuses a field that cannot be given, and says why",
+    "refuses a field that cannot be set, with the reason",
     { node: "n1" },
     ['node value cannot be the string "n1": the pool grants it'],
   ],

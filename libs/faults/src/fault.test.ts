@@ -58,7 +58,7 @@ const cases: [Fault, text: string, retryable: boolean][] = [
 ];
 
 describe.each(cases)("%o", (fault, text, retryable) => {
-  it("says what happened with its numbers, on one line", () => {
+  it("describes the fault with its numbers, on one line", () => {
     expect(describeFault(fault)).toBe(text);
   });
 

@@ -68,7 +68,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
     expect(await codeOf(calls.get(maps, "one"))).toBe("not_found");
   });
 
-  it.skipIf(skip)("says what stands in the way as a fault", async () => {
+  it.skipIf(skip)("rejects with the fault that stands in the way", async () => {
     await calls.create(maps, map("twice"));
     expect(await codeOf(calls.create(maps, map("twice")))).toBe("already_exists");
     expect(await codeOf(calls.delete(maps, "missing"))).toBe("not_found");

@@ -68,7 +68,7 @@ it.each<[string, LeaseType, (amount: number) => unknown]>([
   ["`size` of kubernetes", "kubernetes", (size) => ({ size })],
   ["`image`", "container", (length) => ({ ...container({}), image: "i".repeat(length) })],
   ["`name` of a network", "network", (length) => ({ name: "n".repeat(length) })],
-])("takes of %s what docs/lease-types.md says for %s, and no more", (field, type, dataOf) => {
+])("takes of %s the fields of docs/lease-types.md for %s, and no more", (field, type, dataOf) => {
   const row = PAGE.split("\n").find((line) => line.startsWith(`| ${field} `)) ?? "";
   const [least = Number.NaN, most = Number.NaN] = row
     .split("|")

@@ -296,7 +296,7 @@ describe("the download of a release", () => {
 });
 
 describe("go install", () => {
-  it("says that there is no go, and what a go that fails said", async () => {
+  it("reports that go is missing, and the output of a go that fails", async () => {
     await expect(find({ PATH: "/bin" }, [goInstall()])).rejects.toThrow("go is not on PATH");
     const go = await program(join(home, "go", "go"), "");
     await writeFile(go, "#!/bin/sh\necho no such module >&2\nexit 1\n");
@@ -329,7 +329,7 @@ describe("the Debian package", () => {
       : process.env["CI"] === "true" || process.env["MUSTER_TEST_FETCH"] === "1"
         ? ""
         : " (skipped: it needs a Debian mirror; MUSTER_TEST_FETCH=1 runs it)";
-  it("says that there is no apt-get", async () => {
+  it("reports that apt-get is missing", async () => {
     await expect(find({ PATH: home }, [debianPackage()])).rejects.toThrow("apt-get is not on PATH");
   });
 

@@ -59,7 +59,7 @@ describe("starting", () => {
     expect((await stat(directory)).mode & 0o777).toBe(0o700);
   });
 
-  it("says why when the server cannot start", async () => {
+  it("states the reason when the server cannot start", async () => {
     await using server = await start();
     const other = join(directory, "other");
     await expect(start({ directory: other, port: server.port })).rejects.toThrow(/address already in use/);

@@ -4,7 +4,7 @@ import { muster } from "./index.ts";
 const { Reservation } = muster.reservation.v1;
 const { PodState } = muster.watch.v1;
 
-it("decodes what is missing to what its type says", () => {
+it("decodes missing fields to the defaults of their types", () => {
   const { id, owner, needs, state, because } = Reservation.decode(new Uint8Array());
   expect({ id, owner, needs, state, because }).toEqual({
     id: "",

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { muster } from "./index.ts";
 
-it("decodes 64-bit fields to numbers, as their types say", () => {
+it("decodes 64-bit fields to numbers, as in their types", () => {
   const { Conflict } = muster.common.v1;
   const bytes = Conflict.encode({ id: "a", expectedRevision: Number.MAX_SAFE_INTEGER }).finish();
   const { expectedRevision, actualRevision } = Conflict.decode(bytes);

@@ -34,7 +34,7 @@ function start(
       .split("\n")
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const address = () =>
-    until("it has said its address", () => lines().find((line) => line["msg"] === "started")?.["http"] as string);
+    until("it has logged its address", () => lines().find((line) => line["msg"] === "started")?.["http"] as string);
   // The whole output has been read. The event "close" does not come where the test has closed the channel.
   const read = child.stderr === null ? undefined : once(child.stderr, "close");
   const exit = once(child, "exit").then(async (how: unknown[]) => {
@@ -61,7 +61,7 @@ it("answers health, readiness with what is missing, and metrics, and stops on SI
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
 });
 
-it("is not ready before the service has said what its readiness depends on", async () => {
+it("is not ready before the service has named its readiness checks", async () => {
   const service = start({ DEMO_STOP: "never-ready" });
   const ready = await fetch(`http://${await service.address()}/readyz`);
   expect(ready.status).toBe(503);
@@ -136,7 +136,7 @@ it("stops while it waits for what it needs", async () => {
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped" });
 });
 
-it("ends well where what it stops with is away, and says what it could not do", async () => {
+it("ends well without the services that it needs to stop, and reports the unfinished steps", async () => {
   const service = start({ DEMO_STOP: "away" });
   await until("it runs", () => service.output().includes("running"));
   service.child.kill("SIGTERM");
@@ -193,7 +193,7 @@ it.each([
 ])("passes on how many replicas streams have: $replicas for $said", async ({ said, replicas }) => {
   const service = start(said === undefined ? {} : { MUSTER_NATS_REPLICAS: said });
   await service.address();
-  await until("it says so", () => service.lines().some((line) => line["natsReplicas"] === replicas));
+  await until("it reports it", () => service.lines().some((line) => line["natsReplicas"] === replicas));
 });
 
 it.each([
@@ -202,7 +202,7 @@ it.each([
 ])("hands on how many requests a user may make: $is.perSecond a second, $is.burst at once", async ({ env, is }) => {
   const service = start(env);
   await service.address();
-  const running = await until("it says so", () => service.lines().find(({ msg }) => msg === "running"));
+  const running = await until("it reports it", () => service.lines().find(({ msg }) => msg === "running"));
   expect(running["requestRate"]).toEqual(is);
 });
 

@@ -54,7 +54,7 @@ describe("deciding about a lock", () => {
     );
   });
 
-  it("takes it exactly when it has waited as long as it said", () => {
+  it("takes it exactly when it has waited for its announced time", () => {
     fc.assert(
       fc.property(fc.nat(10_000), fc.nat(10_000), fc.integer({ min: 1, max: 5000 }), (seenAtMs, laterMs, ttlMs) => {
         const observed = { record: { ...held, ttlMs }, revision: 1, seenAtMs };

@@ -97,7 +97,7 @@ it.each(["watchful", "blind"] as const)(
   },
 );
 
-it("says that the lead is lost before the timer has said so", async () => {
+it("reports the loss of the lead before the timer does", async () => {
   const lock = freshName("asked");
   let nowMs = 0;
   const states: string[] = [];

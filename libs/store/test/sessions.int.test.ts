@@ -218,7 +218,7 @@ describe("locks of sessions", () => {
     await one.stop();
   });
 
-  it("have keys that can be keys of a bucket, and say so", async () => {
+  it("have keys that can be keys of a bucket, and refuse others", async () => {
     const one = participant(connection, freshName("sessions"), "one");
     const session = await one.live();
     expect(faultOf(await session.lock("a b").catch((error: unknown) => error))?.code).toBe("invalid_request");
@@ -296,7 +296,7 @@ describe("a session", () => {
     },
   );
 
-  it("is lost before the timer has said so", async () => {
+  it("is lost before the timer reports it", async () => {
     let nowMs = 0;
     const stop = new AbortController();
     const held: boolean[] = [];

@@ -4,7 +4,7 @@ import { unrecordedSpans } from "./unrecorded-spans.ts";
 
 const tracer = unrecordedSpans().getTracer("test");
 
-it("begins a trace that says it is sampled, and continues an existing one", () => {
+it("begins a trace that is marked as sampled, and continues an existing one", () => {
   const outer = tracer.startSpan("outer", {}, ROOT_CONTEXT).spanContext();
   expect(outer.traceFlags).toBe(TraceFlags.SAMPLED);
   const parent = trace.setSpanContext(ROOT_CONTEXT, { ...outer, traceFlags: TraceFlags.NONE });

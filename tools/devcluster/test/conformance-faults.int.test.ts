@@ -234,7 +234,7 @@ describe("the embedded API server", () => {
   });
 
   describe("towards kubelets", () => {
-    it("shows its token to one that its authority knows, and says nothing to another", async () => {
+    it("shows its token to a server of its authority, and answers no other", async () => {
       await using started = await start();
       const { client, server } = started;
       const seen: (string | undefined)[] = [];

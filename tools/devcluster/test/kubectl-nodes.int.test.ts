@@ -127,7 +127,7 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
         second.end();
       });
 
-      it("says what is not there: a program, a container, a terminal", async () => {
+      it("names the missing part: a program, a container, a terminal", async () => {
         await run("plain", "sleep 1000");
         await awaitPod("plain", "condition=Ready");
         const refusal = async (...args: string[]): Promise<string> => (await kubectl.run("exec", ...args)).err;

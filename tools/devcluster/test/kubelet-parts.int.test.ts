@@ -71,7 +71,7 @@ describe("killLeftovers", () => {
 });
 
 describe("runProcess", () => {
-  it("has the whole output in the log when it says that the process has ended", async () => {
+  it("has the whole output in the log when it reports the end of the process", async () => {
     const log = openContainerLog(join(directory, "0.log"), { now: Date.now });
     const script = "for (let i = 0; i < 20000; i++) console.log(`line ${i}`)";
     const started = await runProcess(
@@ -93,7 +93,7 @@ describe("runProcess", () => {
   it.each([
     ["a working directory that does not exist", { workingDirectory: "/nowhere/at/all" }, "does not exist"],
     ["a file that is no program", { command: [import.meta.filename] }, "permission denied"],
-  ])("says what is wrong with %s", async (_title, part, message) => {
+  ])("states the problem with %s", async (_title, part, message) => {
     const command = { command: ["true"], workingDirectory: directory, env: {}, containerId: "process://uid/wrong/0" };
     const log = openContainerLog(join(directory, "0.log"), { now: Date.now });
     const started = await runProcess({ ...command, ...part }, log, directory);
@@ -142,7 +142,7 @@ describe("the kubelet's server", () => {
     expect((await ask(server.port, "/healthz", { authorization: "Bearer undefined" })).status).toBe(401);
   });
 
-  it("serves a log with the query's options, and says what is wrong with a query", async () => {
+  it("serves a log with the query's options, and states the problem with a query", async () => {
     await using server = await startServer({ bearerToken: "right" });
     const path = "/containerLogs/default/pod/main";
     const headers = { authorization: "Bearer right" };

@@ -228,7 +228,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await remove("everywhere");
     });
 
-    it("puts volumes below HOME, where the paths of their mounts say", async () => {
+    it("puts volumes below HOME, at the paths of their mounts", async () => {
       const data = { "app.yaml": "level: high", "other.yaml": "" };
       const { api, namespace } = here();
       await api.createNamespacedConfigMap({ namespace, body: { metadata: { name: "files" }, data } });

@@ -203,7 +203,7 @@ describe.each([
   });
 
   describe("with faults", () => {
-    it("has no capacity of a type, of spot, or in a zone, and says in which", async () => {
+    it("has no capacity of a type, of spot, or in a zone, and names it", async () => {
       await cloud.inject(
         { id: "zone", match: { zones: ["zone-a"], spot: true }, fault: { do: "no-capacity" } },
         { id: "type", match: { instanceTypes: ["large"] }, fault: { do: "no-capacity" } },
@@ -219,7 +219,7 @@ describe.each([
       expect(large.body["error"]).not.toHaveProperty("zone");
     });
 
-    it("answers with a rate limit, an error, or nothing at all, as often as its rules say", async () => {
+    it("answers with a rate limit, an error, or nothing at all, as often as its rules require", async () => {
       const remote = remoteMachineControls(cloud.control);
       await remote.inject({
         id: "limit",
@@ -268,7 +268,7 @@ describe.each([
       expect(listed("n-1")).not.toHaveProperty("lostAtMs");
     });
 
-    it("lets a machine vanish without a word: its node still says that it is ready", async () => {
+    it("lets a machine vanish without a notice: its node is still shown as ready", async () => {
       await running("n-1");
       await cloud.vanish("n-1");
       await gone("n-1");

@@ -37,7 +37,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await api.createNamespace({ body: { metadata: { name: namespace } } });
     });
 
-    it("spreads pods over the nodes and says where they went", async () => {
+    it("spreads pods over the nodes and records the node of each", async () => {
       for (const name of ["one", "two"]) await addPod(name, {});
       const nodes = [await boundTo("one"), await boundTo("two")];
       expect(nodes.sort()).toEqual(["a-0", "a-1"]);

@@ -92,7 +92,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
     });
 
-    it("never starts a pod whose image is missing, and says why", async () => {
+    it("never starts a pod whose image is missing, with the reason", async () => {
       await create("pod", container(["--image-missing"]));
       await until("the pull has failed", async () => {
         const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
@@ -102,7 +102,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("it is gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0);
     });
 
-    it("cannot pull an image below missing.example, and says so", async () => {
+    it("cannot pull an image below missing.example, and reports that", async () => {
       await create("pod", { ...container([]), image: "missing.example/tool:1" });
       await until("it holds back", async () => {
         const waiting = (await read("pod")).status?.containerStatuses?.[0]?.state?.waiting;
@@ -143,7 +143,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("both are gone", async () => (await api.listNamespacedPod({ namespace })).items.length === 0);
     });
 
-    it("restarts as the policy says, after its back-off", async () => {
+    it("restarts by its policy, after its back-off", async () => {
       await create("pod", container(["--run-ms=10", "--exit=1"]), { restartPolicy: "OnFailure" });
       await until("it waits for its second restart", async () => {
         const status = (await read("pod")).status?.containerStatuses?.[0];

@@ -45,7 +45,7 @@ it.each([
   ["mru", "memory"],
   ["hru", "HDD storage"],
   ["sru", "SSD storage"],
-] as const)("says that %s is short", (unit, word) => {
+] as const)("names %s as short", (unit, word) => {
   expect(decide(claim({ [unit]: 1n }), { capacity: { [unit]: 0n } }).because).toBe(
     `not enough free resources to support this ${word} size: 1 of ${unit.toUpperCase()} needed, 0 free`,
   );

@@ -58,7 +58,7 @@ it.each<[string, PollState, PollEvent, PollState, reports: boolean]>([
     at(10n, 9n, false, true),
     false,
   ],
-  ["after it nothing says that all was seen", at(10n, 9n, false, true), page(9n), at(10n, 9n, false, true), false],
+  ["after it no page proves that all was seen", at(10n, 9n, false, true), page(9n), at(10n, 9n, false, true), false],
   [
     "an unreadable one without a last id is polled again",
     at(8n, 7n),
@@ -67,7 +67,7 @@ it.each<[string, PollState, PollEvent, PollState, reports: boolean]>([
     false,
   ],
   [
-    "one that cannot be read does not say that all was seen",
+    "one that cannot be read does not prove that all was seen",
     at(8n, 7n),
     { kind: "unreadable", lastId: 7n },
     at(8n, 7n),

@@ -35,7 +35,7 @@ describe("an order that refers to a lease", () => {
     ["a lease that is over", decide(aLease({ phase: "ENDED" })), "is ENDED"],
     ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
     ["an unreadable lease", decideReference(order, { kind: "unreadable", id: "1-1" }, NOW), "cannot be read"],
-  ])("of %s is refused, and says so", (_what, verdict, because) => {
+  ])("of %s is refused with the reason", (_what, verdict, because) => {
     const shown = verdict && withText(verdict);
     expect(shown).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
     expect(shown?.because).toMatch(/^upgrade refused: lease 1-1 /);

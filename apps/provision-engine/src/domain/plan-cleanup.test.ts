@@ -76,7 +76,7 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["and on one that was not read", { truth: new Map() }, "keep"],
   ["what is mounted stays", { inUse: mounted }, "keep"],
   ["and if the mounted claims are unknown", { inUse: undefined }, "keep"],
-  ["what only says that it is Muster's stays", { objects: [object({ lease: undefined })] }, "keep"],
+  ["an object with a label of Muster and no lease stays", { objects: [object({ lease: undefined })] }, "keep"],
   ["what goes already is left alone", { objects: [object({ isTerminating: true })] }, "keep"],
   ["a secret cannot be mounted alone", { objects: [object({ kind: "Secret" })], inUse: undefined }, "remove"],
 ])("%s", (_title, changes, step) => {

@@ -98,7 +98,7 @@ const TABLE: readonly Row[] = [
 ];
 
 describe.each(TABLE)("when %s", (_title, change, phases) => {
-  it.each(PHASES)("a lease that is %s goes where the table says", (phase) => {
+  it.each(PHASES)("a lease that is %s moves as the table states", (phase) => {
     expect(transitionLease(inPhase(phase), change, NOW).next?.phase).toBe(phases[phase]);
   });
 

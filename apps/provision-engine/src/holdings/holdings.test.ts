@@ -23,7 +23,7 @@ const dataOf = {
 };
 const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
 
-it("counts a begun lease before its record says so, and until the record says otherwise", () => {
+it("counts a begun lease before its record shows it, and until the record shows the end", () => {
   const holdings = openHoldings({ sru: GIB }, {});
   const [first, second] = [volume("1-1"), volume("1-2")];
   const heldBeside = ({ order }: LeaseRecord): bigint => holdings.around(order).held.sru;

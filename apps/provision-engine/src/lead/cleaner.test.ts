@@ -240,7 +240,7 @@ it("removes objects of one kind concurrently, and containers after their content
 it.each([
   { mode: "dry-run", goes: ["1-1"] },
   { mode: "off", goes: [] },
-] as const)("releases machines of leases whose records say that they are over: $mode", async ({ mode, goes }) => {
+] as const)("releases machines of leases whose records show their end: $mode", async ({ mode, goes }) => {
   const objects = [left("1-1", RESERVATION), left("1-2", RESERVATION), left("1-3"), left("1-4", RESERVATION)];
   const world = cleaning(0, { mode, objects, graceMs: 0 });
   world.record("1-1", "ENDED");

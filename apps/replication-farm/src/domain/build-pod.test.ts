@@ -16,7 +16,7 @@ function build(template: unknown, traceparent = "") {
 }
 
 describe("buildPod", () => {
-  it("names the pod after set and ordinal, and says whose it is over what the template says", () => {
+  it("names the pod after set and ordinal, and sets its owner over the template", () => {
     const mine = { app: "x", [labels.owner]: "other", [labels.podId]: "else", [labels.installation]: "no" };
     const { metadata } = build({ metadata: { labels: mine, annotations: { note: "n" } }, spec: { containers: [{}] } });
     expect(metadata).toEqual({
@@ -37,7 +37,7 @@ describe("buildPod", () => {
     });
   });
 
-  it("has a machine of a pool to itself, whatever the template says", () => {
+  it("has a machine of a pool to itself, whatever the template has", () => {
     const template = JSON.stringify({ metadata: { labels: { [labels.exclusive]: "false" } }, spec: {} });
     const { metadata } = buildPod(aSet({ spec: aSpec({ pool: "gpu", template }) }), PLACE, POLICY);
     expect(metadata.labels).toMatchObject({ "muster.dev/exclusive": "true" });

@@ -10,6 +10,6 @@ it.each([
   ["one set that wants something", [none, aSet({ spec: aSpec({ replicasDesired: 1 }) })], [], undefined],
   ["a daemon set", [aSet({ spec: aSpec({ daemon: true }) })], [], undefined],
   ["a rolling update that wants something", [none], [aRollout()], undefined],
-] as const)("with %s it says so", (_title, sets, rollouts, verdict) => {
+] as const)("with %s it reports that", (_title, sets, rollouts, verdict) => {
   expect(decideFailsafe(sets, rollouts)).toBe(verdict);
 });

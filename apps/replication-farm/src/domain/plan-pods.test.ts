@@ -94,7 +94,7 @@ describe("pods of a set", () => {
     // Its own pod after its labels were removed by hand.
     ["node-taken", {}, new Map([["a", "web-1"]]), new Map()],
     ["pause", {}, none, new Map([[1, { times: 1, notBeforeMs: 2_000_000 }]])],
-  ])("wait, and say why: %s", (because, rest, occupied, restarts) => {
+  ])("wait with the reason: %s", (because, rest, occupied, restarts) => {
     const one = placedOn(["a"]);
     expect(planPods(aSnapshot(one, ["a"], { ...withPods(), ...rest }), occupied, restarts)).toEqual([
       { kind: "wait", pod: "web-1", because },

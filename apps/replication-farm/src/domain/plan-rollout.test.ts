@@ -101,7 +101,7 @@ describe("an update that runs", () => {
       { because: "places-missing" },
     ],
     [
-      "is done with a version that is known to be bad, as the minimum says",
+      "is done with a version that is known to be bad, as the minimum requires",
       { newDesired: 3, oldDesired: 0, minimum: 0 },
       { old: oldOn([]), fresh: { set: newSet(["d", "e", "f"]), healthy: 0 } },
       { next: { phase: "FINISHING" } },
@@ -129,7 +129,7 @@ describe("what is audited of an update", () => {
     return step.kind === "write" || step.kind === "write-set" ? step.audits : [];
   };
 
-  it("names who asked for it, and says that it is a canary", () => {
+  it("names who requested it, and that it is a canary", () => {
     const [begun] = auditsOf(aLook({ phase: "CREATING", by: "ann", leaveOld: true }));
     expect(begun).toMatchObject({ eventType: "ROLLING_UPDATE_CREATION", details: { by: "ann", leave_old: true } });
   });
@@ -148,7 +148,7 @@ describe("what is audited of an update", () => {
 });
 
 describe("sets that share their nodes after a canary", () => {
-  it("both say so, beside what they shared with before, and only so many", () => {
+  it("both report it, beside the earlier overlaps, and only so many", () => {
     const before = Array.from({ length: 16 }, (_none, index) => `s${index}`);
     const look = { phase: "FINISHING", leaveOld: true, newDesired: 3 } as const;
     const old = well({ ...oldSet, sharesWith: before });

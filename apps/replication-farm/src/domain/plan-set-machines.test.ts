@@ -130,7 +130,7 @@ describe("a set on machines of a pool", () => {
     expect(plan(set, [])).toEqual({ change: undefined, waits: [] });
   });
 
-  it("wants as many as its rolling update says", () => {
+  it("wants as many as its rolling update requires", () => {
     const fresh = onMachines([], 0, { name: "web-2", rollout: "web-2" });
     expect(numbersOf(plan(fresh, [], { rollout: aRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
   });

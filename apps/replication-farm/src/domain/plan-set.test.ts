@@ -43,7 +43,7 @@ describe("a set with too few places", () => {
     });
   });
 
-  it("keeps what could be placed when nodes run out, and then says so once", () => {
+  it("keeps placed replicas when nodes run out, and reports that once", () => {
     const set = wanting(3);
     const first = planSet(aSnapshot(set, ["a"]), POLICY);
     expect(nodesOf(first)).toEqual(["a"]);
@@ -288,7 +288,7 @@ describe("a daemon set", () => {
   });
 });
 
-it("says where its pods have not been ready for long, and not while nothing is known", () => {
+it("names the nodes where its pods have long not been ready, and none while their state is unknown", () => {
   const set = placedOn(["a", "b"]);
   const unhealthySet = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
   expect(unhealthySet.trouble).toMatchObject({
@@ -302,7 +302,7 @@ it("says where its pods have not been ready for long, and not while nothing is k
 describe("a set that overlaps with an older one", () => {
   const contest = { nodes: new Map([["a", "older"]]), yields: new Set(["a"]) };
 
-  it("leaves the other one's nodes, takes none of them, and says whose they are when it is short", () => {
+  it("leaves the other one's nodes, takes none of them, and names their set when it is short", () => {
     const left = planSet(aSnapshot(placedOn(["a", "b"]), ["a", "b"], { contest }), POLICY).change;
     expect(left).toMatchObject({
       because: "overlap",
@@ -324,7 +324,7 @@ describe("a node that is left", () => {
     ["b", "its labels no longer match"],
     ["c", "it is cordoned"],
     ["d", "it is gone"],
-  ])("says why: %s", (node, detail) => {
+  ])("states the reason: %s", (node, detail) => {
     const usable = { usable: new Set(["a", "b"]), unusable: new Map([["c", "it is cordoned"]]), foreign: new Map() };
     const nodes = { eligible: new Set(["a"]), ...usable };
     const { change } = planSet(aSnapshot(placedOn([node]), [], { nodes }), POLICY);
@@ -344,7 +344,7 @@ describe("a node that is left", () => {
 });
 
 describe("a set in a rolling update", () => {
-  it("has as many places as the update says", () => {
+  it("has as many places as the update requires", () => {
     const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
     expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { rollout: aRollout({ oldDesired: 2 }) }), POLICY))).toEqual(
       ["a", "b"],

@@ -286,7 +286,7 @@ describe("tailOf", () => {
     expect(Buffer.from(tail.bytes).toString()).toBe("fghi");
   });
 
-  it("gives what it has when the reading takes too long, and says so", async () => {
+  it("returns the part that it has when the reading takes too long, and reports that", async () => {
     const tail = await tailOf(chunks(["abc", "def"], late), 4);
     expect(tail).toMatchObject({ omittedBytes: 2, broken: { code: "unavailable" } });
     expect(Buffer.from(tail.bytes).toString()).toBe("cdef");

@@ -68,7 +68,7 @@ const MADE = {
   outcome: { kind: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" },
 };
 
-it("confirms a pod after it is made, once the store says that the session is still its own", async () => {
+it("confirms a pod after its creation, once the store shows that the session is still its own", async () => {
   expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({
     asked: ["create bench-server-0", "load bench", "confirm bench-server-0 uid-1"],
     came: MADE,

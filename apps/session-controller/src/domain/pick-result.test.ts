@@ -19,7 +19,7 @@ it.each([
   ["the log was not read to its end", { unreadable: "kubernetes is away" }, /end .* missing: kubernetes is away/],
   ["the last object is cut by what is kept", { text: '{"b":1}]}\nbye\n', startMissing: true }, /longer than/],
   ["the rest of a cut line looks like an object", { text: '{"b":1}\nbye\n', startMissing: true }, /longer than/],
-])("takes no other line and says so when %s", (_title, log, lost) => {
+])("takes no other line and reports that when %s", (_title, log, lost) => {
   expect(pickResult(log, "")).toEqual({ resultJson: "", lost: expect.stringMatching(lost) as string });
 });
 
@@ -33,7 +33,7 @@ it("finds nothing, and misses nothing, where there is no log, or none of JSON at
 
 it.each([
   ["takes the file that the driver left rather than its log", '{\n "b": 2\n}\n', '{\n "b": 2\n}', false],
-  ["takes the log when the file was cut off, and says that it was", '{"b": "cut', '{"a":1}', true],
+  ["takes the log when the file was cut off, and reports that", '{"b": "cut', '{"a":1}', true],
   ["takes the log when there is no file", "", '{"a":1}', false],
   ["takes no words of a container runtime for a result", "exec: not found", '{"a":1}', false],
 ])("%s", (_title, file, resultJson, spoiled) => {

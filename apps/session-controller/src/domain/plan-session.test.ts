@@ -63,7 +63,7 @@ describe("a session in the queue", () => {
       ["reserve: not-asked"],
     ],
     [
-      "says why it waits",
+      "states why it waits",
       {
         reservation: {
           state: "waiting",
@@ -176,7 +176,7 @@ describe("a session that is provisioned", () => {
       ["note-components: pods-changed"],
     ],
     [
-      "waits for a server that is not ready, and says so",
+      "waits for a server that is not ready, with the reason",
       { ...created("server-0"), pods: [podSeen("server-0", { health: "NOT_READY", reason: "ImagePullBackOff" })] },
       ["note-components: pods-changed", "wait: server-0 is NOT_READY (ImagePullBackOff)"],
     ],
@@ -475,7 +475,7 @@ describe("a session that is over", () => {
       ["collect-logs: session-over", "delete bench-driver: session-over"],
     ],
     [
-      "reads no more once what is left is gone, and says whose logs are lost",
+      "reads no more once the rest is gone, and names the lost logs",
       { record: running({ verdict, logsRead: ["bench-server-0"] }), livePods: [live("server-0", true)] },
       ["logs lost: RESULT_LOST LOGS_LOST LOGS_LOST"],
     ],

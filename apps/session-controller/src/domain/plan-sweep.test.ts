@@ -143,7 +143,7 @@ describe("a sweep", () => {
       ["confirm-pods-gone none-listed", "release r-1 session-over"],
     ],
     [
-      "releases what is listed rather than what the record says",
+      "releases the listed machines rather than those of the record",
       {
         sessions: [session({ released: false })],
         reservations: [{ kind: "reservation", uid: "r-9", session: "bench", createdAtMs: NOW, granted: true }],

@@ -35,7 +35,7 @@ function fieldOf(name: string, wanted: SessionDraft): string {
 }
 
 describe("validateSession", () => {
-  it("fills in every default, so that the record says what holds", () => {
+  it("fills in every default, so that the record has all values", () => {
     expect(validateSession("bench", draft(), DEFAULTS, "pool")).toEqual({ ok: true, spec: spec() });
   });
 

@@ -308,9 +308,9 @@ describe("a watched node", () => {
   const ready = (status: string) => ({ conditions: [{ type: "Ready", status }] });
 
   it.each([
-    ["is ready when the kubelet says so", { status: ready("True") }, { ready: true, schedulable: true }],
+    ["is ready when the kubelet reports it", { status: ready("True") }, { ready: true, schedulable: true }],
     ["is not ready when the kubelet is silent", { status: ready("Unknown") }, { ready: false }],
-    ["is not ready before the kubelet has said anything", {}, { ready: false, schedulable: true }],
+    ["is not ready before the first report of the kubelet", {}, { ready: false, schedulable: true }],
     [
       "is not schedulable when cordoned",
       { spec: { unschedulable: true } },

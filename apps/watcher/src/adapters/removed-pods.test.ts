@@ -31,7 +31,7 @@ function published(of: WatchedPod, part: Partial<PodState>): PodState {
 const names = (removed: ReturnType<typeof makeRemovedPods>): string[] =>
   removed.keys().flatMap((key) => removed.unpublished(key, undefined).map((each) => each.pod.uid));
 
-it("keeps at most so many pods, and says which it drops: the one that was removed first", () => {
+it("keeps at most so many pods, and returns the dropped one: the one that was removed first", () => {
   const dropped: string[] = [];
   const removed = makeRemovedPods({ now: () => 1, limit: 2, onDropped: (each) => dropped.push(each.pod.name) });
   for (const name of ["a", "b", "c", "d"]) removed.change(pod(name), undefined);

@@ -68,7 +68,7 @@ describe("a store with a journal", () => {
     );
   });
 
-  it("gives watchers of the life before what they have missed, or says that it is too old", () => {
+  it("sends watchers of the life before the events that they have missed, or an error that those are too old", () => {
     const journal = journalIn(directory);
     const store = storeOn(journal);
     const start = store.revision();

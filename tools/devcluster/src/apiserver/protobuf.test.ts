@@ -33,7 +33,7 @@ function envelope(apiVersion: string, kind: string, ...parts: Part[]): Buffer {
 const expected = { apiVersion: "v1", kind: "Pod" };
 
 describe("objects in protobuf", () => {
-  it("become the JSON that says the same", () => {
+  it("become the same JSON", () => {
     const metadata = message(1, text(1, "a"), text(2, ""), message(8), message(11, text(1, "k"), text(2, "v")));
     const map = envelope("v1", "ConfigMap", metadata, message(2, text(1, "x"), text(2, "")));
     expect(decodeProtobuf(map, expected)).toEqual({

@@ -61,7 +61,7 @@ describe("what happens to a request", () => {
     expect(verdicts.map(({ because }) => because)).toEqual([["r"], [], [], []]);
   });
 
-  it("is what the first rule says that acts, after the delays before it", () => {
+  it("is the fault of the first rule that acts, after the delays before it", () => {
     const rules: FaultRule[] = [
       { id: "slow", match: {}, fault: { do: "delay", ms: 5 } },
       { id: "slower", match: {}, fault: { do: "delay", ms: 7 } },
@@ -76,7 +76,7 @@ describe("what happens to a request", () => {
     expect(states.map(({ injected }) => injected)).toEqual([2, 2, 1, 1]);
   });
 
-  it("spares the first requests that match, as many as the rule says", () => {
+  it("spares as many of the first matching requests as the rule states", () => {
     const rule: FaultRule = { id: "r", match: { verbs: ["get"] }, fault: answer, after: 2, times: 1 };
     const get = facts("GET", `${PODS}/a`);
     const { verdicts, states } = run([rule], [get, facts("GET", PODS), get, get, get]);
@@ -84,7 +84,7 @@ describe("what happens to a request", () => {
     expect(states).toMatchObject([{ matched: 3, injected: 1 }]);
   });
 
-  it("never happens more often than the rule says", () => {
+  it("never happens more often than the rule permits", () => {
     fc.assert(
       fc.property(
         fc.integer(),
@@ -119,7 +119,7 @@ describe("what happens to a request", () => {
     );
   });
 
-  it("is drawn about as often as the share says", () => {
+  it("is drawn about as often as the share states", () => {
     const draws = Array.from({ length: 10_000 }, (_, turn) => drawShare(42, "rule", turn));
     const below = draws.filter((draw) => draw < 0.1).length;
     expect(below).toBeGreaterThan(850);

@@ -27,7 +27,7 @@ describe("buildVolumeFiles", () => {
     ],
     ["a path that leaves", { configMap: { name: "c", items: [{ key: "a", path: "../a" }] } }, "../a is outside"],
     ["an unknown field", { downwardAPI: { items: [{ path: "f", fieldRef: { fieldPath: "spec.x" } }] } }, "spec.x"],
-  ])("says why for %s", (_title, volume, message) => {
+  ])("states the reason for %s", (_title, volume, message) => {
     const found = build({ name: "v", ...volume });
     expect(found).toMatchObject({ built: false, message: expect.stringContaining(message) as string });
   });

@@ -244,7 +244,7 @@ describe("buildPodStatus", () => {
     });
   });
 
-  it("says why a pod that ended is not ready", () => {
+  it("states why a pod that ended is not ready", () => {
     const pod: V1Pod = { spec: { containers: [], restartPolicy: "Never" } };
     expect(conditionsOf(build([ended(main(), 0)], pod))["Ready"]).toMatchObject({ reason: "PodCompleted" });
     expect(conditionsOf(build([ended(main(), 1)], pod))["Ready"]).toMatchObject({ reason: "PodFailed" });
@@ -389,7 +389,7 @@ describe("sidecars", () => {
     expect(podPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
   });
 
-  it("are ended once the containers are over, and say nothing about how the pod ended", () => {
+  it("are ended once the containers are over, without effect on the outcome of the pod", () => {
     const spec = pod({ restartPolicy: "Never" });
     const containers = [up, ended(main(), 0)];
     expect(podPhase(spec, containers, undefined)).toBe("Running");

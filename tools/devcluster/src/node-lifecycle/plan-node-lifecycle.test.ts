@@ -43,7 +43,7 @@ describe("planNodeLifecycle", () => {
     expect(plan({ node: node("Unknown", taints), heardAtMs: NOW - 50_000 })).toEqual([]);
   });
 
-  it("taints a node that says itself that it is not ready, and takes its taints off when it is, and no others", () => {
+  it("taints a node that reports itself as not ready, and removes these taints, and no others, when it is ready", () => {
     expect(plan({ node: node("False") })).toContainEqual(
       expect.objectContaining({ kind: "set-taints", because: "not-ready" }),
     );

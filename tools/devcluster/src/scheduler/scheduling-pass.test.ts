@@ -22,7 +22,7 @@ describe("schedulingPass", () => {
     expect(world.log.slice(0, 2)).toEqual(["bind urgent to n", "bind old to n"]);
   });
 
-  it("says again why a pod waits only when the reason changes", async () => {
+  it("reports why a pod waits again only when the reason changes", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [] });
     await schedulingPass(world.deps);
     expect(world.log).toEqual(["status a: no nodes available to schedule pods", "FailedScheduling a"]);

@@ -94,7 +94,7 @@ export function describeDiscovery(api: () => Api): void {
     );
   });
 
-  it("has an OpenAPI document that says fields are validated by the server", async () => {
+  it("has an OpenAPI document that announces field validation by the server", async () => {
     const index = await api().get("/openapi/v3");
     const path = textAt(index.body, "paths", "api/v1", "serverRelativeURL");
     const document = await api().get(path);

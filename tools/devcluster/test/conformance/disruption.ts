@@ -114,7 +114,7 @@ export function describeDisruption(api: () => Api): void {
       ["none", {}],
       ["part", { minAvailable: "50%" }],
       ["most", { maxUnavailable: 1 }],
-    ])("allows nothing where it takes a controller to say how many pods there should be (%s)", async (name, spec) => {
+    ])("allows nothing where only a controller knows how many pods should exist (%s)", async (name, spec) => {
       if (!api().cluster.collects) return;
       await run(`${name}-1`, name);
       await api().post(budgets, budget(name, spec));
@@ -207,7 +207,7 @@ export function describeDisruption(api: () => Api): void {
       expect((await evict("ill-2")).code).toBe(429);
     });
 
-    it("always takes a pod that is not ready where the budget says so", async (context) => {
+    it("always evicts a pod that is not ready where the budget permits it", async (context) => {
       skipWithoutController(context);
       await api().post(budgets, budget("lax", { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" }));
       await run("lax-1", "lax", { ready: false });

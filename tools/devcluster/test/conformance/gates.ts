@@ -12,7 +12,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
   const causes = (answer: { readonly body: JsonObject }): string[][] =>
     listAt(answer.body, "details", "causes").map((cause) => [textAt(cause, "field"), textAt(cause, "message")]);
 
-  it("say so from the start, and also when the last gate has gone", async () => {
+  it("have a condition from the start, and also when the last gate is removed", async () => {
     const made = await gated("gated", "a.example/one", "a.example/two");
     expect(made.code, made.text).toBe(201);
     const condition = {

@@ -84,7 +84,7 @@ export function describeKubectl(api: () => Api): void {
       expect((await kubectl("delete", "-f", join(home, "applied.json"))).out).toContain('pod "applied" deleted');
     });
 
-    it("says which field a manifest has that does not exist", async () => {
+    it("names the unknown field of a manifest", async () => {
       const file = await manifest("unknown.json", pod("unknown", { spec: { notThere: 1 } }));
       const refused = await kubectl("apply", "-f", file);
       expect(refused.code).toBe(1);

@@ -105,7 +105,7 @@ export function describeLogs(api: () => Api): void {
     expect([answer.code, answer.text]).toEqual([204, ""]);
   });
 
-  it("say it when the pod is not there, or the kubelet cannot be reached", async () => {
+  it("report a missing pod, and a kubelet that cannot be reached", async () => {
     expect((await api().get(`${pods}/absent/log`)).code).toBe(404);
     await api().post(pods, pod("unreachable", { spec: { nodeName: "silent" } }));
     const answer = await api().get(`${pods}/unreachable/log`);

@@ -186,7 +186,7 @@ export function describeKinds(api: () => Api): void {
           target: { apiVersion: "v1", kind: "Node", name: "target" },
         });
 
-      it("to a node once, with a condition that says so", async () => {
+      it("to a node once, with a condition that reports it", async () => {
         await api().post(pods, pod("bound"));
         const answer = await bind("bound");
         expect(answer.code).toBe(201);
@@ -218,7 +218,7 @@ export function describeKinds(api: () => Api): void {
   });
 
   describe("nodes", () => {
-    it("have a capacity that is allocatable until their kubelet says otherwise", async () => {
+    it("have a capacity that is allocatable until their kubelet reports another value", async () => {
       const made = await api().post("/api/v1/nodes", {
         metadata: { name: "sized" },
         status: { capacity: { cpu: 4, memory: "1Gi" } },

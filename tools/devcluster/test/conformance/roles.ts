@@ -27,7 +27,7 @@ export function describeRoles(api: () => Api): void {
       expect(withoutMetadata(read)).toEqual({ apiVersion: `${GROUP}/v1`, kind: "Role", rules: [RULE] });
     });
 
-    it("without rules says that it has none, also after a change", async () => {
+    it("without rules has an empty list, also after a change", async () => {
       const made = await api().post(at("roles"), { metadata: { name: "idle" } });
       expect(withoutMetadata(made)).toEqual({ apiVersion: `${GROUP}/v1`, kind: "Role", rules: null });
       const changed = await api().patch(at("roles", "idle"), "merge", { metadata: { labels: { a: "b" } } });
@@ -126,7 +126,7 @@ export function describeRoles(api: () => Api): void {
         ],
       ],
       [{ subjects: [{ kind: "User" }] }, ["subjects[0].name: Required value"]],
-    ])("cannot say %j", async (wrong, because) => {
+    ])("cannot have %j", async (wrong, because) => {
       const refused = await api().post(at("rolebindings"), {
         metadata: { name: "refused" },
         roleRef: ROLE_REF,

@@ -18,7 +18,7 @@ export function describeTenancy(api: () => Api): void {
       spec,
     });
 
-    it("says which directions it is for, and by which protocol", async () => {
+    it("has its directions and its protocol", async () => {
       const made = await api().post(
         policies(),
         policy("filled", { podSelector: { matchLabels: { app: "a" } }, egress: [{ ports: [{ port: 53 }] }] }),
@@ -121,7 +121,7 @@ export function describeTenancy(api: () => Api): void {
     });
   });
 
-  it("a limit range says what containers need that do not say it", async () => {
+  it("a limit range sets the requests of containers without any", async () => {
     const own = await api().namespace();
     const core = (plural: string): string => `/api/v1/namespaces/${own}/${plural}`;
     const limits = [

@@ -52,7 +52,7 @@ export function describeWatches(api: () => Api): void {
     },
   );
 
-  it("says where the initial events end when asked to send them", async () => {
+  it("marks the end of the initial events on request", async () => {
     const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
     await api().post(place, configMap("a"));
     const query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
@@ -121,7 +121,7 @@ export function describeWatches(api: () => Api): void {
     );
   });
 
-  it("says with a bookmark how far it is before its time ends, to those who want to know", async () => {
+  it("sends a bookmark before its time ends, on request", async () => {
     const since = await now();
     const query = `watch=true&timeoutSeconds=5&resourceVersion=${since}`;
     await using marked = await api().watch(`${maps}?${query}&allowWatchBookmarks=true`);

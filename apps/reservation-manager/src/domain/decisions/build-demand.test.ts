@@ -95,7 +95,7 @@ describe("what waits for machines", () => {
     expect(list(run)).toMatchObject({ ids: [], more: 0 });
   });
 
-  it("says why each of them waits, also while not all nodes are known", () => {
+  it("states why each of them waits, also while not all nodes are known", () => {
     const run = waiting([requestOf("x", ["a"])]);
     expect(list(run).reports[0]?.because).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", available: 0 });
     run.world = { ...run.world, machines: withCompleteness(run.world.machines, false) };

@@ -71,7 +71,7 @@ it("names the owner of a machine whose node is lost", () => {
   ]);
 });
 
-it("says how many are ahead, by priority", () => {
+it("states how many are ahead, by priority", () => {
   const run = runOf(
     [nodeOf("a1", "a")],
     requestOf("one", ["a"]),
@@ -112,7 +112,7 @@ it("lists up to its limit and counts the rest", () => {
   expect([concurrency?.holders.listed.length, concurrency?.holders.more, concurrency?.granted]).toEqual([20, 10, 30]);
 });
 
-it("says that it waits behind the hold of an older request, and that the older one has it", () => {
+it("reports the hold of an older request to both requests", () => {
   const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a"]), requestOf("large", ["a", "a"]));
   step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
@@ -144,7 +144,7 @@ it("names the concurrency limit, who uses it and since when", () => {
   });
 });
 
-it("says that the pools are not known yet, for want of a complete list of nodes", () => {
+it("reports that the pools are not known yet, without a complete list of nodes", () => {
   const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]), requestOf("x", ["a"]));
   run.world = { ...run.world, machines: withCompleteness(buildMachines([], run.world.ledger), false) };
   const { because, message, pools } = explain(run, "x");
@@ -153,7 +153,7 @@ it("says that the pools are not known yet, for want of a complete list of nodes"
   expect(pools).toMatchObject([{ capacity: 0, holders: { listed: [holder("one", 1, 1, 1)] } }]);
 });
 
-it("says what a granted reservation holds, and that it waits for nothing", () => {
+it("names the machines of a granted reservation, and that it waits for nothing", () => {
   const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]));
   expect(explain(run, "one")).toMatchObject({
     because: undefined,

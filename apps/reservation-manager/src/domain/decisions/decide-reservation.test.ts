@@ -37,7 +37,7 @@ describe("a refusal", () => {
       { code: "pool_capacity", pool: "b", requested: 4, capacity: 3 },
     ],
     [
-      "says how many are free when machines are short now",
+      "states how many are free when machines are short now",
       requestOf("x", ["b", "a", "a"], { wait: false }),
       [requestOf("y", ["a"])],
       { code: "pool_availability", pool: "a", requested: 2, available: 1 },

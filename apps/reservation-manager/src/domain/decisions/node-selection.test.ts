@@ -173,7 +173,7 @@ it("follows a node whose labels, taints or holder change", () => {
   expect(viewOf(world.machines, need)?.free.size).toBe(1);
 });
 
-it("says which nodes count", () => {
+it("names the nodes that count", () => {
   const run = runOf(["a", {}], ["b", SSD]);
   reserve(run, 1, needs(ssd));
   reserve(run, 2, needs(ssd));
@@ -300,7 +300,7 @@ it("names the cordons and taints that make a pool too small", () => {
   expect(run.verdicts.at(-1)).not.toHaveProperty("fault.cordoned");
 });
 
-it("says of a request that waits that its pool has become too small, until its nodes are back", () => {
+it("reports to a waiting request that its pool has become too small, until its nodes are back", () => {
   const run = runOf(["a", {}], ["b", {}]);
   reserve(run, 1, needs(undefined));
   reserve(run, 2, needs(undefined, undefined));

@@ -70,7 +70,7 @@ describe("the order of grants", () => {
     expect(holders(run)).toEqual(["h1", "small"]);
   });
 
-  it("says how many were overtaken", () => {
+  it("states how many were overtaken", () => {
     const run = fullPool(2);
     reserve(run, requestOf("large", ["a", "a"]));
     reserve(run, requestOf("small", ["a"]));
@@ -204,7 +204,7 @@ describe("the hold", () => {
 });
 
 describe("the concurrency limit", () => {
-  it("keeps requests of the kind waiting while as many are granted, and says so", () => {
+  it("keeps requests of the kind waiting while as many are granted, with the reason", () => {
     const run = startRun([nodeOf("a0", "a"), nodeOf("a1", "a"), nodeOf("a2", "a")]);
     reserve(run, requestOf("x", ["a"], { concurrencyLimit: 1 }));
     reserve(run, requestOf("y", ["a"], { concurrencyLimit: 1 }));
@@ -273,7 +273,7 @@ it("grants no more machines than the bound in one plan, and continues in the nex
   ]);
 });
 
-it("grants nothing on nodes that are not known to be there still, and says so", () => {
+it("grants nothing on nodes that may no longer exist, with the reason", () => {
   const run = fullPool(1);
   reserve(run, requestOf("waiting", ["a"]));
   const current = withFree(run, nodeOf("a9", "a"));

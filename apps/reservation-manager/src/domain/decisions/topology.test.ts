@@ -56,7 +56,7 @@ function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): Ru
   return startRun(nodes.map(([name, more]) => nodeOf(name, "p", more)));
 }
 
-it("grants all of a gang in the domain with the fewest free machines that has room, and says which", () => {
+it("grants all of a gang in the domain with the fewest free machines that has room, and names it", () => {
   const run = runOf(["a", inZone("1")], ["b", inZone("2")], ["c", inZone("2")], ["d", inZone("2")], ["e", {}]);
   reserve(run, 1, machinesOf("p", "p"));
   expect(reservationOf(run, 1)?.grant).toMatchObject({ domain: "2", machines: [{ node: "b" }, { node: "c" }] });
@@ -66,7 +66,7 @@ it("grants all of a gang in the domain with the fewest free machines that has ro
   expect(reservationOf(run, 3)?.grant).toEqual({ atMs: 0, machines: [expect.objectContaining({ node: "d" })] });
 });
 
-it("waits while enough is free but not in one domain, and says in which one most is", () => {
+it("waits while enough is free but not in one domain, and names the one with the most", () => {
   const run = runOf(["a", inZone("1")], ["b", inZone("1")], ["c", inZone("2")], ["d", inZone("2")]);
   reserve(run, 1, machinesOf("p"));
   reserve(run, 2, machinesOf("p"), "");

@@ -86,7 +86,7 @@ describe("a schema", () => {
     [{ c: [{}, { b: 1 }, { b: true }] }, ["c[0].b", "c[1].b", "c"]],
     [{ d: { k: "x" } }, ["d.k"]],
     ["no object", ["<nil>"]],
-  ])("says where %j is wrong", (value, fields) => {
+  ])("names the wrong field of %j", (value, fields) => {
     expect(validateValue(SCHEMA, value, "").map(({ field }) => field)).toEqual(fields);
   });
 });
