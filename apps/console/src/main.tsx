@@ -32,7 +32,7 @@ const MAX_RETRIES = 3;
 const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the gateway refuses, it refuses again; what it cannot answer now, it may answer later.
+      // A refusal by the gateway is final; only a missing answer is retried.
       retry: (failures, error) =>
         failures < MAX_RETRIES &&
         !(error instanceof RequestError && error.problem.status >= 400 && error.problem.status < 500),

@@ -1,5 +1,5 @@
 /**
- * What the HTTP API costs: requests beside the same calls over NATS, memory of watches, age of events. Run: node apps/gateway/bench/main.ts
+ * Measures the costs of the HTTP API: requests beside the same calls over NATS, memory of watches, age of events. Run: node apps/gateway/bench/main.ts
  * [requests|memory|events]
  */
 import { runBenches } from "@muster/testkit";

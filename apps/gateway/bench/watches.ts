@@ -6,7 +6,7 @@ import { percentile, residentBytes } from "./figures.ts";
 const WATCHES = sized(1000, 50);
 const SESSIONS = 20;
 
-/** What the gateway holds for each open watch. */
+/** Measures the gateway's memory for each open watch. */
 export async function measureMemory(): Promise<void> {
   await using world = await startBenchWorld({ sessions: SESSIONS });
   const { port } = new URL(world.gateway.url);
@@ -25,10 +25,10 @@ export async function measureMemory(): Promise<void> {
       };
       return socket.setEncoding("utf8").on("data", onData);
     });
-    await until("every list is there", () => synced === count);
+    await until("every list is received", () => synced === count);
     return sockets;
   };
-  // What the first requests compile and keep is not of a watch.
+  // The first requests compile code and fill caches, whose memory does not belong to watches.
   const sockets = await open(sized(500, 5));
   const before = await residentBytes(world.gateway.pid);
   sockets.push(...(await open(WATCHES)));
@@ -41,7 +41,7 @@ const CHANGES_PER_SECOND = 500;
 const FOLLOWED_SESSIONS = 500;
 const EVENTS = sized(3000, 200);
 
-/** From a change in a service to the client that watches. */
+/** Measures the time from a change in a service to the client that watches. */
 export async function measureEvents(): Promise<void> {
   await using world = await startBenchWorld({ sessions: FOLLOWED_SESSIONS, changesPerSecond: CHANGES_PER_SECOND });
   const latencies = (await world.client("watcher.process.ts", String(EVENTS))) as number[];

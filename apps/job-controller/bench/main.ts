@@ -1,4 +1,4 @@
-/** What gangs cost beside pods that are simply created. Run: node apps/job-controller/bench/main.ts */
+/** Measures what gangs cost beside plainly created pods. Run: node apps/job-controller/bench/main.ts */
 import { runBenches } from "@muster/testkit";
 import { compareCreation } from "./create.ts";
 

@@ -51,7 +51,7 @@ export function kindOf({ kind }: Manifest): Kind | undefined {
   return KINDS.find((each) => each.kind === kind);
 }
 
-/** What the controller makes of a manifest: the spec that it works with, the last pod of each type, and everything beside the pods. */
+/** Renders the controller's objects for a manifest: the spec after defaults, the last pod of each type, and all objects beside the pods. */
 export function render(manifest: Manifest) {
   const kind = kindOf(manifest);
   const result = kind?.read(manifest, DEFAULTS);

@@ -21,14 +21,14 @@ export type ReplicaSetSpec = Json["muster.farm.v1.ReplicaSetSpec"];
 export type JobPlan = Json["muster.job.v1.CheckJobReply"];
 export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 
-/** A piece of a log. Only members of jobs have runs. */
+/** A chunk of a log. Only members of jobs have runs. */
 export type LogPiece = Json["muster.session.v1.GetLogsReply"] &
   Partial<Pick<Json["muster.job.v1.GetJobLogsReply"], "run">>;
 
-/** What `/auth/session` answers. */
+/** The answer of `/auth/session`. */
 export type SignedIn = { readonly user: string; readonly csrfToken: string; readonly expiresAtMs: number };
 
-/** What `/auth/methods` answers. `jaegerUrl`: where traces are, if the operator has configured it. */
+/** The answer of `/auth/methods`. `jaegerUrl` is the address of traces, if configured. */
 export type SignInMethods = { readonly token: boolean; readonly oidc: boolean; readonly jaegerUrl?: string };
 
 /** A problem document of RFC 9457. */

@@ -1,13 +1,13 @@
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "./work.ts";
 
-/** What a list of work shows: it is in the address of the page. */
+/** The filter of a list of work, which the address of the page contains. */
 export type WorkFilter = {
   readonly q?: string;
   readonly kind?: WorkKind;
   readonly stage?: Stage;
 };
 
-/** The work that fits all of the filter. Words of the search are looked for in everything that a row shows. */
+/** Selects the work that fits the whole filter. The search covers everything that a row shows. */
 export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkFilter): readonly Work[] {
   const words = q
     .toLowerCase()
@@ -21,7 +21,7 @@ export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkF
   );
 }
 
-/** What a row shows, in lower case, for as long as the work is as it is: each letter of a search reads thousands. */
+/** Caches the lower-case text of a row while the work is unchanged, because each typed letter searches thousands of rows. */
 const texts = new WeakMap<Work, string>();
 
 function textOf(work: Work): string {
@@ -38,7 +38,7 @@ function hasWords(work: Work, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** The filter in the query of an address; what is unknown there is ignored. */
+/** Reads the filter from the query of an address, and ignores unknown values. */
 export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFilter {
   const { q } = query;
   const kind = WORK_KINDS.find((each) => each === query["kind"]);
@@ -47,7 +47,7 @@ export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFi
   return { ...(text !== "" && { q: text }), ...(kind && { kind }), ...(stage && { stage }) };
 }
 
-/** Work that waits, by the reason for it, most first. */
+/** Groups waiting work by its reason, the most frequent first. */
 export function groupWaits(
   work: readonly Work[],
 ): readonly { readonly code: string; readonly because: string; readonly count: number; readonly oldestMs: number }[] {
@@ -63,7 +63,7 @@ export function groupWaits(
     .sort((one, other) => other.count - one.count || (one.code < other.code ? -1 : 1));
 }
 
-/** What failed last, newest first. */
+/** Returns the latest failures, newest first. */
 export function latestFailures(work: readonly Work[], max: number): readonly Work[] {
   const failed = work.filter(({ stage }) => stage === "failed");
   return failed.sort((one, other) => other.finishedAtMs - one.finishedAtMs).slice(0, max);

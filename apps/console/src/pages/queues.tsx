@@ -13,9 +13,9 @@ import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
 
 const NOW_MS = 5000;
-/** What the ledger answers changes with other work. */
+/** The explanation is refreshed, because it changes with other work. */
 const EXPLAIN_MS = 5000;
-/** Requests that a queue shows; the others are counted. */
+/** Limits the requests that a queue shows; the others are counted. */
 const MAX_WAITING = 10;
 
 export function Queues(): ReactNode {
@@ -81,7 +81,7 @@ function QueueCard({ queue: { name, depth, state }, reservations, nowMs }: Queue
   );
 }
 
-/** Deeper queues are indented like these. */
+/** Deeper queues have the same indent as this depth. */
 const MAX_DEPTH = 4;
 
 type WaitingParts = { readonly label: string; readonly waiting: readonly Reservation[]; readonly nowMs: number };
@@ -135,7 +135,7 @@ function Waiting({ label, waiting, nowMs }: WaitingParts): ReactNode {
 
 type ExplainedParts = { readonly owner: NonNullable<Reservation["owner"]>; readonly nowMs: number };
 
-/** What the ledger answers about one request that waits. */
+/** Shows the ledger's explanation of one waiting request. */
 function Explained({ owner: { kind, id }, nowMs }: ExplainedParts): ReactNode {
   const { data, error } = useQuery({
     queryKey: ["reservation", kind, id],

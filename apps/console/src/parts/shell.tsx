@@ -10,10 +10,10 @@ const PAGES = [
   { path: "/submit", label: "Submit", key: "s" },
 ] as const;
 
-/** A letter counts as the second one after `g` for so long. */
+/** A letter completes a shortcut for this long after `g`. */
 const SEQUENCE_MS = 1500;
 
-/** What every page has: navigation, the user, and the keyboard. */
+/** The common parts of every page: navigation, the user, and the keyboard. */
 export function Shell(): ReactNode {
   const { user, signOut } = useSignedIn();
   const help = useRef<HTMLDialogElement>(null);

@@ -8,13 +8,13 @@ type ActionParts = {
   readonly of: WorkItem;
   readonly work: Work;
   readonly path: (part: string) => string;
-  /** Shows a question; undefined: none. */
+  /** Shows a question; undefined closes it. */
   readonly ask: (question: ReactNode) => void;
 };
 
 const OVER: readonly string[] = ["succeeded", "failed", "cancelled"];
 
-/** What can be done about a piece of work. Each is confirmed first. Leases are changed by those who sign for them. */
+/** Offers the actions on a piece of work, each with a confirmation. Leases have none, because their users must sign changes. */
 export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const close = (): void => ask(undefined);
@@ -118,7 +118,7 @@ type ScaleParts = {
 function ScaleButton({ desired, name, send, ask }: ScaleParts): ReactNode {
   const replicas = useRef<HTMLInputElement>(null);
   const act = (): Promise<unknown> =>
-    // A set that was scaled meanwhile is left as it is.
+    // A set that was scaled meanwhile stays unchanged.
     send({ replicasDesired: replicas.current?.valueAsNumber, expected: desired });
   const question = (
     <Confirm title={`Scale ${name}`} verb="Scale it" act={act} onClose={() => ask(undefined)}>
