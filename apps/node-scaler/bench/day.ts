@@ -8,7 +8,7 @@ const SEED = 7;
 const WORK_UNTIL_MS = sized(DAY_MS, 2 * HOUR_MS);
 const standby = (count: number) => ({ standby: [{ instanceType: "large", count, spot: false }] });
 
-/** What a pool of at most 2,000 nodes costs in a day, and how long its work waits, beside what trivial policies would do. */
+/** Measures what a pool of at most 2,000 nodes costs in a day, and how long its work waits, compared with trivial policies. */
 export function benchDay(): void {
   const work = workOfADay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
   const groups = new Set(work.map(({ demand }) => demand.group)).size;

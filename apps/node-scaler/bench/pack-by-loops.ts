@@ -4,7 +4,7 @@ import type { InstanceType, PoolPolicy } from "../src/domain/pool.ts";
 type Amounts = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; load: Amounts };
 
-/** What `packPods` promises, with each pod held against each node that was begun: names of the demands, and the types that do. */
+/** Implements the guarantees of `packPods` by comparing each pod with each begun node: names of the demands, and the suitable types. */
 export function packByLoops(pods: readonly PendingPod[], pools: ReadonlyMap<string, PoolPolicy>): readonly string[][] {
   const keyOf = (pod: PendingPod): string => `${pod.namespace}/${pod.name}`;
   const sorted = [...pods].sort(
@@ -40,7 +40,7 @@ function add(one: Amounts, other: Amounts): Amounts {
   return { cpuMilli, memoryBytes, gpus: one.gpus + other.gpus };
 }
 
-/** A tenth of a node is the system's. */
+/** Whether the pods fit; the system uses a tenth of a node. */
 function doFit({ cpuMilli, memoryBytes, gpus }: Amounts, type: InstanceType): boolean {
   if (type.cpuMilli !== undefined && cpuMilli > type.cpuMilli * 0.9) return false;
   if (type.memoryBytes !== undefined && memoryBytes > type.memoryBytes * 0.9) return false;

@@ -20,7 +20,7 @@ const POOL = aPool({
 
 type Request = Pick<PendingPod, "cpuMilli" | "memoryBytes" | "gpus">;
 
-/** What pods ask for. Those that leave much of one amount and nothing of the other are the hard ones: no node is full, and none has room. */
+/** Requests of pods. Those that leave much of one amount and nothing of the other are hard: no node is full, and none has room. */
 const KINDS: Readonly<Record<string, (random: () => number) => Request>> = {
   "all different": (random) => ({
     cpuMilli: 100 + Math.floor(random() * 8000),
@@ -34,7 +34,7 @@ const KINDS: Readonly<Record<string, (random: () => number) => Request>> = {
   "all alike": () => ({ cpuMilli: 3000, memoryBytes: 4 * GIB, gpus: 0 }),
 };
 
-/** What packing pending pods onto nodes costs, beside each pod held against each node that was begun. */
+/** Measures the cost of packing pending pods onto nodes, compared with testing each pod against each begun node. */
 export function benchPods(): void {
   const pools = new Map([[POOL.name, POOL]]);
   for (let warmUp = 0; warmUp < 5; warmUp += 1) {

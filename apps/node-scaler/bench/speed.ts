@@ -12,9 +12,9 @@ const SIZES = sized([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 
-/** What `compute` costs with as many nodes as demands, beside the same rules with each demand held against each node. */
+/** Measures `compute` with as many nodes as demands, compared with the same rules on each pair of demand and node. */
 export function benchSpeed(): void {
-  // The first measurement would otherwise be one of the compiler.
+  // The first runs would measure the compiler, and are discarded.
   for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));
   const rows = SIZES.map((size) => {
     const world = buildWorld(size, 1);
@@ -41,7 +41,7 @@ export function benchSpeed(): void {
   );
 }
 
-/** Demands of all kinds; nodes that suit some of them, and as many that do not. */
+/** Builds demands of all kinds, nodes that suit some of them, and as many that do not. */
 function buildWorld(size: number, seed: number): ScalingSnapshot {
   const random = makeRandom(seed);
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>

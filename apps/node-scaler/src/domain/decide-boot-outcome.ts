@@ -2,7 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Asked, Shortage } from "./unavailability.ts";
 
-/** The answer of the provider to a start. `failed`: the start may have taken effect. */
+/** The answer of the provider to a start. `failed` means that the start may have taken effect. */
 export type BootAnswer =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
   | Shortage
@@ -13,7 +13,7 @@ type BootOutcome =
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
   | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
 
-/** What the provider's answer means for the record of a node that is Creating. A failed one is left for the heartbeat, which ends it as BOOT_FAILED. */
+/** Decides the change of a Creating record by the provider's answer. A failed start is left to the heartbeat, which ends the record as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
   const change = { kind: "change", node: name, expected: "Creating" } as const;
   switch (answer.kind) {
@@ -36,7 +36,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
   }
 }
 
-/** What was asked for; undefined zone: wherever there is room. */
+/** The requested kind; an undefined zone means any zone with capacity. */
 type BootKind = Asked & { readonly zone: string | undefined };
 
 /** Consecutive failures of one kind, their beginning, and the time of the next attempt. */
@@ -56,8 +56,8 @@ const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /**
- * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the
- * provider names a longer one.
+ * Lengthens the pause after one more failure. Several nodes that fail in one round count as one failure. Failures during a pause do not lengthen it, unless the
+ * provider requests a longer one.
  */
 export function lengthenBackoff(
   before: BootBackoff | undefined,
@@ -72,7 +72,7 @@ export function lengthenBackoff(
   return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMsAfter(failures), retryAfterMs) };
 }
 
-/** Pause of a kind after this many consecutive failures, in milliseconds: doubles up to five minutes. */
+/** Returns the pause after this many consecutive failures, in milliseconds: doubled up to five minutes. */
 export function pauseMsAfter(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
 }

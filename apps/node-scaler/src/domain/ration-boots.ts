@@ -1,16 +1,15 @@
 /** Boots that are made together. */
 export type BootUnit = {
   readonly name: string;
-  /** What is asked of the provider. Units of one kind cannot be booted for the same reasons. */
+  /** The kind of the request to the provider. Units of one kind fail for the same reasons. */
   readonly kind: string;
   readonly count: number;
 };
 
 /**
- * How many boots of each unit are made in this round; a unit that is not in the result waits. Kinds take turns, and which one begins depends on the seed, so
- * that a kind that can never be booted takes no more than its share. Within a kind the order is the given one.
- *
- * A unit that fits a round is not split. A larger one starts only in a round of its own, and continues in later ones.
+ * Plans how many boots of each unit are made in this round; a unit outside the result waits. Kinds take turns, and the seed decides which one begins, so that a
+ * kind that can never be booted takes no more than its share. Within a kind the given order applies.  A unit that fits a round is not split. A larger one
+ * starts only in a round of its own, and continues in later ones.
  */
 export function planBoots(
   units: readonly BootUnit[],
@@ -47,7 +46,7 @@ function turnsOf(units: readonly BootUnit[], seed: string): readonly Turn[] {
   return [...turns.slice(first), ...turns.slice(0, first)];
 }
 
-/** What does not fit now fits less later in the round, so that it is passed over for all of it. */
+/** Returns the next unit that fits. A unit that does not fit now is skipped for the whole round, because later less room is left. */
 function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit | undefined {
   while (turn.next < turn.units.length) {
     const unit = turn.units[turn.next];
@@ -58,7 +57,7 @@ function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit 
   return undefined;
 }
 
-/** FNV-1a. */
+/** Hashes with FNV-1a. */
 function hash(text: string): number {
   let state = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
