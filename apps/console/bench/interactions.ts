@@ -36,7 +36,7 @@ export async function measureInteractions(): Promise<void> {
   await page.getByText(`${SIZE.work + 4} of ${SIZE.work + 4}`).waitFor(LOAD);
   process.stdout.write(`${SIZE.machines} machines, ${SIZE.work} sessions; times in ms\n`);
   const devtools = await page.context().newCDPSession(page);
-  // Processor time of the page's main thread: other processes do not count.
+  // Measures the processor time of the page's main thread, without other processes.
   await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
   const processorMs = async (): Promise<number> => {
     const { metrics } = await devtools.send("Performance.getMetrics");
@@ -51,7 +51,7 @@ export async function measureInteractions(): Promise<void> {
   }
 }
 
-/** Each is repeated; each ends where it began. */
+/** Each interaction is repeated, and ends in its initial state. */
 const INTERACTIONS: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   "type in the search": async (page) => {
     const search = page.getByRole("searchbox");
@@ -93,7 +93,7 @@ async function measure(page: Page, name: string, act: (page: Page) => Promise<vo
   );
 }
 
-/** Runs in the page: collects entries from now on. An input below the threshold of 16 ms is not reported by browsers, and counts as less. */
+/** Runs in the page and collects entries from now on. Browsers do not report an input below the threshold of 16 ms, which then counts as less. */
 function observe(): void {
   const seen: Seen = { inputs: [], tasks: [] };
   const watch = (type: string, into: number[], options: object): void => {
@@ -110,7 +110,7 @@ function observe(): void {
   Object.assign(window, { seen });
 }
 
-/** Runs in the page, after two frames: entries arrive once the frame is shown. */
+/** Runs in the page after two frames, because entries arrive after the frame is shown. */
 async function takeSeen(): Promise<Seen> {
   for (let frame = 0; frame < 3; frame += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
   await new Promise((resolve) => requestIdleCallback(resolve));

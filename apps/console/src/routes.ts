@@ -4,10 +4,10 @@ import { readSort, type Sort } from "./domain/sort.ts";
 
 type Search = Readonly<Record<string, unknown>>;
 
-/** Which part of the page of one piece of work is shown, and the kind of a job where several have one of its name. */
+/** The shown tab of a page of work, and the kind of a job if several have the same name. */
 export type WorkPageSearch = { readonly tab?: string; readonly type?: string };
 
-// Pages get their components in main.tsx, so that they may import their routes.
+// main.tsx assigns the components of pages, so that these may import their routes.
 export const rootRoute = createRootRoute();
 
 const getParentRoute = () => rootRoute;

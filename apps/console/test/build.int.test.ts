@@ -28,11 +28,11 @@ it("loads at most 250 kB first, compressed", async () => {
   expect(bytes).toBeLessThan(MAX_FIRST_LOAD_BYTES);
 });
 
-it("has no script and no style in the page, as its policy demands", () => {
+it("has no inline script and no inline style in the page, as its policy requires", () => {
   expect(page).not.toMatch(/<style|style=|<script(?![^>]* src=)|\son\w+=/);
 });
 
-it("names no other host in what it loads", async () => {
+it("names no other host in its assets", async () => {
   const names = await readdir(join(directory, "assets"));
   const texts = await Promise.all(names.map((name) => readFile(join(directory, "assets", name), "utf8")));
   const loads = /(?:import|fetch|EventSource|url)\(\s*["'`]https?:/;

@@ -15,7 +15,7 @@ const GATEWAY = join(ROOT, "../gateway/src/main.ts");
 type Handler = (request: Record<string, unknown>) => object | Promise<object>;
 
 export type ConsoleWorld = AsyncDisposable & {
-  /** Where the console is. */
+  /** The address of the console. */
   readonly url: string;
   readonly token: string;
   readonly nats: TestNats;
@@ -25,7 +25,7 @@ export type ConsoleWorld = AsyncDisposable & {
   readonly received: { readonly method: string; readonly request: Record<string, unknown> }[];
 };
 
-/** The built console before a real gateway with a real NATS server, and services whose answers the test states. */
+/** Starts the built console behind a real gateway with a real NATS server, and services whose answers the test states. */
 export async function startConsoleWorld(answers: Record<string, Handler>): Promise<ConsoleWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-console-"));

@@ -43,7 +43,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     expect(wrong).toEqual([]);
   });
 
-  /** A page of a new browser, signed in by the link. */
+  /** Opens a page of a new browser, signed in by the link. */
   async function open(): Promise<void> {
     context = await browser.newContext({ viewport: WIDE, colorScheme: "light" });
     page = await context.newPage();
@@ -78,12 +78,12 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     };
   };
 
-  it("signs in by the link, whose token leaves the address", async () => {
+  it("signs in by the link, whose token is removed from the address", async () => {
     expect(page.url()).toBe(`${world.url}/`);
     await page.getByText("33 of 46 held, 13 free").waitFor();
   });
 
-  it("signs in with a pasted token, shows why a wrong one is refused, and signs out", async () => {
+  it("signs in with a pasted token, shows why an invalid one is refused, and signs out", async () => {
     await page.getByRole("button", { name: "Sign out" }).click();
     const token = page.getByLabel("Token");
     await token.fill("wrong");
@@ -94,11 +94,11 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("heading", { name: "Overview" }).waitFor();
   });
 
-  it("asks to sign in again when the session is over, and continues where it was", async () => {
+  it("requests a new sign-in when the session is over, and then continues on the same page", async () => {
     await go("/workloads?kind=job");
     await page.getByRole("link", { name: "train" }).waitFor();
     await context.clearCookies();
-    // As when the user signs out on another page, and returns to this one.
+    // Simulates a user who signs out on another page, and returns to this one.
     await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
     const token = page.getByLabel("Token");
     await token.fill(world.token);
@@ -150,7 +150,10 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("link", { name: "second" }).waitFor();
     await page.getByRole("row", { name: /first.*DONE/ }).waitFor();
     show(session({ name: "second" }));
-    await until("the first one is gone", async () => (await page.getByRole("link", { name: "first" }).count()) === 0);
+    await until(
+      "the first session is gone",
+      async () => (await page.getByRole("link", { name: "first" }).count()) === 0,
+    );
   });
 
   it("follows all lists of all pages over one connection", async () => {
@@ -181,7 +184,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await other.close();
   });
 
-  it("keeps filter, search and order over a reload", async () => {
+  it("keeps filter, search and order after a reload", async () => {
     await go("/workloads");
     await page.getByLabel("Kind").selectOption("session");
     await page.getByLabel("Stage").selectOption("failed");
@@ -189,13 +192,13 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("button", { name: "Name" }).click();
     await page.getByRole("button", { name: "Name" }).click();
     const names = () => page.getByRole("row").getByRole("link").allInnerTexts();
-    await until("the list is in order", async () => (await names()).join(" ") === "bench-10 bench-3");
+    await until("the list is sorted", async () => (await names()).join(" ") === "bench-10 bench-3");
     await page.reload();
-    await until("it is in the same order", async () => (await names()).join(" ") === "bench-10 bench-3");
+    await until("the list is sorted in the same order", async () => (await names()).join(" ") === "bench-10 bench-3");
     expect(await page.getByRole("searchbox").inputValue()).toBe("bench");
   });
 
-  it("shows that NATS is away, and recovers without a reload", async () => {
+  it("reports that NATS is unavailable, and recovers without a reload", async () => {
     await go("/workloads");
     const row = page.getByRole("link", { name: "bench-0" });
     await row.waitFor();
@@ -203,7 +206,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     const place = await row.boundingBox();
     await world.nats.kill();
     await page.getByText("Stale:").waitFor({ timeout: 60_000 });
-    // A click on what moves is lost.
+    // The row must not move, because a click on a moving row is lost.
     expect(await row.boundingBox()).toEqual(place);
     expect(await page.getByRole("link", { name: "bench-0" }).count()).toBe(1);
     await world.nats.start();
@@ -212,7 +215,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("link", { name: "afterwards" }).waitFor({ timeout: 60_000 });
   });
 
-  it("cancels after a question, and not without", async () => {
+  it("cancels after a confirmation, and not without", async () => {
     const cancelled = () => world.received.filter(({ method }) => method === "cancelSession").length;
     const before = cancelled();
     world.answers["cancelSession"] = () => ({ session: session({}) });
@@ -226,7 +229,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("dialog").waitFor({ state: "detached" });
   });
 
-  it("suspends a job after a question, and resumes one that is suspended", async () => {
+  it("suspends a job after a confirmation, and resumes a suspended one", async () => {
     const asked = () => world.received.findLast(({ method }) => method === "suspendJob")?.request;
     world.answers["suspendJob"] = () => ({ job: {} });
     await go("/workloads/job/default/train");
@@ -257,7 +260,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     });
   });
 
-  it("shows for a waiting request which requests are served first, which work would be preempted, and when it starts", async () => {
+  it("shows for a waiting request the requests that are served first, the work that would be preempted, and its start", async () => {
     await go("/queues");
     await page.getByRole("button", { name: /^When does job\/train/ }).click();
     const answer = page.getByRole("region", { name: /^job\/train/ });
@@ -282,7 +285,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await answer.getByText(/^Estimated start: by 20.* in 59m.*: session\/bench-0 ends by then/).waitFor();
   });
 
-  it("finds a job by the id that the ledger has of it", async () => {
+  it("finds a job by its id in the ledger", async () => {
     await go("/queues");
     await page.getByRole("link", { name: /^job\/train-/ }).click();
     await page.getByRole("link", { name: "train", exact: true }).click();
@@ -300,7 +303,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("LOGS_LOST gone").waitFor();
   });
 
-  it("shows a log without what terminals would obey, and finds text in it", async () => {
+  it("shows a log without terminal sequences, and finds text in it", async () => {
     await go("/workloads/session/bench-0?tab=logs");
     const log = page.getByRole("log");
     await log.getByText("step 299 loss 0.0100").waitFor();
@@ -310,7 +313,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("1 line, complete").waitFor();
   });
 
-  it("can be used by the keyboard alone", async () => {
+  it("is usable with the keyboard alone", async () => {
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
     await page.keyboard.press("Escape");
@@ -326,7 +329,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
   });
 
-  it("runs no markup of names and messages", async () => {
+  it("renders markup in names and messages as text", async () => {
     const markup = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>";
     show(session({ name: "bad", events: [{ kind: 6, atMs: 5, description: markup, reason: markup }] }));
     world.answers["getSession"] = () => ({
@@ -340,7 +343,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     }
   });
 
-  it("checks documents while they are written, shows the plan, and sends them", async () => {
+  it("checks documents during editing, shows the plan, and sends them", async () => {
     world.answers["submitSession"] = () => ({ session: session({ name: "echo" }) });
     const text = (pool: string) =>
       `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n    - { name: driver, kind: driver, ${pool}: drivers, image: a }\n`;
@@ -360,7 +363,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     });
   });
 
-  it("keeps only the rows in view in the page", async () => {
+  it("renders only the rows in view", async () => {
     show(...Array.from({ length: 5000 }, (_, index) => session({ name: `many-${index}` })));
     await go("/workloads?kind=session&sort=name");
     await page.getByText("5000 of 5004").waitFor({ timeout: 60_000 });

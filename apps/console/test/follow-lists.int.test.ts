@@ -20,7 +20,7 @@ beforeEach(async () => {
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  // A page asks its own host.
+  // Pages use relative addresses, which the test completes with its own host.
   const { fetch } = globalThis;
   vi.stubGlobal("fetch", (path: string, init: RequestInit) => fetch(`http://127.0.0.1:${port}${path}`, init));
 });
@@ -47,19 +47,19 @@ function begin(reply: ServerResponse): ServerResponse {
   return reply;
 }
 
-it("asks for all lists in one request, and continues each where it was", async () => {
+it("requests all lists together, and continues each from its position", async () => {
   answer = (reply, number) => {
     begin(reply);
     if (number > 1) return;
     reply.write('event: reset\nid: \ndata: {"resource":"jobs"}\n\n');
-    // A piece may end anywhere.
+    // A chunk may end at any byte.
     reply.write('event: added\ndata: {"resource":"jobs","item":"o');
     reply.write('ne"}\n\nevent: synced\nid: a-1\ndata: {"resource":"jobs"}\n\n: alive\n\n');
     reply.end("id: a-2.b-1\n\n");
   };
   const following = follow("jobs", "replica-sets");
-  await until("it has connected again", () => requests.length === 2);
-  await until("it is open", () => seen.at(-1) === "opened");
+  await until("the connection is restored", () => requests.length === 2);
+  await until("the connection is open", () => seen.at(-1) === "opened");
   expect(seen).toEqual(["opened", "jobs reset", 'jobs added "one"', "jobs synced", "UNREACHABLE", "opened"]);
   expect(requests.map(({ url }) => url)).toEqual(Array(2).fill("/v1/watch?resource=jobs&resource=replica-sets"));
   expect(requests.map(({ headers }) => headers["last-event-id"])).toEqual([undefined, "a-2.b-1"]);
@@ -73,11 +73,11 @@ it("shows why the gateway refuses all lists", async () => {
     reply.end(JSON.stringify({ status: 401, code: "UNAUTHENTICATED", detail: "the token has expired" }));
   };
   void follow("jobs");
-  await until("it is refused", () => seen.length > 0);
+  await until("the lists are refused", () => seen.length > 0);
   expect(seen).toEqual(["UNAUTHENTICATED"]);
 });
 
-it("asks again for a list that the gateway has closed, and loses no place meanwhile", async () => {
+it("requests a list again that the gateway has closed, and keeps all positions meanwhile", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     answer = (reply) => {

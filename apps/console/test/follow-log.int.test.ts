@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { followLog } from "../src/adapters/follow-log.ts";
 
-/** A chunk that ends within a character, as pieces of bytes may. */
+/** The chunk ends within a character, as chunks of bytes may. */
 const EURO = new TextEncoder().encode("€");
 
 let server: Server;
@@ -38,11 +38,11 @@ async function follow(path: string): Promise<{ readonly text: string; readonly s
   return { text, states };
 }
 
-it("continues a log in the run that it has read, after an outage and a restart of the container", async () => {
+it("continues a log in its run, after an outage and a restart of the container", async () => {
   const runs = [{ run: "a", text: "one\n" }];
   answer = (query, reply) => {
     const last = { run: query.get("run") ?? "", offset: Number(query.get("offset")) };
-    // Like the service: a run that is over is followed by the beginning of the next one.
+    // As in the service, a finished run is followed by the beginning of the next one.
     const next = runs[runs.findIndex(({ run }) => run === last.run) + 1];
     if (asked.length === 2) {
       runs.push({ run: "b", text: "two\n" });
@@ -57,12 +57,12 @@ it("continues a log in the run that it has read, after an outage and a restart o
   expect(states).toEqual(["following", "interrupted; it continues by itself", "following", "complete"]);
   for (const query of asked) {
     expect([query.get("kind"), query.get("component")]).toEqual(["Job", "worker-0"]);
-    // Without a wait, `complete` would mean that one run is over.
+    // Without a wait, `complete` would mean the end of one run.
     expect(Number(query.get("waitMs"))).toBeGreaterThan(0);
   }
 });
 
-it("names no run of a log that has none, and joins characters across pieces", async () => {
+it("sends no run for a log without runs, and joins characters across chunks", async () => {
   answer = (query, reply) => {
     if (query.has("run")) reply.writeHead(400).end();
     else if (query.get("offset") === "0") send(reply, EURO.subarray(0, 1), { nextOffset: 1 });
@@ -71,7 +71,7 @@ it("names no run of a log that has none, and joins characters across pieces", as
   expect(await follow(url)).toEqual({ text: "€", states: ["following", "complete"] });
 });
 
-it("ends with what the gateway refuses", async () => {
+it("ends with a refusal of the gateway", async () => {
   answer = (_, reply) => {
     reply.writeHead(403, { "content-type": "application/problem+json" });
     reply.end(JSON.stringify({ status: 403, code: "FORBIDDEN", detail: "no right" }));

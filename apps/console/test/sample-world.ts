@@ -7,7 +7,7 @@ type Session = muster.session.v1.Session.$Properties;
 export type SampleSize = {
   readonly machines: number;
   readonly work: number;
-  /** Makes names as long as they may be. */
+  /** True for names of the maximum length. */
   readonly long: boolean;
 };
 
@@ -15,7 +15,7 @@ const GPU = "gpu";
 const MINUTE_MS = 60_000;
 const PARTS = 8;
 
-/** Answers of every service, by the names of their methods, at one moment. */
+/** Builds answers of every service, by method name, at one moment. */
 export function sampleAnswers({ machines, work, long }: SampleSize, nowMs: number): Record<string, () => object> {
   const name = (text: string): string => (long ? `${text}-${"very-long-name-".repeat(3)}x`.slice(0, 60) : text);
   const sessions = Array.from({ length: work }, (_, index) => sampleSession(name(`bench-${index}`), index, nowMs));
@@ -102,7 +102,7 @@ function grantedReservations(machines: number, name: (text: string) => string, n
   }));
 }
 
-/** The ledger knows a job by its name and a part of its uid. */
+/** Returns the id of a job in the ledger: its name and a part of its uid. */
 function ownerIdOf(job: string): string {
   return `${job}-4b4b0db7d2a7`;
 }
@@ -371,7 +371,7 @@ function sampleWait(): muster.reservation.v1.ExplainReservationReply.$Properties
   };
 }
 
-/** Which requests are served first, and which work would be preempted. */
+/** Builds the requests that are served first, and the work that would be preempted. */
 function sampleOrder(
   name: (text: string) => string,
   nowMs: number,

@@ -9,7 +9,7 @@ import { startGatewayProcess, type GatewayProcess } from "../test/gateway-proces
 export type BenchWorld = AsyncDisposable & {
   readonly gateway: GatewayProcess;
   readonly token: string;
-  /** Runs a client to its end; resolves with what it sends. */
+  /** Runs a client to its end; resolves with its message. */
   client(file: string, ...args: readonly string[]): Promise<unknown>;
 };
 
@@ -19,10 +19,13 @@ export type BenchOptions = {
   readonly variables?: Readonly<Record<string, string>>;
 };
 
-/** As in the image. */
+/** The option of the image. */
 const IMAGE_OPTIONS = "--max-semi-space-size=2";
 
-/** NATS, the services and a gateway, each in a process of its own. `BENCH_GATEWAY_NODE_OPTIONS`: further arguments of its Node, such as `--cpu-prof`. */
+/**
+ * Starts NATS, the services and a gateway, each in a separate process. `BENCH_GATEWAY_NODE_OPTIONS` has further arguments of the gateway's Node, such as
+ * `--cpu-prof`.
+ */
 export async function startBenchWorld({
   sessions,
   changesPerSecond = 0,

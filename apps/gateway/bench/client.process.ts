@@ -1,4 +1,4 @@
-/** One client of the compared calls, over HTTP, over NATS, or of a bare HTTP server. Sends its figures to its parent. Run by requests.ts. */
+/** One client of the compared calls, over HTTP, over NATS, or of a bare HTTP server. Sends its measurements to its parent. requests.ts runs it. */
 import { client, connectNats } from "@muster/bus";
 import { SessionService } from "@muster/proto";
 import { Pool } from "undici";
@@ -20,7 +20,7 @@ await run(Number(inFlight) * 20);
 const figures = await run(Number(count));
 process.send?.(figures, () => process.kill(process.pid, "SIGTERM"));
 
-/** Connections that stay open, and no stream for each answer: what an efficient client costs. */
+/** Keeps connections open and opens no stream per answer, as an efficient client does. */
 function httpCall(origin: string): () => Promise<unknown> {
   const pool = new Pool(origin, { connections: Number(inFlight) });
   const headers = { authorization: `Bearer ${bearer}` };
@@ -56,7 +56,7 @@ async function natsCall(): Promise<() => Promise<unknown>> {
   return () => (what === "list" ? listSessions({}) : getSession({ name: nextName() }));
 }
 
-/** One session after another, so that few requests at a time are the same. */
+/** Returns one session name after another, so that few concurrent requests are equal. */
 function nextName(): string {
   asked += 1;
   return `session-${String(asked % Number(sessions)).padStart(4, "0")}`;

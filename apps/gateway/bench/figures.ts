@@ -3,11 +3,11 @@ import { readFile } from "node:fs/promises";
 export type Figures = {
   readonly perSecond: number;
   readonly p99Ms: number;
-  /** Processor time of the client for each call. */
+  /** The client's processor time per call. */
   readonly clientUs: number;
 };
 
-/** Ticks of the kernel in a second, on every Linux that Node supports. */
+/** Kernel ticks per second, on every Linux that Node supports. */
 const TICKS_PER_S = 100;
 
 export function percentile(values: readonly number[], part: number): number {
@@ -20,7 +20,7 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Processor time that the process has used. */
+/** Reads the processor time that the process has used. */
 export async function processorMs(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
   return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS_PER_S;

@@ -6,10 +6,10 @@ const SESSIONS = 20;
 const IN_FLIGHT = 32;
 const COUNTS = { list: sized(4000, 200), get: sized(10_000, 400) };
 const ROUNDS = sized(5, 1);
-/** `bare`: an HTTP server that does nothing but send the same text. It shows what HTTP alone costs. */
+/** `bare` is an HTTP server that only sends the same text. It shows the cost of HTTP alone. */
 const WAYS = ["nats", "http", "bare"] as const;
 
-/** List and get over HTTP beside the same call over NATS, in turns. Client, gateway, NATS and service are processes of their own. */
+/** Compares list and get over HTTP with the same call over NATS, in turns. Client, gateway, NATS and service are separate processes. */
 export async function compareRequests(): Promise<void> {
   await using world = await startBenchWorld({ sessions: SESSIONS });
   console.log(`${IN_FLIGHT} in flight, a list has ${SESSIONS} sessions; medians of ${ROUNDS} rounds`);

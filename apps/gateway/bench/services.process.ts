@@ -1,4 +1,4 @@
-/** The session service with as many sessions as it is asked for, and so many changes a second of them, and a bare HTTP server. Ends with its parent. */
+/** Serves the requested number of sessions with the requested number of changes per second, and runs a bare HTTP server. Ends with its parent. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

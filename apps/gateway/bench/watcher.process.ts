@@ -1,4 +1,4 @@
-/** Watches the sessions, and sends the ages of so many changes to its parent. Run by watches.ts. */
+/** Watches the sessions, and sends the ages of the requested number of changes to its parent. watches.ts runs it. */
 import { createInterface } from "node:readline";
 import { request } from "undici";
 

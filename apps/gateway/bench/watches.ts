@@ -25,7 +25,7 @@ export async function measureMemory(): Promise<void> {
       };
       return socket.setEncoding("utf8").on("data", onData);
     });
-    await until("every list is there", () => synced === count);
+    await until("every list is received", () => synced === count);
     return sockets;
   };
   // The code and caches of the first requests do not belong to a watch.
@@ -41,7 +41,7 @@ const CHANGES_PER_SECOND = 500;
 const FOLLOWED_SESSIONS = 500;
 const EVENTS = sized(3000, 200);
 
-/** From a change in a service to the client that watches. */
+/** Measures the time from a change in a service to the client that watches. */
 export async function measureEvents(): Promise<void> {
   await using world = await startBenchWorld({ sessions: FOLLOWED_SESSIONS, changesPerSecond: CHANGES_PER_SECOND });
   const latencies = (await world.client("watcher.process.ts", String(EVENTS))) as number[];

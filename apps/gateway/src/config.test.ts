@@ -29,7 +29,7 @@ it("reports every problem in one message", () => {
     expect(read).toThrow(name);
 });
 
-it("needs a local token or a cluster", () => {
+it("requires a local token or a cluster", () => {
   expect(() => readConfig({})).toThrow("GATEWAY_TOKEN_FILE is missing");
   expect(readConfig({ MUSTER_KUBECONFIG: "/kube/config" })).toMatchObject({
     tokenFile: undefined,
@@ -38,7 +38,7 @@ it("needs a local token or a cluster", () => {
   expect(readConfig({ KUBERNETES_SERVICE_HOST: "10.0.0.1" }).kube).toEqual({ file: undefined, audience: undefined });
 });
 
-it("takes an issuer only with TLS, with an audience, and with a cluster that knows the rights", () => {
+it("accepts an issuer only with TLS, with an audience, and with a cluster that decides rights", () => {
   const issuer = { GATEWAY_OIDC_ISSUER_URL: "https://issuer.example", GATEWAY_OIDC_CLIENT_ID: "muster" };
   expect(() => readConfig({ ...ENV, ...issuer })).toThrow("MUSTER_KUBECONFIG is missing");
   const env = { ...issuer, MUSTER_KUBECONFIG: "/kube/config" };
@@ -58,7 +58,7 @@ it("takes an issuer only with TLS, with an audience, and with a cluster that kno
     expect(readConfig({ ...env, GATEWAY_OIDC_ISSUER_URL: `http://${host}:9000` }).oidc?.issuer).toContain(host);
 });
 
-it("trusts the proxies that are named, and refuses what is no address", () => {
+it("trusts the named proxies, and refuses invalid addresses", () => {
   expect(readConfig(ENV).http.trustedProxies).toEqual([]);
   expect(readConfig({ ...ENV, GATEWAY_TRUSTED_PROXIES: "10.1.0.0/16, fd00::1" }).http.trustedProxies).toEqual([
     "10.1.0.0/16",

@@ -5,11 +5,11 @@ import { readEnv, type EnvReader } from "@muster/service";
 export type Config = {
   readonly nats: NatsAccess;
   readonly http: HttpConfig;
-  /** Undefined: no local token. */
+  /** Undefined without a local token. */
   readonly tokenFile: string | undefined;
-  /** Undefined: no cluster; only the owner of the local token has rights. */
+  /** Undefined without a cluster; only the owner of the local token then has rights. */
   readonly kube: KubeConfiguration | undefined;
-  /** Undefined: no issuer. */
+  /** Undefined without an issuer. */
   readonly oidc: OidcConfig | undefined;
   readonly namespace: string;
   /** The rate of one user. */
@@ -23,16 +23,16 @@ export type Config = {
 
 /** The web console and the sessions of its browsers. */
 export type ConsoleConfig = {
-  /** Undefined: where the build of apps/console is. */
+  /** Undefined selects the build of apps/console. */
   readonly directory: string | undefined;
-  /** Undefined: a random key for each start. */
+  /** Undefined selects a random key for each start. */
   readonly sessionKeyFile: string | undefined;
   readonly maxSessionMs: number;
-  /** Undefined: pages show no links to traces. */
+  /** Undefined if pages show no links to traces. */
   readonly jaegerUrl: string | undefined;
 };
 
-/** Watches and logs. */
+/** The limits of watches and logs. */
 export type StreamConfig = {
   readonly maxStreams: number;
   readonly maxUserStreams: number;
@@ -43,13 +43,13 @@ export type StreamConfig = {
 
 export type OidcConfig = {
   readonly issuer: string;
-  /** Whom tokens are meant for. */
+  /** The audience that tokens must have. */
   readonly audience: string;
   readonly userClaim: string;
   readonly groupsClaim: string;
-  /** Begins the names of users and groups. */
+  /** The prefix of the names of users and groups. */
   readonly prefix: string;
-  /** Undefined: a public client. */
+  /** Undefined for a public client. */
   readonly clientSecretFile: string | undefined;
   /** The scope that a browser requests from the issuer. */
   readonly scope: string;
@@ -60,7 +60,7 @@ export type KubeConfiguration = { readonly file: string | undefined; readonly au
 export type HttpConfig = {
   readonly host: string;
   readonly port: number;
-  /** Undefined: HTTP/1.1 in plain text. */
+  /** Undefined selects HTTP/1.1 without encryption. */
   readonly tls: { readonly certFile: string; readonly keyFile: string; readonly checkMs: number } | undefined;
   /** Addresses and ranges of proxies whose `X-Forwarded-For` names the client. */
   readonly trustedProxies: readonly string[];
@@ -165,7 +165,7 @@ function readTokenFile(read: EnvReader, hasCluster: boolean): string | undefined
   return file === undefined && !hasCluster ? read.text("GATEWAY_TOKEN_FILE") : file;
 }
 
-/** An id, a claim or a prefix: no spaces. */
+/** The pattern of an id, a claim or a prefix, without spaces. */
 const WORD = { pattern: /^\S{1,200}$/, needed: "up to 200 characters without spaces are needed" };
 
 const SCOPE = {
@@ -181,7 +181,7 @@ function readOidc(read: EnvReader, hasCluster: boolean): OidcConfig | undefined 
   const url = URL.parse(issuer);
   if (url?.protocol === "http:" && !isLoopback(url.hostname))
     read.matching("GATEWAY_OIDC_ISSUER_URL", { pattern: /^https:/, needed: "https is needed" });
-  // Rights are those of the cluster: the reader reports the missing variable with the other problems.
+  // Rights need a cluster: the reader reports the missing variable with the other problems.
   if (!hasCluster) read.text("MUSTER_KUBECONFIG");
   return {
     issuer,
@@ -209,7 +209,7 @@ function readHttp(read: EnvReader): HttpConfig {
   /** `true`: serve other hosts without TLS, behind a proxy that has it. Tokens cross the network in plain text. */
   const isPlainAllowed = read.flag("GATEWAY_PLAIN_HTTP", false);
   if (tls === undefined && !isPlainAllowed && !isLoopback(host))
-    // A certificate is what is missing: the reader reports it with the other problems.
+    // The certificate is missing: the reader reports it with the other problems.
     read.matching("GATEWAY_ADDR", {
       pattern: /^$/,
       needed:

@@ -17,10 +17,10 @@ import { openSharedReads } from "./api/shared-reads.ts";
 import { streamSlots } from "./api/stream-slots.ts";
 import type { Config } from "./config.ts";
 
-/** Users with a rate of their own; beyond, they share one. */
+/** Limits the users with a separate rate; further users share one. */
 const MAX_RATED_USERS = 10_000;
 
-/** Answers that are sent again while the replies of their services stay the same. */
+/** Limits the answers that are reused while the replies of their services stay the same. */
 const KEPT_READS = { maxAnswers: 1024, maxKept: 32 * 1024 * 1024 };
 
 /** Serves the API until the signal. */

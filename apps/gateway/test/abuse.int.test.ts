@@ -8,7 +8,7 @@ import { signedCertificate, certificateAuthority, until } from "@muster/testkit"
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
-/** How soon the slow requests of this file are over. */
+/** The slow requests of this file end after these times. */
 const PATIENCE = { GATEWAY_HEADERS_TIMEOUT_MS: "300", GATEWAY_REQUEST_TIMEOUT_MS: "600" };
 
 let world: GatewayWorld;
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** A connection on which the test writes what it wants. */
+/** A connection on which the test writes arbitrary bytes. */
 class Raw implements AsyncDisposable {
   readonly socket: Socket;
   text = "";
@@ -47,15 +47,15 @@ async function isServing(): Promise<void> {
   expect((await gateway.ask("/v1/pools")).status).toBe(200);
 }
 
-it("refuses a body of 100 MB that is announced, without reading it", async () => {
+it("refuses a body of 100 MB by its announced length, without reading it", async () => {
   await using raw = new Raw(gateway.port);
   raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "content-length: 104857600"]);
-  await until("it is refused", () => raw.text.includes("BODY_TOO_LARGE"));
+  await until("the request is refused", () => raw.text.includes("BODY_TOO_LARGE"));
   expect(raw.text).toContain("HTTP/1.1 413");
   await isServing();
 });
 
-it("stops reading a body of 100 MB that comes in chunks", async () => {
+it("stops reading a body of 100 MB that arrives in chunks", async () => {
   await using raw = new Raw(gateway.port);
   raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "transfer-encoding: chunked"]);
   const chunk = `${(65_536).toString(16)}\r\n${"x".repeat(65_536)}\r\n`;
@@ -64,12 +64,12 @@ it("stops reading a body of 100 MB that comes in chunks", async () => {
     if (!raw.socket.write(chunk))
       await Promise.race([once(raw.socket, "drain"), once(raw.socket, "close")]).catch(() => undefined);
   }
-  await until("it is refused or cut off", () => raw.isOver || raw.text.includes("BODY_TOO_LARGE"));
+  await until("the request is refused or cut off", () => raw.isOver || raw.text.includes("BODY_TOO_LARGE"));
   expect(written).toBeLessThan(1600);
   await isServing();
 });
 
-it("ends a request whose headers come too slowly", async () => {
+it("ends a request whose headers arrive too slowly", async () => {
   await using raw = new Raw(gateway.port);
   raw.socket.write("GET /v1/pools HTTP/1.1\r\nhost: x\r\nx-slow: ");
   await until("the connection is closed", () => raw.isOver);
@@ -82,15 +82,15 @@ it("serves again soon after slow clients have taken every connection", async () 
   const small = await world.start({ ...PATIENCE, GATEWAY_CONNECTIONS_MAX: "20" });
   const slow = Array.from({ length: 20 }, () => new Raw(small.port));
   for (const { socket } of slow) socket.write("GET /v1/pools HTTP/1.1\r\nhost: x\r\nx-slow: ");
-  await until("they are connected", () => slow.every(({ socket }) => !socket.connecting));
+  await until("the slow clients are connected", () => slow.every(({ socket }) => !socket.connecting));
   await using refused = new Raw(small.port);
-  await until("one more is closed without an answer", () => refused.isOver);
+  await until("a further connection is closed without an answer", () => refused.isOver);
   expect(refused.text).toBe("");
-  await until("the slow ones are closed", () => slow.every(({ isOver }) => isOver));
+  await until("the slow connections are closed", () => slow.every(({ isOver }) => isOver));
   expect((await small.ask("/v1/pools")).status).toBe(200);
 });
 
-it("ends a request whose body comes too slowly", async () => {
+it("ends a request whose body arrives too slowly", async () => {
   await using raw = new Raw(gateway.port);
   raw.head(["POST /v1/sessions HTTP/1.1", "content-type: application/json", "content-length: 10"]);
   raw.socket.write("{");
@@ -110,13 +110,13 @@ it.each([
 ])("refuses a path that %s", async (_what, path, status, code) => {
   await using raw = new Raw(gateway.port);
   raw.head([`GET ${path} HTTP/1.1`]);
-  await until("there is an answer", () => raw.text.includes('"code"'));
+  await until("the answer arrives", () => raw.text.includes('"code"'));
   expect(raw.text).toContain(`HTTP/1.1 ${status} `);
   expect(raw.text).toContain(`"code":"${code}"`);
   await isServing();
 });
 
-it("refuses a path with a raw NUL as no HTTP", async () => {
+it("refuses a path with a raw NUL as invalid HTTP", async () => {
   await using raw = new Raw(gateway.port);
   raw.head(["GET /v1/sessions/a\0b HTTP/1.1"]);
   await until("the connection is closed", () => raw.isOver);
@@ -132,7 +132,7 @@ it("refuses headers of 20 kB", async () => {
   await isServing();
 });
 
-it("refuses a body that is not JSON by its type", async () => {
+it("refuses a body whose type is not JSON", async () => {
   const headers = { "content-type": "text/plain" };
   const { json } = await gateway.ask("/v1/sessions", { method: "POST", body: "{}", headers });
   expect(json).toMatchObject({ status: 415, code: "UNSUPPORTED_MEDIA_TYPE" });
@@ -146,7 +146,7 @@ it("refuses requests over the limit of concurrent ones with a time to retry, and
     return promise;
   };
   const slow = [gateway.ask("/v1/nodes"), gateway.ask("/v1/nodes")];
-  await until("both are in flight", () => waiting === 2);
+  await until("both requests are in flight", () => waiting === 2);
   const refused = await gateway.ask("/v1/pools");
   expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "1"]);
   expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", fault: { limit: 2 } });
@@ -180,7 +180,7 @@ it("serves others while an address sends slow bodies without credentials", async
   const refused = await from("192.0.2.1");
   expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "1"]);
   expect(refused.json).toMatchObject({ code: "LIMIT_EXCEEDED", fault: { limit: 10 } });
-  await until("its slow ones are ended", () => slow.every(({ isOver, text }) => isOver || text.includes(" 503 ")));
+  await until("its slow requests are ended", () => slow.every(({ isOver, text }) => isOver || text.includes(" 503 ")));
   expect((await from("192.0.2.1")).status).toBe(200);
   for (const each of slow) await each[Symbol.asyncDispose]();
 });
@@ -191,7 +191,7 @@ it("refuses a sign-in over 16 kB", async () => {
   expect(json).toMatchObject({ status: 413, detail: "the body is over 16384 bytes" });
 });
 
-it("refuses an address that sends unknown tokens, with a time to retry, and not the known ones behind it", async () => {
+it("refuses an address that sends unknown tokens, with a time to retry, and accepts known tokens from it", async () => {
   const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "3" });
   const statuses: number[] = [];
   for (const token of ["a", "b", null, "c", "d", "e"])
@@ -206,7 +206,7 @@ it("refuses an address that sends unknown tokens, with a time to retry, and not 
   expect(reports).toEqual([expect.stringContaining('"address":"127.0.0.1","refused":1')]);
 });
 
-it("refuses an address that tries tokens at the sign-in, which share one limit with those of the API", async () => {
+it("refuses an address that tries tokens at the sign-in, which shares the limit of the API", async () => {
   const limited = await world.start({ GATEWAY_FAILED_TOKENS_PER_MINUTE: "1", GATEWAY_FAILED_TOKENS_BURST: "2" });
   const signIn = (token: string) => limited.ask("/auth/session", { method: "POST", body: { token }, token: null });
   expect((await limited.ask("/v1/pools", { token: "a" })).status).toBe(401);
@@ -230,7 +230,7 @@ it.each([
   expect(statuses).toEqual(expected);
 });
 
-it("ends the call of a client that is gone", async () => {
+it("aborts the call of a client that disconnects", async () => {
   let waiting = 0;
   const { promise, resolve } = Promise.withResolvers<object>();
   world.answers["listQueues"] = () => {
@@ -240,30 +240,30 @@ it("ends the call of a client that is gone", async () => {
   {
     await using raw = new Raw(gateway.port);
     raw.head(["GET /v1/queues HTTP/1.1"]);
-    await until("the service is asked", () => waiting === 1);
+    await until("the service has the request", () => waiting === 1);
   }
-  // Both places are free at once, although the service has not answered.
-  await until("the place is free", async () => {
+  // Both slots are free immediately, although the service has not answered.
+  await until("the slot is free", async () => {
     const both = await Promise.all([gateway.ask("/v1/pools"), gateway.ask("/v1/pools")]);
     return both.every(({ status }) => status === 200);
   });
   resolve({ queues: [] });
 });
 
-it("answers 503 while NATS is away, shows it, and recovers", async () => {
+it("answers 503 while NATS is unavailable, reports that, and recovers", async () => {
   await world.nats.kill();
   const away = await gateway.ask("/v1/pools");
   expect(away.json).toMatchObject({ status: 503, code: "UNAVAILABLE" });
   expect(Number(away.headers["retry-after"])).toBeGreaterThan(0);
-  await until("it is not ready", async () => (await gateway.ask("/readyz")).status === 503);
+  await until("the gateway is not ready", async () => (await gateway.ask("/readyz")).status === 503);
   expect(gateway.missing()).toContain("NATS is away");
   expect((await gateway.ask("/healthz")).status).toBe(200);
   await world.nats.start();
-  await until("it answers again", async () => (await gateway.ask("/v1/pools")).status === 200);
+  await until("the gateway answers again", async () => (await gateway.ask("/v1/pools")).status === 200);
   expect((await gateway.ask("/readyz")).status).toBe(200);
 });
 
-it("speaks HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async () => {
+it("serves HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async () => {
   const authority = await certificateAuthority("test-authority");
   const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
   const files = { cert: join(world.directory, "tls.crt"), key: join(world.directory, "tls.key") };
@@ -309,8 +309,8 @@ it("serves a renewed certificate without a restart, and the old one while the fi
   };
   expect(await served()).toBe("first");
   await renew("half", ["cert"]);
-  await until("it reports the half", () => secure.logged.some((line) => line.includes("certificate is not usable")));
+  await until("the mismatch is logged", () => secure.logged.some((line) => line.includes("certificate is not usable")));
   expect(await served()).toBe("first");
   await renew("second", ["cert", "key"]);
-  await until("it serves the second", async () => (await served()) === "second");
+  await until("the second certificate is served", async () => (await served()) === "second");
 });

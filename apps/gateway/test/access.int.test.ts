@@ -74,7 +74,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/versions": "list versions in cluster",
 };
 
-/** A list that is followed needs another right than one that is read. */
+/** Following a list needs another right than reading it. */
 const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(NEEDS)
     .filter(([key, need]) => need.startsWith("list ") && !["GET /v1/audit", "GET /v1/versions"].includes(key))
@@ -86,7 +86,7 @@ type Grant = {
   readonly verbs: readonly string[];
   readonly resources: readonly string[];
   readonly in: string;
-  /** Absent: of all objects. */
+  /** Absent for all objects. */
   readonly names?: readonly string[];
 };
 
@@ -112,7 +112,7 @@ const ROLES: Readonly<Record<string, readonly Grant[]>> = {
   admin: [{ verbs: EVERYTHING, resources: [...WORK, ...SHARED], in: "cluster" }],
 };
 
-/** Whether a role gives what is needed: one of the whole cluster gives it everywhere. */
+/** Whether a role grants a right; a role of the whole cluster grants it everywhere. */
 function isGranted(role: string, need: string): boolean {
   const rights = need.split(" and ").flatMap((each) => {
     const [verbs = "", resource = "", , place] = each.split(" ");
@@ -126,7 +126,7 @@ function isGranted(role: string, need: string): boolean {
   );
 }
 
-/** Rolls from set `a` to set `b`. */
+/** The rights to roll from set `a` to set `b`. */
 const ROLLER: readonly Grant[] = [
   { verbs: ["create"], resources: ["rolls"], in: "default" },
   { verbs: ["update"], resources: ["replicasets"], in: "default", names: ["a", "b"] },
@@ -135,7 +135,7 @@ const ROLLER: readonly Grant[] = [
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 
-/** A service account with the rights of the role, and a token of it. */
+/** Creates a service account with the rights of the role, and returns a token of it. */
 async function makeAccount(calls: KubeCalls, role: string, grants: readonly Grant[]): Promise<string> {
   const accounts = { apiVersion: "v1", plural: "serviceaccounts", namespace: "default" };
   await calls.create(accounts, { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: role } });
@@ -159,7 +159,7 @@ async function makeAccount(calls: KubeCalls, role: string, grants: readonly Gran
   return made.status!.token;
 }
 
-it("has a need for every method of every path", () => {
+it("lists a right for every method of every path", () => {
   expect(
     routesOf(RESOURCES)
       .map(({ http, path }) => `${http} ${path}`)
@@ -184,9 +184,9 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       tokens.set(role, await makeAccount(calls, role, grants));
     world = await startGatewayWorld({ listPools: () => ({ pools: [{ name: "x" }] }) });
     gateway = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig });
-    // A real server knows of new roles a moment later.
+    // A real server applies new roles after a delay.
     const review = { apiVersion: "authorization.k8s.io/v1", plural: "subjectaccessreviews" };
-    await until("the roles are known", async () => {
+    await until("the roles are effective", async () => {
       const resourceAttributes = { group: "muster.dev", resource: "queues", verb: "get" };
       const spec = { user: "system:serviceaccount:default:admin", resourceAttributes };
       const asked = { apiVersion: review.apiVersion, kind: "SubjectAccessReview", metadata: {}, spec } as KubeObject;
@@ -202,7 +202,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     await server[Symbol.asyncDispose]();
   });
 
-  it.skipIf(skip).each(Object.keys(ROLES))("lets the role %s do what it may, and nothing else", async (role) => {
+  it.skipIf(skip).each(Object.keys(ROLES))("allows the role %s exactly its rights", async (role) => {
     const found: Record<string, boolean> = {};
     // Lists that are watched are read at any time.
     const asked = (): number => world.received.filter(({ method }) => !method.startsWith("list")).length;
@@ -232,7 +232,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     ["a set that it makes", { oldSet: "a", newSet: "b", spec: {} }, "create replicasets"],
     ["a set of a template", { oldSet: "a", newSet: "b", templateJson: "{}" }, "create replicasets"],
     ["no template", { oldSet: "a", newSet: "b", templateJson: "", spec: null }, undefined],
-  ])("needs the rights of a rollout on %s", async (_, body, missing) => {
+  ])("requires the rights of a rollout on %s", async (_, body, missing) => {
     const audited = await world.followAudit();
     const rolls = () => world.received.filter(({ method }) => method === "createRoll").length;
     const before = rolls();
@@ -260,17 +260,17 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     });
   });
 
-  it.skipIf(skip)("refuses a token that the cluster does not know", async () => {
+  it.skipIf(skip)("refuses a token that is unknown to the cluster", async () => {
     const { status, text } = await gateway.ask("/v1/pools", { token: "eyJhbGciOiJub25lIn0.e30.x" });
     expect(status).toBe(401);
     expect(text).not.toContain("eyJ");
   });
 
-  it.skipIf(skip)("knows the owner of the local token beside the cluster", async () => {
+  it.skipIf(skip)("accepts the owner of the local token beside the cluster", async () => {
     expect((await gateway.ask("/v1/pools")).status).toBe(200);
   });
 
-  it.skipIf(skip)("has one audit event for each change, whatever became of it", async () => {
+  it.skipIf(skip)("has one audit event for each change, whatever its outcome", async () => {
     const audited = await world.followAudit();
     world.answers["cancelSession"] = () => ({ session: { name: "echo" } });
     const ask = (role: string, method: "GET" | "POST", path: string, body?: unknown) =>
@@ -318,7 +318,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       expect([withdrawn.status, removed.status]).toEqual([200, 200]);
       await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "follower-0");
       await calls.delete({ apiVersion: "v1", plural: "serviceaccounts", namespace: "default" }, "admin");
-      await until("both are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
+      await until("both streams are over", () => withdrawn.over() !== undefined && removed.over() !== undefined);
       expect(withdrawn.events().at(-1)).toMatchObject({ event: "closed", data: { code: "FORBIDDEN" } });
       expect(removed.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
     },
@@ -336,7 +336,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       const list = `${lists}&resource=jobs/default`;
       const idOf = (from: Streamed): string => /.*^id: (\S*)$/ms.exec(from.text())?.[1] ?? "";
       await using local = await quick.stream(list);
-      await until("it has a place in each list", () => idOf(local).split(".").length === 3);
+      await until("the stream has a position in each list", () => idOf(local).split(".").length === 3);
       await using stream = await quick.stream(list, { ...bearer("watcher"), "last-event-id": idOf(local) });
       const closed = () => stream.events().filter(({ event }) => event === "closed");
       await until("two lists are refused", () => closed().length === 2);
@@ -345,10 +345,10 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
         { data: { resource: "leases", problem: { code: "FORBIDDEN" } } },
       ]);
       expect(stream.over()).toBeUndefined();
-      // It has none in what it does not receive, and so receives all of it once it may.
-      await until("it keeps one place", () => /\n\nid: [^\s.]+\n\n/.test(stream.text()));
+      // The stream has no position in refused lists, and receives each whole once its user may watch it.
+      await until("the stream keeps one position", () => /\n\nid: [^\s.]+\n\n/.test(stream.text()));
       await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "watcher-0");
-      await until("the last one is over", () => stream.over() !== undefined);
+      await until("the last list is closed", () => stream.over() !== undefined);
       expect(closed().at(-1)).toMatchObject({ data: { resource: "jobs/default", problem: { code: "FORBIDDEN" } } });
     },
   );

@@ -33,7 +33,7 @@ beforeEach(() => {
 
 const fails = (fault: Fault) => () => throwFault(fault);
 
-it("gives one session, with names of enums and the fields that are zero", async () => {
+it("returns one session, with names of enums and fields that are zero", async () => {
   world.answers["getSession"] = () => ({ session: SESSION });
   const { status, headers, json } = await gateway.ask("/v1/sessions/echo");
   expect(status).toBe(200);
@@ -43,7 +43,7 @@ it("gives one session, with names of enums and the fields that are zero", async 
   expect(world.received).toMatchObject([{ method: "getSession", request: { name: "echo" } }]);
 });
 
-it("answers markup in any text as JSON, which no browser takes for a page", async () => {
+it("returns markup in any text as JSON, which no browser renders", async () => {
   const markup = `<script>alert(1)</script><img src=x onerror="alert(2)">`;
   world.answers["getSession"] = () => ({
     session: { ...SESSION, name: markup, events: [{ kind: SESSION_EVENT_KIND_RUN, description: markup }] },
@@ -75,7 +75,7 @@ it("answers a known version without a body", async () => {
   expect([changed.status, changed.headers["etag"] === headers["etag"]]).toEqual([200, false]);
 });
 
-it("passes limit and continue to a service that has pages", async () => {
+it("passes limit and continue to a service with pages", async () => {
   world.answers["listLeases"] = () => ({ leases: [{ record: { order: { id: "1-1" } } }], continue: "1-1" });
   const { json } = await gateway.ask("/v1/leases?limit=1&continue=0-9&user=ada&phase=ACTIVE");
   expect(json).toMatchObject({ items: [{ record: { order: { id: "1-1" } } }], continue: "1-1", unreadable: [] });
@@ -84,7 +84,7 @@ it("passes limit and continue to a service that has pages", async () => {
   ]);
 });
 
-it("cuts a list that its service gives whole", async () => {
+it("cuts a list that its service returns in one reply", async () => {
   world.answers["listPools"] = () => ({ pools: [{ name: "c" }, { name: "a" }, { name: "b" }] });
   const names = async (query: string) => {
     const { json } = await gateway.ask(`/v1/pools${query}`);
@@ -96,7 +96,7 @@ it("cuts a list that its service gives whole", async () => {
   expect(await names("")).toEqual({ names: ["a", "b", "c"], next: "" });
 });
 
-it("finds one in a list with pages", async () => {
+it("finds one item in a list with pages", async () => {
   world.answers["listQueues"] = ({ continue: from }) =>
     from === ""
       ? { queues: [{ queue: { name: "a" } }], continue: "a" }
@@ -105,7 +105,7 @@ it("finds one in a list with pages", async () => {
   expect((await gateway.ask("/v1/queues/c")).json).toMatchObject({ status: 404, code: "NOT_FOUND" });
 });
 
-it("asks the service of a list for the one item", async () => {
+it("requests only the one item of a list from the service", async () => {
   world.answers["listNodes"] = ({ name }) => ({
     nodes: ["a", "b"].map((each) => ({ name: each })).filter((each) => each.name === name),
   });
@@ -153,14 +153,14 @@ it("has the events of a session", async () => {
   ]);
 });
 
-it("puts the namespace, the name and the kind of a job into its key", async () => {
+it("builds the key of a job from the namespace, the name and the kind", async () => {
   world.answers["explainJob"] = () => ({ explanation: { phase: "QUEUED" } });
   const { json } = await gateway.ask("/v1/jobs/default/train/explain?kind=TFJob");
   expect(json).toMatchObject({ phase: "QUEUED" });
   expect(world.received).toMatchObject([{ request: { key: { namespace: "default", name: "train", kind: "TFJob" } } }]);
 });
 
-it("names one reservation by its owner", async () => {
+it("finds one reservation by its owner", async () => {
   world.answers["getReservation"] = () => ({ reservation: { id: "r-1" } });
   expect((await gateway.ask("/v1/reservations/session/echo")).json).toMatchObject({ id: "r-1" });
   expect(world.received).toMatchObject([{ request: { owner: { kind: "session", id: "echo" } } }]);
@@ -178,7 +178,7 @@ it("submits a manifest in the namespace of the path", async () => {
   expect(requestId).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-it("refuses a manifest for another namespace than that of the path", async () => {
+it("refuses a manifest for another namespace than the path's", async () => {
   const body = { ...MANIFEST, metadata: { name: "train", namespace: "other" } };
   for (const path of ["/v1/jobs/default", "/v1/plan/jobs/default"]) {
     const { json } = await gateway.ask(path, { method: "POST", body });
@@ -219,7 +219,7 @@ it.each([
   ["a body that is a list", "/v1/sessions", [], "body"],
   ["a body that is not JSON", "/v1/sessions", "{", "body"],
   ["a key that changes all objects", "/v1/sessions", '{"__proto__":{"name":"x"}}', "body"],
-])("refuses %s, and names it", async (_what, path, body, field) => {
+])("refuses %s, and names the field", async (_what, path, body, field) => {
   const { status, headers, json } = await gateway.ask(path, { method: "POST", body });
   expect([status, headers["content-type"]]).toEqual([400, "application/problem+json"]);
   expect(json).toMatchObject({ status: 400, code: "INVALID_REQUEST", field });
@@ -241,7 +241,7 @@ it.each([
   expect(world.received).toEqual([]);
 });
 
-it("turns a fault of a service into a problem, with the time of the next attempt", async () => {
+it("converts a fault of a service into a problem, with the time of the next attempt", async () => {
   const fault = { code: "limit_exceeded", what: "the queue", limit: 5, retryAfterMs: 1500 } as const;
   world.answers["submitSession"] = fails(fault);
   const { status, headers, json } = await gateway.ask("/v1/sessions", { method: "POST", body: { name: "x" } });
@@ -264,7 +264,7 @@ it.each(["missing", null, "Basic"])("refuses a request with the token %s", async
   expect(world.received).toEqual([]);
 });
 
-it("names the methods of a path that has others", async () => {
+it("lists the methods of a path that serves others", async () => {
   const { status, headers } = await gateway.ask("/v1/pools/a", { method: "DELETE" });
   expect([status, headers["allow"]]).toEqual([405, "GET, HEAD"]);
 });
@@ -275,16 +275,16 @@ it("answers HEAD as GET without a body", async () => {
   expect([status, text, typeof headers["etag"]]).toEqual([200, "", "string"]);
 });
 
-it("has a problem for a path that does not exist", async () => {
+it("answers a path that does not exist with a problem", async () => {
   expect((await gateway.ask("/v1/pods")).json).toMatchObject({ status: 404, detail: "path /v1/pods does not exist" });
 });
 
-it("is alive and ready for everyone, and shows nothing else without a token", async () => {
+it("reports health and readiness to everyone, and nothing else without a token", async () => {
   expect(await gateway.ask("/healthz", { token: null })).toMatchObject({ status: 200, json: { status: "ok" } });
   expect(await gateway.ask("/readyz", { token: null })).toMatchObject({ status: 200, json: { status: "ok" } });
 });
 
-it("has security headers on every answer", async () => {
+it("sets security headers on every answer", async () => {
   for (const path of ["/healthz", "/v1/pools", "/v1/nowhere"]) {
     const { headers } = await gateway.ask(path);
     expect(headers).toMatchObject({
@@ -297,7 +297,7 @@ it("has security headers on every answer", async () => {
   }
 });
 
-it("makes its token for its owner only, keeps it, and never logs it", async () => {
+it("creates a token file that only its owner can read, keeps it, and never logs the token", async () => {
   const { stat } = await import("node:fs/promises");
   expect((await stat(`${world.directory}/token`)).mode & 0o777).toBe(0o600);
   const other = await world.start();

@@ -37,7 +37,7 @@ async function list(query = ""): Promise<Listed> {
 
 const shown = ({ items }: Listed): string[] => items.map(({ name, status }) => `${name} ${status}`);
 
-it("lists the newest changes, the oldest of them first, and older ones page by page", async () => {
+it("lists the newest changes from old to new, and older ones page by page", async () => {
   const { lastSequence } = await list();
   const all = Array.from({ length: 25 }, (_, index) => `page-${index}`);
   for (const name of all) expect(await cancel(name)).toBe(200);
@@ -52,7 +52,7 @@ it("lists the newest changes, the oldest of them first, and older ones page by p
   expect(pages.flat()).toEqual(all);
 });
 
-it("selects by user, resource, name and time, and continues after a number", async () => {
+it("filters by user, resource, name and time, and continues after a number", async () => {
   await cancel("early");
   const { lastSequence } = await list();
   const body = { replicasDesired: 2 };
@@ -75,7 +75,7 @@ it("selects by user, resource, name and time, and continues after a number", asy
   ]);
 });
 
-it("answers with the newest changes where the stream that a follower has read is lost", async () => {
+it("answers with the newest changes if the stream that a follower has read is lost", async () => {
   await cancel("after-the-loss");
   const { lastSequence } = await list();
   const listed = await list(`?after=${lastSequence + 1000}&name=after-the-loss`);
@@ -93,7 +93,7 @@ it.each([
   expect([status, json]).toMatchObject([400, { code: "INVALID_REQUEST", field }]);
 });
 
-/** Sends a cancel, and resolves once the service is asked; it answers after `held`. */
+/** Sends a cancellation, and resolves once the service has it; the service answers after `held`. */
 async function cancelHeld(url: string, tokenFile: string) {
   const asked = Promise.withResolvers<undefined>();
   const held = Promise.withResolvers<undefined>();
@@ -112,13 +112,13 @@ async function cancelHeld(url: string, tokenFile: string) {
   return { failed, held, leave: () => leaving.abort() };
 }
 
-it("has a change before the service is asked, and keeps it where the gateway ends before the outcome", async () => {
+it("records a change before the service is called, and keeps the record if the gateway ends before the outcome", async () => {
   const tokenFile = join(world.directory, "token-of-killed");
   await using killed = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
   const { failed, held } = await cancelHeld(`${killed.url}/v1/sessions/lost/cancel`, tokenFile);
   const { lastSequence } = await list();
   expect(shown(await list("?name=lost"))).toEqual(["lost 0"]);
-  // A follower gets it once, when its outcome is known.
+  // A follower gets the change once, when its outcome is known.
   expect(shown(await list(`?after=${lastSequence - 1}`))).toEqual([]);
   await killed.kill();
   expect(await failed).toBe("broken");
@@ -127,14 +127,14 @@ it("has a change before the service is asked, and keeps it where the gateway end
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 
-it("records the outcome of a change whose client has left before its gateway stops", async () => {
+it("records the outcome of a change whose client disconnects before its gateway stops", async () => {
   const tokenFile = join(world.directory, "token-of-stopped");
   const stopped = await startGatewayProcess(world.nats, { GATEWAY_TOKEN_FILE: tokenFile });
   const { failed, held, leave } = await cancelHeld(`${stopped.url}/v1/sessions/late/cancel`, tokenFile);
   leave();
   expect(await failed).toBe("broken");
   const ended = stopped[Symbol.asyncDispose]();
-  await until("the gateway does not listen", () =>
+  await until("the gateway has stopped listening", () =>
     request(`${stopped.url}/healthz`).then(
       ({ body }) => body.dump().then(() => false),
       () => true,
@@ -146,26 +146,26 @@ it("records the outcome of a change whose client has left before its gateway sto
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 
-it("records the outcome of a change whose client leaves before the answer", async () => {
+it("records the outcome of a change whose client disconnects before the answer", async () => {
   const tokenFile = join(world.directory, "token");
   const { failed, held, leave } = await cancelHeld(`${gateway.url}/v1/sessions/left/cancel`, tokenFile);
   leave();
   expect(await failed).toBe("broken");
   expect(shown(await list("?name=left"))).toEqual(["left 0"]);
   held.resolve(undefined);
-  await until("the outcome is there", async () => shown(await list("?name=left"))[0] !== "left 0");
+  await until("the outcome is recorded", async () => shown(await list("?name=left"))[0] !== "left 0");
   expect(shown(await list("?name=left"))).toEqual(["left 200"]);
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
 });
 
-it("completes the event of a change with its outcome, also where the service refuses it", async () => {
+it("completes the event of a change with its outcome, including a refusal by the service", async () => {
   world.answers["cancelSession"] = ({ name }) => throwFault({ code: "not_found", kind: "session", id: String(name) });
   expect(await cancel("missing")).toBe(404);
   world.answers["cancelSession"] = ({ name }) => ({ session: { name } });
   expect((await list("?name=missing")).items).toMatchObject([{ name: "missing", status: 404, code: "NOT_FOUND" }]);
 });
 
-it("asks no service for a change that the audit does not take", async () => {
+it("calls no service for a change that the audit does not accept", async () => {
   const jsm = await jetstreamManager(world.bus.connection);
   const { name, subjects } = streams.apiAudit;
   await jsm.streams.update(name, { subjects: ["muster.api.elsewhere"] });
@@ -176,7 +176,7 @@ it("asks no service for a change that the audit does not take", async () => {
   expect(await cancel("recorded")).toBe(200);
 });
 
-it("publishes an outcome again until the audit takes it, and answers its client meanwhile", async () => {
+it("publishes an outcome again until the audit accepts it, and answers its client meanwhile", async () => {
   const { failed, held } = await cancelHeld(`${gateway.url}/v1/sessions/again/cancel`, join(world.directory, "token"));
   const jsm = await jetstreamManager(world.bus.connection);
   const { name, subjects } = streams.apiAudit;
@@ -184,11 +184,11 @@ it("publishes an outcome again until the audit takes it, and answers its client 
   held.resolve(undefined);
   expect(await failed).toBe("answered");
   await jsm.streams.update(name, { subjects: [...subjects] });
-  await until("the outcome is there", async () => shown(await list("?name=again"))[0] === "again 200");
+  await until("the outcome is recorded", async () => shown(await list("?name=again"))[0] === "again 200");
   world.answers["cancelSession"] = ({ name: of }) => ({ session: { name: of } });
 });
 
-it("keeps refusals apart: however many there are, no change is removed", async () => {
+it("keeps refusals separately, so that no number of them removes a change", async () => {
   await cancel("kept");
   const changes = await world.bus.streamState(streams.apiAudit.name);
   const jsm = await jetstreamManager(world.bus.connection);
@@ -204,7 +204,7 @@ it("keeps refusals apart: however many there are, no change is removed", async (
   expect(shown(await list("?refused=true&limit=2"))).toEqual(["refused-58 400", "refused-59 400"]);
 });
 
-it("answers the same over NATS", async () => {
+it("gives the same answers over NATS", async () => {
   await cancel("over-nats");
   const { changes } = await client(world.bus, AuditService).listChanges({ name: "over-nats" });
   expect(changes).toMatchObject([{ name: "over-nats", method: "CancelSession", status: 200, verb: "update" }]);
@@ -225,7 +225,7 @@ it("counts the requests that it refuses, by status", async () => {
     statuses.push(statusCode);
   }
   expect(statuses).toEqual([401, 401, 429, 429]);
-  await until("both are counted", async () => {
+  await until("both refusals are counted", async () => {
     const text = await (await request(`http://127.0.0.1:${port}/metrics`)).body.text();
     const count = (status: string) =>
       new RegExp(`muster_gateway_refusals_total\\{muster_gateway_status="${status}"[^}]*\\} 2`).test(text);

@@ -52,11 +52,11 @@ it.each(["/v1/pods", "/v1", "/auth/nowhere", "/healthz/x", "/openapi.json/x", "/
   },
 );
 
-it("has a problem for a change of a page", async () => {
+it("answers a change of a page with a problem", async () => {
   expect((await gateway.ask("/queues/a", { method: "POST", body: {} })).json).toMatchObject({ status: 404 });
 });
 
-it("lets browsers keep an asset for a year, because its name has its version", async () => {
+it("lets browsers cache an asset for a year, because its name contains its version", async () => {
   const { headers, text } = await get("/assets/main-1a2b3c.js");
   expect(headers["content-type"]).toMatch(/^(text|application)\/javascript/);
   expect(headers["cache-control"]).toBe("public, max-age=31536000, immutable");
@@ -67,7 +67,7 @@ it("lets browsers keep an asset for a year, because its name has its version", a
 it.each([
   ["br", brotliDecompressSync],
   ["gzip", gunzipSync],
-] as const)("sends the file that is compressed with %s to those who read it", async (encoding, decompress) => {
+] as const)("sends the file compressed with %s to clients that accept it", async (encoding, decompress) => {
   const agent = new Agent();
   const { headers, body } = await request(`${gateway.url}/assets/main-1a2b3c.js`, {
     dispatcher: agent,
@@ -79,19 +79,22 @@ it.each([
   await agent.destroy();
 });
 
-it.each(["/", "/queues/a", "/assets/main-1a2b3c.js"])("allows nothing inline and no other host at %s", async (path) => {
-  const { headers } = await get(path);
-  expect(headers).toMatchObject({
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-  });
-  const policy = String(headers["content-security-policy"]);
-  expect(policy).not.toMatch(/unsafe|\*|https?:/);
-  for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"])
-    expect(policy.split("; ")).toContain(part);
-});
+it.each(["/", "/queues/a", "/assets/main-1a2b3c.js"])(
+  "allows neither inline content nor another host at %s",
+  async (path) => {
+    const { headers } = await get(path);
+    expect(headers).toMatchObject({
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "referrer-policy": "no-referrer",
+      "cross-origin-opener-policy": "same-origin",
+    });
+    const policy = String(headers["content-security-policy"]);
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+    for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"])
+      expect(policy.split("; ")).toContain(part);
+  },
+);
 
 it.each([
   "/../secret.txt",
@@ -102,18 +105,18 @@ it.each([
   "/a\0/../secret.txt",
   "/%00",
   `/${"a".repeat(10_000)}`,
-])("never leaves its folder: %#", async (path) => {
+])("never serves a file outside its folder: %#", async (path) => {
   const socket = connect(gateway.port, "127.0.0.1");
   let text = "";
   socket.setEncoding("utf8").on("data", (part: string) => (text += part));
   socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`);
-  await until("there is an answer", () => text.includes("\r\n\r\n"));
+  await until("the answer arrives", () => text.includes("\r\n\r\n"));
   expect(text).toMatch(/^HTTP\/1\.1 (200|400|404|414) /);
   expect(text).not.toContain("a secret");
   socket.destroy();
 });
 
-it("says that no console is installed where there are no files", async () => {
+it("reports that no console is installed if its files are missing", async () => {
   const bare = await world.start({ GATEWAY_CONSOLE_DIR: join(world.directory, "nothing") });
   for (const path of ["/", "/queues/a"]) {
     const { status, headers, text } = await bare.ask(path, { token: null });

@@ -44,7 +44,7 @@ const shown = (stream: Streamed): string[] =>
     return name === undefined ? event : `${event} ${name}@${revision}`;
   });
 
-it("continues a watch and a session on another gateway when its own is killed", async () => {
+it("continues a watch and a session on another gateway after its own is killed", async () => {
   const signedIn = await request(`${first.url}/auth/session`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -53,7 +53,7 @@ it("continues a watch and a session on another gateway when its own is killed", 
   await signedIn.body.dump();
   const cookie = String(signedIn.headers["set-cookie"]).split(";")[0] ?? "";
   await using before = await openStream(`${first.url}/v1/sessions?watch=true`, { cookie });
-  await until("the list is there", () => shown(before).includes("synced"));
+  await until("the list arrives", () => shown(before).includes("synced"));
   const lastEventId = before.events().findLast(({ id }) => id !== undefined)?.id ?? "";
 
   await first.kill();
@@ -63,20 +63,20 @@ it("continues a watch and a session on another gateway when its own is killed", 
     cookie,
     "last-event-id": lastEventId,
   });
-  await until("the list is there", () => shown(after).includes("synced"));
+  await until("the list arrives", () => shown(after).includes("synced"));
   expect(shown(after)).toEqual(["reset", "added a@2", "added b@1", "synced"]);
   sessions.delete("a");
-  await until("the change is there", () => shown(after).includes("deleted a@2"));
+  await until("the change arrives", () => shown(after).includes("deleted a@2"));
   expect(after.over()).toBeUndefined();
 });
 
-it("answers the requests that run when it is stopped, refuses new ones, and does not wait for watches", async () => {
+it("answers running requests when it is stopped, refuses new ones, and does not wait for watches", async () => {
   const held = Promise.withResolvers<object>();
   world.answers["cancelSession"] = () => held.promise;
   const stopped = await startGatewayProcess(world.nats, variables);
   const authorization = `Bearer ${token}`;
   const cancel = request(`${stopped.url}/v1/sessions/a/cancel`, { method: "POST", headers: { authorization } });
-  await until("the service is asked", () => world.received.some(({ method }) => method === "cancelSession"));
+  await until("the service has the request", () => world.received.some(({ method }) => method === "cancelSession"));
   await using watch = await openStream(`${stopped.url}/v1/sessions?watch=true`, { authorization });
   const end = stopped[Symbol.asyncDispose]();
 

@@ -9,11 +9,11 @@ const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 export type GatewayProcess = AsyncDisposable & {
   readonly url: string;
   readonly pid: number;
-  /** Ends the process like a crash. */
+  /** Kills the process, as a crash would. */
   kill(): Promise<void>;
 };
 
-/** A gateway in a process of its own. Resolves once it serves. */
+/** Starts a gateway in a separate process. Resolves once it serves. */
 export async function startGatewayProcess(
   nats: Pick<TestNats, "url" | "token">,
   variables: Readonly<Record<string, string>>,

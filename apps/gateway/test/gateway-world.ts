@@ -11,7 +11,7 @@ import { run } from "../src/service.ts";
 
 type Handler = (request: Record<string, unknown>) => object | Promise<object>;
 
-/** Answers of the services by the names of their methods. A test may change them while it runs. */
+/** Answers of the services by method name. A test may change them while it runs. */
 export type Answers = Record<string, Handler>;
 
 export type Answered = {
@@ -26,7 +26,7 @@ export type Asking = {
   readonly method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Null: none. Absent: the local token. */
+  /** Null sends no token. Absent sends the local token. */
   readonly token?: string | null;
 };
 
@@ -35,10 +35,10 @@ export type ServerEvent = { readonly event: string; readonly id: string | undefi
 export type Streamed = AsyncDisposable & {
   readonly status: number;
   readonly type: string;
-  /** Everything that was read. */
+  /** Returns the whole text so far. */
   readonly text: () => string;
   readonly events: () => readonly ServerEvent[];
-  /** How it is over; undefined: it is not. */
+  /** Returns how the stream ended; undefined while it is open. */
   readonly over: () => "ended" | "broken" | undefined;
 };
 
@@ -46,16 +46,16 @@ export type Gateway = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
   readonly port: number;
-  /** Everything that it has logged. */
+  /** All log records so far. */
   readonly logged: readonly string[];
   /** The names of the dependencies that it waits for to be ready. */
   readonly missing: () => readonly string[];
   ask(path: string, asking?: Asking): Promise<Answered>;
-  /** Reads server-sent events, or a log. */
+  /** Opens server-sent events, or a log. */
   stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
 };
 
-/** Keeps the cookies of a gateway, and sends them instead of a token. */
+/** Stores the cookies of a gateway, and sends them instead of a token. */
 export type Browser = {
   readonly cookies: Map<string, string>;
   /** The headers `Set-Cookie` of the last answer. */
@@ -98,7 +98,7 @@ export type GatewayWorld = AsyncDisposable & {
   start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
 };
 
-/** A real NATS server, services whose answers the test states, and gateways. */
+/** Starts a real NATS server, services whose answers the test states, and gateways. */
 export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
@@ -106,7 +106,7 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "gateway-world" }));
   const received: GatewayWorld["received"] = [];
-  // The gateway answers these itself.
+  // The gateway itself serves this service.
   for (const service of services.filter((each) => each !== AuditService))
     starting.use(
       await serve(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
@@ -250,7 +250,7 @@ async function startGateway(
         ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
       });
       const isStream = String(reply.headers["content-type"]).startsWith("text/event-stream");
-      // The head says enough of a stream without an end; breaking it off is an error of its body.
+      // The headers are enough of an endless stream; its abort is an error of its body.
       if (isStream) reply.body.on("error", () => undefined).destroy();
       const text = isStream ? "" : await reply.body.text();
       const isJson = /json/.test(String(reply.headers["content-type"]));
@@ -261,7 +261,7 @@ async function startGateway(
   };
 }
 
-/** Reads what a gateway writes piece by piece. */
+/** Reads the chunks that a gateway writes. */
 export async function openStream(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
   const agent = new Agent({ connect: { rejectUnauthorized: false } });
   const reply = await request(url, { dispatcher: agent, headers });

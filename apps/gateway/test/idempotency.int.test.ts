@@ -34,7 +34,7 @@ function submit(at: Gateway, key: string | undefined, body: object = { name: "ec
 
 const requestIds = (): unknown[] => world.received.map(({ request }) => request["requestId"]);
 
-it("gives the same request with the same key the same answer at every gateway, and asks the service once", async () => {
+it("gives the same request with the same key the same answer at every gateway, and calls the service once", async () => {
   const key = randomUUID();
   const first = await submit(gateway, key);
   expect([first.status, first.json]).toMatchObject([200, { session: { name: "echo", revision: 1 } }]);
@@ -46,7 +46,7 @@ it("gives the same request with the same key the same answer at every gateway, a
   expect(requestIds()).toHaveLength(1);
 });
 
-it("asks the service for each request without a key, and for each key", async () => {
+it("calls the service for each request without a key, and for each key", async () => {
   for (const key of [undefined, undefined, randomUUID(), randomUUID()]) await submit(gateway, key);
   expect(new Set(requestIds()).size).toBe(4);
 });
@@ -67,7 +67,7 @@ it("refuses another request with the same key, at every gateway, with an audit e
   });
 });
 
-it("repeats a refusal of the service, and not an outage", async () => {
+it("repeats a refusal of the service, but not an outage", async () => {
   const key = randomUUID();
   world.answers["submitSession"] = () =>
     throwFault({ code: "limit_exceeded", what: "the queue", limit: 5, retryAfterMs: 1000 });
@@ -82,7 +82,7 @@ it("repeats a refusal of the service, and not an outage", async () => {
     refused.text,
     "application/problem+json",
   ]);
-  // The service knows the second attempt as the same request.
+  // The service recognizes the second attempt as the same request.
   const [first, second, ...more] = requestIds();
   expect([first, more]).toEqual([second, []]);
 });
@@ -97,14 +97,14 @@ it("gives concurrent requests at two gateways one answer, and the service one re
     return { session: { name: "echo", revision: own } };
   };
   const both = [submit(gateway, key), submit(other, key)];
-  await until("the service has both", () => world.received.length === 2);
+  await until("the service has both requests", () => world.received.length === 2);
   open.resolve(undefined);
   const [one, two] = await Promise.all(both);
   expect([one?.status, one?.text]).toEqual([200, two?.text]);
   expect(new Set(requestIds()).size).toBe(1);
 });
 
-it("refuses what is no key, and ignores the header where nothing is created", async () => {
+it("refuses invalid keys, and ignores the header if the request creates nothing", async () => {
   for (const key of ["", "a key", "k".repeat(256), "schlüssel"]) {
     const { status, json } = await submit(gateway, key);
     expect([key, status, json]).toMatchObject([key, 400, { code: "INVALID_REQUEST", field: "Idempotency-Key" }]);
@@ -116,7 +116,7 @@ it("refuses what is no key, and ignores the header where nothing is created", as
     expect((await gateway.ask(`/v1/sessions/${name}/cancel`, { method: "POST", headers })).status).toBe(200);
 });
 
-it("makes changes of different objects with one key different requests, with an audit event each", async () => {
+it("treats changes of different objects with one key as different requests, with an audit event each", async () => {
   const audited = await world.followAudit();
   world.answers["changeRoll"] = ({ id }) => ({ roll: { id } });
   world.answers["deleteSession"] = ({ name }) => ({ session: { name } });
@@ -150,7 +150,7 @@ it("gives a repeated change the same request id, and each attempt an audit event
   expect(new Set(requestIds()).size).toBe(1);
 });
 
-it("keeps no answer to an invalid request, and shortens the field that it names", async () => {
+it("keeps no answer to an invalid request, and shortens the named field", async () => {
   const key = randomUUID();
   const wrong = await submit(gateway, key, { ["x".repeat(100_000)]: 1 });
   expect([wrong.status, wrong.text.length < 2000]).toEqual([400, true]);
@@ -162,7 +162,7 @@ it("keeps no answer to an invalid request, and shortens the field that it names"
   expect(world.received).toHaveLength(4);
 });
 
-it("keeps no answer over 64 KiB, and asks the service for it again", async () => {
+it("keeps no answer over 64 KiB, and requests it from the service again", async () => {
   const [key, name] = [randomUUID(), randomBytes(100_000).toString("hex")];
   world.answers["submitSession"] = () => ({ session: { name } });
   for (const at of [gateway, other]) expect((await submit(at, key)).status).toBe(200);
@@ -170,7 +170,7 @@ it("keeps no answer over 64 KiB, and asks the service for it again", async () =>
   expect([first, more]).toEqual([second, []]);
 });
 
-it("refuses keys of a user whose share of the bucket is used up, and serves other users and known keys", async () => {
+it("refuses new keys of a user whose share of the bucket is used up, and serves other users and known keys", async () => {
   const kept = await openKeptRequests(world.bus.connection, { warn: () => undefined });
   const busy = { name: "busy", uid: undefined, groups: [] };
   const answer = { status: 200, body: randomBytes(40_000).toString("hex") };

@@ -59,7 +59,7 @@ async function letWatchPools(user: string): Promise<void> {
   await calls.create({ apiVersion, plural: "clusterrolebindings" }, binding);
 }
 
-/** Goes to the issuer and comes back; returns the path at which the gateway gets the browser back. */
+/** Signs in at the issuer; returns the path to which the gateway returns the browser. */
 async function agree(browser: Browser, start = "/auth/oidc/start"): Promise<string> {
   const { status, headers } = await browser.ask(start);
   expect(status).toBe(302);
@@ -74,7 +74,7 @@ async function signIn(browser: Browser, start?: string): Promise<Answered> {
   return browser.ask(await agree(browser, start));
 }
 
-it("signs a browser in at the issuer, and returns to the page that it came from", async () => {
+it("signs a browser in at the issuer, and returns to the page of its start", async () => {
   const browser = openBrowser(gateway);
   expect((await browser.ask("/auth/methods")).json).toEqual({ token: true, oidc: true });
   const { status, headers } = await signIn(browser, "/auth/oidc/start?return=%2Fqueues%2Fa%3Fsort%3Dname");
@@ -85,7 +85,7 @@ it("signs a browser in at the issuer, and returns to the page that it came from"
   expect((await browser.ask("/v1/nodes")).json).toMatchObject({ status: 403, code: "FORBIDDEN" });
 });
 
-it("keeps what it needs at the issuer in a cookie of its own, which a page cannot read", async () => {
+it("stores the state of the sign-in in a separate cookie, which a page cannot read", async () => {
   const browser = openBrowser(gateway);
   const { headers } = await browser.ask("/auth/oidc/start");
   const asked = new URL(String(headers["location"])).searchParams;
@@ -100,7 +100,7 @@ it("returns only to a path of this host", async () => {
   expect(headers["location"]).toBe("/");
 });
 
-it("refuses a code that another browser has got, or that is sent again", async () => {
+it("refuses a code of another browser, and a repeated code", async () => {
   const [victim, attacker] = [openBrowser(gateway), openBrowser(gateway)];
   const stolen = await agree(attacker);
   expect((await victim.ask(stolen)).json).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
@@ -113,7 +113,7 @@ it("refuses a code that another browser has got, or that is sent again", async (
   expect((await attacker.ask(stolen)).status).toBe(401);
 });
 
-it("takes the cookie of a sign-in for no session", async () => {
+it("does not accept the cookie of a sign-in as a session", async () => {
   const browser = openBrowser(gateway);
   await browser.ask("/auth/oidc/start");
   browser.cookies.set("muster-session", browser.cookies.get("muster-sign-in")!);
@@ -125,7 +125,7 @@ it.each([
   ["the token is for another client", { audience: "other" }, ": aud"],
   ["the token has another nonce", { claims: { nonce: "other" } }, ": nonce"],
   ["the token is of another issuer", { by: "https://issuer.example" }, ": iss"],
-])("begins no session when %s", async (_what, signsIn, reason) => {
+])("begins no session if %s", async (_what, signsIn, reason) => {
   issuer.signsIn = signsIn;
   const browser = openBrowser(gateway);
   const { json } = await signIn(browser);
@@ -134,7 +134,7 @@ it.each([
   expect(browser.cookies.size).toBe(0);
 });
 
-it("shows the issuer the secret of the client", async () => {
+it("sends the secret of the client to the issuer", async () => {
   const file = join(world.directory, "client-secret");
   await writeFile(file, "from-the-issuer\n");
   const confidential = await world.start({ ...variables(), GATEWAY_OIDC_CLIENT_SECRET_FILE: file });
@@ -159,7 +159,7 @@ it("ends a session and its watches when its token expires", async () => {
   // Clocks may differ by 30 s.
   vi.useFakeTimers({ toFake: ["Date"], now: (expires + 31) * 1000 });
   try {
-    await until("both are over", () => byCookie.over() !== undefined && byHeader.over() !== undefined);
+    await until("both streams are over", () => byCookie.over() !== undefined && byHeader.over() !== undefined);
   } finally {
     vi.useRealTimers();
   }
@@ -167,7 +167,7 @@ it("ends a session and its watches when its token expires", async () => {
     expect(stream.events().at(-1)).toMatchObject({ event: "closed", data: { code: "UNAUTHENTICATED" } });
 });
 
-it("refuses a token that no cookie has room for, and states the reason", async () => {
+it("refuses a token that does not fit into a cookie, and states the reason", async () => {
   const groups = Array.from({ length: 500 }, (_, index) => `group-${index}`);
   const token = await issuer.tokenOf(issuer.keys[0]!, { claims: { groups } });
   const browser = openBrowser(gateway);
@@ -176,12 +176,12 @@ it("refuses a token that no cookie has room for, and states the reason", async (
   expect(JSON.stringify(json)).toContain("fewer groups");
 });
 
-it("answers 503 while the issuer is away, and recovers", async () => {
+it("answers 503 while the issuer is unavailable, and recovers", async () => {
   const fresh = await world.start(variables());
   issuer.redirectUris = [`${fresh.url}/auth/oidc/callback`];
   await issuer.stop();
   const browser = openBrowser(fresh);
   expect((await browser.ask("/auth/oidc/start")).json).toMatchObject({ status: 503, code: "UNAVAILABLE" });
   await issuer.start();
-  await until("it is back", async () => (await signIn(browser)).status === 302);
+  await until("the issuer answers again", async () => (await signIn(browser)).status === 302);
 });

@@ -23,7 +23,7 @@ const config = () => ({
 
 const nowSeconds = (): number => Math.floor(Date.now() / 1000);
 
-it("knows the user and the groups of a token, with its prefix", async () => {
+it("reads the user and the groups of a token, with its prefix", async () => {
   const authenticate = oidcAuthenticator(config());
   expect(await authenticate(await issuer.tokenOf(issuer.keys[0]!))).toEqual({
     name: "oidc:ada",
@@ -31,7 +31,7 @@ it("knows the user and the groups of a token, with its prefix", async () => {
   });
 });
 
-it("cannot name users and groups of Kubernetes", async () => {
+it("cannot assign names of users and groups of Kubernetes", async () => {
   const claims = { sub: "system:admin", groups: ["system:masters"] };
   const user = await oidcAuthenticator(config())(await issuer.tokenOf(issuer.keys[0]!, { claims }));
   expect(user).toEqual({ name: "oidc:system:admin", groups: ["oidc:system:masters", "system:authenticated"] });
@@ -44,7 +44,7 @@ it("allows clocks to differ by 30 s", async () => {
   expect([(await authenticate(late))?.name, (await authenticate(early))?.name]).toEqual(["oidc:ada", "oidc:ada"]);
 });
 
-it("refuses tokens that are expired, early, for others, of others, or changed", async () => {
+it("refuses tokens that are expired, not yet valid, for another audience, of another issuer, or changed", async () => {
   const authenticate = oidcAuthenticator(config());
   const key = issuer.keys[0]!;
   const whole = await issuer.tokenOf(key);
@@ -66,7 +66,7 @@ it("refuses tokens that are expired, early, for others, of others, or changed", 
   for (const [what, token] of Object.entries(tokens)) expect(await authenticate(token), what).toBeUndefined();
 });
 
-it("takes a new key of the issuer, and refuses the one before once it is gone", async () => {
+it("accepts a new key of the issuer, and refuses the previous one after its removal", async () => {
   const authenticate = oidcAuthenticator(config(), 0);
   const before = issuer.keys[0]!;
   expect(await authenticate(await issuer.tokenOf(before))).toBeDefined();
@@ -75,13 +75,13 @@ it("takes a new key of the issuer, and refuses the one before once it is gone", 
   expect(await authenticate(await issuer.tokenOf(before))).toBeUndefined();
 });
 
-it("does not ask the issuer for every unknown key", async () => {
+it("does not call the issuer for every unknown key", async () => {
   const authenticate = oidcAuthenticator(config());
   for (let index = 0; index < 10; index += 1) await authenticate(await issuer.tokenOf(await makeKey(`other-${index}`)));
   expect(issuer.keyRequests()).toBe(1);
 });
 
-it("counts an address only when the issuer has verified it", async () => {
+it("accepts an address only if the issuer has verified it", async () => {
   const authenticate = oidcAuthenticator({ ...config(), userClaim: "email" });
   const claims = { email: "ada@example.com" };
   expect(await authenticate(await issuer.tokenOf(issuer.keys[0]!, { claims }))).toBeUndefined();
@@ -89,7 +89,7 @@ it("counts an address only when the issuer has verified it", async () => {
   expect(await authenticate(verified)).toMatchObject({ name: "oidc:ada@example.com" });
 });
 
-it("reports an issuer that is away, and recovers", async () => {
+it("reports an unavailable issuer, and recovers", async () => {
   await issuer.stop();
   const authenticate = oidcAuthenticator(config());
   const token = await issuer.tokenOf(issuer.keys[0]!);

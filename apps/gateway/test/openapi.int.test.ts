@@ -21,7 +21,7 @@ type Document = Schema & {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 };
 
-/** A message with something in every field, and in the fields of its messages. */
+/** Builds a message with a value in every field, and in the fields of its messages. */
 function sampleMessage(type: string, depth = 0): object {
   const { fields } = shapes.messages[type]!;
   const sample = (of: string): unknown => {
@@ -73,7 +73,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 /** The parts of the document beside schemas. */
 const OPENAPI = ["openapi", "info", "security", "paths", "components"];
 
-/** The document with answers that may have no other fields, so that what it lacks is found. */
+/** Closes the schemas of answers, so that undocumented fields fail the test. */
 function closed(value: unknown): Schema {
   const convert = (each: unknown): unknown => {
     if (Array.isArray(each)) return each.map(convert);
@@ -86,7 +86,7 @@ function closed(value: unknown): Schema {
   return convert(value) as Schema;
 }
 
-/** A value that the schema allows, with every property. */
+/** Builds a value that the schema allows, with every property. */
 function sampleOf(schema: Schema, depth = 0): unknown {
   const reference = schema["$ref"];
   if (typeof reference === "string")
@@ -110,7 +110,7 @@ function sampleOf(schema: Schema, depth = 0): unknown {
   }
 }
 
-/** Each has a test of its own; a stream has no end here. */
+/** Each of these has its own test, because this test cannot read endless streams. */
 const STREAMS = ["watch", "follow"];
 
 function pathWith(path: string, { parameters }: Operation): string {
@@ -127,7 +127,7 @@ function expectValid(schema: Schema, value: unknown, what: string): void {
   expect(validate(value) ? [] : validate.errors, what).toEqual([]);
 }
 
-it("documents every method of every path, and no other", () => {
+it("documents exactly the methods of every path", () => {
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
@@ -135,7 +135,7 @@ it("documents every method of every path, and no other", () => {
   expect(documented.toSorted()).toEqual([...served, `GET ${WATCH_PATH}`].toSorted());
 });
 
-it("has an id for each operation, and no reference into nothing", () => {
+it("has an id for each operation, and no unresolved reference", () => {
   const ids = Object.values(document.paths).flatMap((methods) =>
     Object.values(methods).map((each) => each.operationId),
   );
@@ -163,7 +163,7 @@ it("answers every documented request as documented", async () => {
   expect(answered).toBeGreaterThan(40);
 });
 
-it("answers every documented request with the problem that is documented, where it fails", async () => {
+it("answers every failing documented request with the documented problem", async () => {
   for (const [path, methods] of Object.entries(document.paths))
     for (const [method, operation] of Object.entries(methods)) {
       const asked = `${pathWith(path, { ...operation, parameters: [] })}?unknown=1`;

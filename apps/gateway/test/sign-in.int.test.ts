@@ -30,7 +30,7 @@ async function signIn(browser: Browser, token = gateway.token): Promise<Shown> {
 const cancel = (browser: Browser, headers: Readonly<Record<string, string>>) =>
   browser.ask("/v1/sessions/echo/cancel", { method: "POST", headers });
 
-it("signs a browser in with a token, which then reads without it", async () => {
+it("signs a browser in with a token, after which it reads without the token", async () => {
   const browser = openBrowser(gateway);
   expect((await browser.ask("/v1/pools")).status).toBe(401);
   expect((await browser.ask("/auth/session")).json).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
@@ -46,7 +46,7 @@ it("signs a browser in with a token, which then reads without it", async () => {
   expect((await browser.ask("/v1/pools")).json).toMatchObject({ items: [{ name: "a" }] });
 });
 
-it("keeps the token from scripts, other sites and the cookie's reader", async () => {
+it("hides the token from scripts, other sites and readers of the cookie", async () => {
   const browser = openBrowser(gateway);
   await signIn(browser);
   expect(browser.lastCookies).toHaveLength(1);
@@ -56,7 +56,7 @@ it("keeps the token from scripts, other sites and the cookie's reader", async ()
   expect([line, ...parts].join()).not.toContain(gateway.token);
 });
 
-it("has a cookie for TLS only, of this host only, where the browser is not on this machine", async () => {
+it("sets a cookie for TLS and this host only, unless the browser is on this machine", async () => {
   const browser = openBrowser(gateway);
   const headers = { host: "muster.example" };
   await browser.ask("/auth/session", { method: "POST", body: { token: gateway.token }, headers });
@@ -78,7 +78,7 @@ it.each([
   expect(browser.lastCookies).toEqual([]);
 });
 
-it("changes something only for a page that has the token of the session", async () => {
+it("accepts changes only from a page that has the token of the session", async () => {
   const browser = openBrowser(gateway);
   const { csrfToken } = await signIn(browser);
   const other = await signIn(openBrowser(gateway));
@@ -96,7 +96,7 @@ it("changes something only for a page that has the token of the session", async 
   expect((await cancel(browser, { "x-csrf-token": csrfToken, origin: gateway.url })).status).toBe(200);
 });
 
-it("takes the token of the header, and not that of the cookie, where a request has both", async () => {
+it("uses the token of the header, and not that of the cookie, if a request has both", async () => {
   const browser = openBrowser(gateway);
   await signIn(browser);
   expect((await browser.ask("/v1/pools", { token: "wrong" })).status).toBe(401);
@@ -105,7 +105,7 @@ it("takes the token of the header, and not that of the cookie, where a request h
   expect(changed.status).toBe(200);
 });
 
-it("signs a browser out, if its page asks", async () => {
+it("signs a browser out at the request of its page", async () => {
   const browser = openBrowser(gateway);
   const { csrfToken } = await signIn(browser);
   expect((await browser.ask("/auth/session", { method: "DELETE" })).json).toMatchObject({ code: "CSRF" });
@@ -140,7 +140,7 @@ it("refuses cookies that are changed, cut, or of other keys", async () => {
   }
 });
 
-it("knows a session at every replica with its key, and while keys are replaced", async () => {
+it("accepts a session at every replica with its key, and while keys are rotated", async () => {
   const [old, next] = ["a".repeat(40), "b".repeat(40)];
   const withKeys = async (name: string, keys: readonly string[]): Promise<Gateway> => {
     const file = join(world.directory, name);
@@ -165,7 +165,7 @@ it.each([
   ["has a short key", `${"a".repeat(32)}\nsecret`, 0o600, "key 2 has fewer than 32 characters"],
   ["others can read", "a".repeat(40), 0o644, "others can use it, its mode is 0644"],
   ["its group can write", "a".repeat(40), 0o660, "others can use it, its mode is 0660"],
-])("does not start with a file of keys that %s, and shows none of them", async (_what, text, mode, problem) => {
+])("does not start with a file of keys that %s, and logs none of them", async (_what, text, mode, problem) => {
   const file = join(world.directory, "keys");
   await rm(file, { force: true });
   if (text !== undefined) await writeFile(file, text);
@@ -200,7 +200,7 @@ it("counts requests with the cookie and with the token of one user together", as
   expect(answered[2]!.headers["retry-after"]).toBe("1");
 });
 
-it("ends a session and its watches when its time is over", async () => {
+it("ends a session and its watches when it expires", async () => {
   const quick = await world.start({ GATEWAY_STREAM_CHECK_MS: "100" });
   const browser = openBrowser(quick);
   const { expiresAtMs } = await signIn(browser);
@@ -218,7 +218,7 @@ it("ends a session and its watches when its time is over", async () => {
   }
 });
 
-it("states how a browser can sign in, and where it finds traces", async () => {
+it("states how a browser can sign in, and the address of traces", async () => {
   const { status, json } = await gateway.ask("/auth/methods", { token: null });
   expect([status, json]).toEqual([200, { token: true, oidc: false }]);
   const traced = await world.start({ GATEWAY_JAEGER_URL: "https://jaeger.example" });
@@ -228,7 +228,7 @@ it("states how a browser can sign in, and where it finds traces", async () => {
   expect((await gateway.ask("/auth/oidc/start", { token: null })).json).toMatchObject({ status: 404 });
 });
 
-it("logs who signs in, and neither a token nor a cookie", async () => {
+it("logs the users who sign in, and neither a token nor a cookie", async () => {
   const browser = openBrowser(gateway);
   await signIn(browser);
   const lines = gateway.logged.join("\n");

@@ -13,7 +13,7 @@ let sessions: Map<string, number>;
 beforeAll(async () => {
   world = await startGatewayWorld({
     listSessions: ({ continue: from }) => {
-      // Two pages, so that a watch must read both.
+      // The list has two pages, so that a watch must read both.
       const all = [...sessions].map(([name, revision]) => ({ name, revision }));
       return from === ""
         ? { sessions: all.slice(0, 1), continue: all.length > 1 ? "1" : "" }
@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-// Each test has a gateway that has seen nothing before.
+// Each test starts a new gateway, without earlier lists.
 beforeEach(async () => {
   sessions = new Map([
     ["a", 1],
@@ -46,14 +46,14 @@ const isSynced = (stream: Streamed) => () => shown(stream).includes("synced");
 it("writes the whole list, and then each change", async () => {
   await using stream = await gateway.stream("/v1/sessions?watch=true");
   expect([stream.status, stream.type]).toEqual([200, "text/event-stream; charset=utf-8"]);
-  await until("the list is there", isSynced(stream));
+  await until("the list arrives", isSynced(stream));
   expect(shown(stream)).toEqual(["reset", "added a@1", "added b@1", "synced"]);
   sessions.set("a", 2);
-  await until("the change is there", () => shown(stream).length > 4);
+  await until("the change arrives", () => shown(stream).length > 4);
   sessions.set("c", 1);
-  await until("the new one is there", () => shown(stream).length > 5);
+  await until("the new session arrives", () => shown(stream).length > 5);
   sessions.delete("b");
-  await until("the deletion is there", () => shown(stream).length > 6);
+  await until("the deletion arrives", () => shown(stream).length > 6);
   expect(shown(stream).slice(4)).toEqual(["modified a@2", "added c@1", "deleted b@1"]);
 });
 
@@ -74,7 +74,7 @@ it("gives a client that reconnects all that it has missed, and nothing else", as
   let id: string;
   {
     await using stream = await gateway.stream("/v1/sessions?watch=true");
-    await until("the list is there", isSynced(stream));
+    await until("the list arrives", isSynced(stream));
     id = lastId(stream);
   }
   sessions.set("a", 2);
@@ -84,13 +84,13 @@ it("gives a client that reconnects all that it has missed, and nothing else", as
     () => shown(other).includes("modified a@2") || shown(other).includes("added a@2"),
   );
   await using again = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
-  await until("it has the change", () => shown(again).length > 0);
+  await until("the change arrives", () => shown(again).length > 0);
   expect(shown(again)).toEqual(["modified a@2"]);
 });
 
 it.each(["0123456789ab-5", "nonsense", "-1"])("sends the whole list again after the unknown event %s", async (id) => {
   await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
-  await until("the list is there", isSynced(stream));
+  await until("the list arrives", isSynced(stream));
   expect(shown(stream)).toEqual(["reset", "added a@1", "added b@1", "synced"]);
 });
 
@@ -99,54 +99,54 @@ it("sends the whole list again after a reconnection to another gateway", async (
   {
     await using first = await world.start(QUICK);
     await using stream = await first.stream("/v1/sessions?watch=true");
-    await until("the list is there", isSynced(stream));
+    await until("the list arrives", isSynced(stream));
     id = lastId(stream);
   }
   await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
-  await until("the list is there", isSynced(stream));
+  await until("the list arrives", isSynced(stream));
   expect(shown(stream)[0]).toBe("reset");
-  // A client that loses this list halfway must not continue at the first gateway where it left it.
+  // A client that disconnects during this list must not continue at its old position at the first gateway.
   expect(stream.events()[0]?.id).toBe("");
 });
 
-it("stays open beyond the time limits of requests, and beside the limit of concurrent ones", async () => {
+it("stays open beyond the timeouts of requests, and outside the limit of concurrent ones", async () => {
   const strict = await world.start({ ...QUICK, GATEWAY_REQUEST_TIMEOUT_MS: "100", GATEWAY_REQUESTS_MAX: "1" });
   await using one = await strict.stream("/v1/sessions?watch=true");
   await using other = await strict.stream("/v1/sessions?watch=true");
-  await until("both are served", () => isSynced(one)() && isSynced(other)());
+  await until("both streams are served", () => isSynced(one)() && isSynced(other)());
   const lines = () => one.text().split(": alive").length;
-  // A line in 100 ms of silence; the request would be cut off after 1100 ms.
-  await until("it was silent for 1.5 s", () => lines() > 15);
+  // The stream writes a line per 100 ms of silence; a request would be cut off after 1100 ms.
+  await until("the stream was silent for 1.5 s", () => lines() > 15);
   expect([one.over(), (await strict.ask("/v1/sessions?limit=1")).status]).toEqual([undefined, 200]);
 });
 
-it("shows that the list is stale while its service is away, and then what has changed", async () => {
+it("reports a stale list while its service is unavailable, and then the changes", async () => {
   await using stream = await gateway.stream("/v1/sessions?watch=true");
-  await until("the list is there", isSynced(stream));
+  await until("the list arrives", isSynced(stream));
   const before = world.answers["listSessions"]!;
   world.answers["listSessions"] = () =>
     throwFault({ code: "conflict", id: "x", expectedRevision: 1, actualRevision: 2 });
-  await until("it is stale", () => shown(stream).includes("stale"));
+  await until("the list is stale", () => shown(stream).includes("stale"));
   sessions.set("a", 2);
   world.answers["listSessions"] = before;
-  await until("it is current", () => shown(stream).at(-1) === "synced");
+  await until("the list is current", () => shown(stream).at(-1) === "synced");
   expect(shown(stream).slice(4)).toEqual(["stale", "modified a@2", "synced"]);
 });
 
-it("ends a watch of a list that no later request can read, with the reason", async () => {
+it("ends the watch of a list that no later request can read, with the reason", async () => {
   world.answers["listJobs"] = () =>
     throwFault({ code: "invalid_request", field: "namespace", reason: "is not served" });
   await using stream = await gateway.stream("/v1/jobs/elsewhere?watch=true");
-  await until("it is over", () => stream.over() !== undefined);
+  await until("the stream is over", () => stream.over() !== undefined);
   expect(stream.events()).toMatchObject([{ event: "closed", data: { code: "INVALID_REQUEST", field: "namespace" } }]);
 });
 
-it("keeps a watch open while NATS is away for a minute, and then continues it", async () => {
+it("keeps a watch open while NATS is unavailable for a minute, and then continues it", async () => {
   const patient = await world.start({ ...QUICK, GATEWAY_CALL_TIMEOUT_MS: "500" });
   await using stream = await patient.stream("/v1/sessions?watch=true");
-  await until("the list is there", isSynced(stream));
+  await until("the list arrives", isSynced(stream));
   await world.nats.kill();
-  await until("it is stale", () => shown(stream).includes("stale"));
+  await until("the list is stale", () => shown(stream).includes("stale"));
   const { now } = Date;
   const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + 60_000);
   try {
@@ -154,19 +154,19 @@ it("keeps a watch open while NATS is away for a minute, and then continues it", 
     await until("the watch is still served", () => stream.text().split(": alive").length > lines);
     sessions.set("a", 2);
     await world.nats.start();
-    await until("it is current", () => shown(stream).at(-1) === "synced");
+    await until("the list is current", () => shown(stream).at(-1) === "synced");
   } finally {
     clock.mockRestore();
   }
-  // A failure may have another text than the one before.
+  // A later failure may have another text than the first one.
   const rest = shown(stream).slice(4);
   expect(rest.slice(rest.lastIndexOf("stale"))).toEqual(["stale", "modified a@2", "synced"]);
   expect(stream.over()).toBeUndefined();
 });
 
-it("ends a watch whose user reads too slowly, with the reason TOO_SLOW", async () => {
+it("ends a watch whose client reads too slowly, with the reason TOO_SLOW", async () => {
   const trouble = "x".repeat(400_000);
-  // 24 MB, more than the buffers of the kernel.
+  // The answer has 24 MB, which exceeds the buffers of the kernel.
   world.answers["listNodes"] = ({ continue: from }) => {
     const number = Number(from) + 1;
     return { nodes: [{ name: `n-${number}`, trouble }], continue: number < 60 ? String(number) : "" };
@@ -175,17 +175,20 @@ it("ends a watch whose user reads too slowly, with the reason TOO_SLOW", async (
   const socket = connect(one.port, "127.0.0.1");
   socket.write(`GET /v1/nodes?watch=true HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${one.token}\r\n\r\n`);
   socket.pause();
-  await until("it is served", async () => (await one.ask("/v1/sessions?watch=true")).status === 429);
-  await until("the gateway has ended it", async () => (await one.ask("/v1/sessions?watch=true")).status === 200);
+  await until("the stream is served", async () => (await one.ask("/v1/sessions?watch=true")).status === 429);
+  await until(
+    "the gateway has ended the stream",
+    async () => (await one.ask("/v1/sessions?watch=true")).status === 200,
+  );
   let tail = "";
   socket.setEncoding("utf8").on("data", (part: string) => (tail = (tail + part).slice(-1000)));
   socket.resume();
-  await until("the reason is there", () => tail.includes("TOO_SLOW"));
+  await until("the reason arrives", () => tail.includes("TOO_SLOW"));
   expect(tail).toContain("event: closed");
   socket.destroy();
 });
 
-it("refuses pages of a list that is watched", async () => {
+it("refuses pages of a watched list", async () => {
   for (const field of ["limit", "continue"]) {
     const { json } = await gateway.ask(`/v1/sessions?watch=true&${field}=1`);
     expect(json).toMatchObject({ status: 400, field });
@@ -195,11 +198,11 @@ it("refuses pages of a list that is watched", async () => {
 it("limits the streams of one user", async () => {
   const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
   const stream = await limited.stream("/v1/sessions?watch=true");
-  await until("it is served", isSynced(stream));
+  await until("the stream is served", isSynced(stream));
   const refused = await limited.ask("/v1/sessions?watch=true");
   expect([refused.status, refused.headers["retry-after"]]).toEqual([429, "10"]);
   await stream[Symbol.asyncDispose]();
-  await until("there is room again", async () => (await limited.ask("/v1/sessions?watch=true")).status === 200);
+  await until("a slot is free again", async () => (await limited.ask("/v1/sessions?watch=true")).status === 200);
 });
 
 it.each([
@@ -222,7 +225,7 @@ it.each([
 
 const encoder = new TextEncoder();
 
-/** A log that arrives in pieces. */
+/** Builds a log that arrives in chunks. */
 function logOf(pieces: readonly string[]) {
   return ({ offset, waitMs }: Record<string, unknown>) => {
     const text = pieces.join("");
@@ -237,10 +240,10 @@ function logOf(pieces: readonly string[]) {
   };
 }
 
-it("streams a log as it is, control characters included", async () => {
+it("streams a log unchanged, including control characters", async () => {
   world.answers["getLogs"] = logOf(["first\u001b[31m\n", "sec\0ond\n", "<script>\n"]);
   await using stream = await gateway.stream("/v1/sessions/echo/logs/driver?container=main");
-  await until("it is over", () => stream.over() !== undefined);
+  await until("the stream is over", () => stream.over() !== undefined);
   expect([stream.type, stream.over()]).toEqual(["text/plain; charset=utf-8", "ended"]);
   expect(stream.text()).toBe("first\u001b[31m\nsec\0ond\n<script>\n");
   expect(world.received.find(({ method }) => method === "getLogs")?.request).toMatchObject({
@@ -248,7 +251,7 @@ it("streams a log as it is, control characters included", async () => {
     component: "driver",
     container: "main",
   });
-  // No browser takes it for a page.
+  // No browser renders the log as a page.
   const { headers } = await gateway.ask("/v1/sessions/echo/logs/driver");
   expect(headers).toMatchObject({ "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" });
 });
@@ -264,7 +267,7 @@ it("follows a log to its end, across an outage of its service", async () => {
     return { ...whole(request), run: "r-1" };
   };
   await using stream = await gateway.stream("/v1/jobs/default/train/logs/worker-0?follow=true&kind=Job");
-  await until("it is over", () => stream.over() !== undefined);
+  await until("the stream is over", () => stream.over() !== undefined);
   expect([stream.over(), stream.text()]).toEqual(["ended", "one\ntwo\nthree\n"]);
   expect(world.received.findLast(({ method }) => method === "getJobLogs")?.request).toMatchObject({
     key: { kind: "Job", namespace: "default", name: "train" },
@@ -274,7 +277,7 @@ it("follows a log to its end, across an outage of its service", async () => {
 
 it("follows the log of a job from before its first run to the end of its last one", async () => {
   let asked = 0;
-  // Like the service: without a wait, a log that has not begun is refused, and `complete` is the end of one run.
+  // As in the service, a log that has not begun is refused without a wait, and `complete` is then the end of one run.
   world.answers["getJobLogs"] = ({ waitMs, offset, run }) => {
     const isFollowed = Number(waitMs) > 0;
     asked += 1;
@@ -285,20 +288,20 @@ it("follows the log of a job from before its first run to the end of its last on
     return { nextOffset: offset, run, complete: true };
   };
   await using stream = await gateway.stream("/v1/jobs/default/train/logs/worker-0?follow=true");
-  await until("it is over", () => stream.over() !== undefined);
+  await until("the stream is over", () => stream.over() !== undefined);
   expect([stream.status, stream.over(), stream.text()]).toEqual([200, "ended", "failed\nrepeated\n"]);
 });
 
-it("has a problem for a log that does not exist", async () => {
+it("answers a log that does not exist with a problem", async () => {
   world.answers["getLogs"] = () => throwFault({ code: "not_found", kind: "log", id: "driver" });
   expect((await gateway.ask("/v1/sessions/echo/logs/driver")).json).toMatchObject({ status: 404, code: "NOT_FOUND" });
 });
 
-it("breaks the connection where a log cannot be read to its end", async () => {
+it("breaks the connection if a log cannot be read to its end", async () => {
   const whole = logOf(["one\n", "two\n"]);
   world.answers["getLogs"] = (request) =>
     request["offset"] === 0 ? whole(request) : throwFault({ code: "not_found", kind: "log", id: "driver" });
   await using stream = await gateway.stream("/v1/sessions/echo/logs/driver");
-  await until("it is over", () => stream.over() !== undefined);
+  await until("the stream is over", () => stream.over() !== undefined);
   expect([stream.over(), stream.text()]).toEqual(["broken", "one\n"]);
 });

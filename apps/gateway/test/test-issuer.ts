@@ -15,18 +15,18 @@ export type Stated = {
   readonly notBefore?: string | number;
 };
 
-/** An issuer whose keys and answers the test changes. Its user agrees to every sign-in. */
+/** An issuer whose keys and answers the test changes. Its user confirms every sign-in. */
 export type TestIssuer = AsyncDisposable & {
   readonly url: string;
-  /** Those that it publishes; the first one signs. */
+  /** The published keys; the first one signs. */
   keys: readonly Key[];
   readonly keyRequests: () => number;
   tokenOf(key: Key, stated?: Stated): Promise<string>;
   /** The result of the next sign-ins: claims of the token, or an error instead of a code. */
   signsIn: Stated | { readonly error: string };
-  /** Secret of the client; undefined: it is a public one. */
+  /** The secret of the client; undefined for a public client. */
   secret: string | undefined;
-  /** Where browsers may be sent back to. */
+  /** The addresses to which browsers may return. */
   redirectUris: readonly string[];
   stop(): Promise<void>;
   start(): Promise<void>;

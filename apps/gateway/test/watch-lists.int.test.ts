@@ -34,7 +34,7 @@ type Data = {
   readonly problem?: { readonly code: string };
 };
 
-/** The events of each list, in their order. */
+/** Returns the events of each list, in their order. */
 function shown(stream: Streamed): Readonly<Record<string, readonly string[]>> {
   const events = stream.events().map(({ event, data }) => {
     const { resource = "all", item, problem } = data as Data;
@@ -47,7 +47,7 @@ function shown(stream: Streamed): Readonly<Record<string, readonly string[]>> {
 const isSynced = (stream: Streamed, ...lists: readonly string[]): boolean =>
   lists.every((list) => shown(stream)[list]?.at(-1) === "synced");
 
-/** As a browser keeps it: an id without data counts, too. */
+/** Returns the last id as a browser stores it: an id without data counts too. */
 const lastId = (stream: Streamed): string =>
   stream
     .text()
@@ -55,86 +55,89 @@ const lastId = (stream: Streamed): string =>
     .findLast((line) => line.startsWith("id: "))
     ?.slice("id: ".length) ?? "";
 
-it("writes several lists, and the changes of each, with the name of their list", async () => {
+it("writes several lists, and the changes of each with the name of the list", async () => {
   await using stream = await gateway.stream(BOTH);
   expect([stream.status, stream.type]).toEqual([200, "text/event-stream; charset=utf-8"]);
-  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  await until("the lists arrive", () => isSynced(stream, "sessions", "pools"));
   const whole = { sessions: ["reset", "added s", "synced"], pools: ["reset", "added p", "synced"] };
   expect(shown(stream)).toEqual(whole);
   sessions.set("t", 1);
-  await until("the change is there", () => shown(stream)["sessions"]!.length > 3);
+  await until("the change arrives", () => shown(stream)["sessions"]!.length > 3);
   pools.delete("p");
-  await until("the other change is there", () => shown(stream)["pools"]!.length > 3);
+  await until("the other change arrives", () => shown(stream)["pools"]!.length > 3);
   expect(shown(stream)).toEqual({
     sessions: [...whole.sessions, "added t"],
     pools: [...whole.pools, "deleted p"],
   });
 });
 
-it("gives a client that reconnects what it has missed of each list, and nothing else", async () => {
+it("gives a reconnecting client exactly the events that it missed of each list", async () => {
   let id: string;
   {
     await using stream = await gateway.stream(BOTH);
-    await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+    await until("the lists arrive", () => isSynced(stream, "sessions", "pools"));
     sessions.set("t", 1);
-    await until("the change is there", () => shown(stream)["sessions"]!.length > 3);
-    await until("its place is there", () => stream.text().endsWith(`id: ${lastId(stream)}\n\n`));
+    await until("the change arrives", () => shown(stream)["sessions"]!.length > 3);
+    await until("its position arrives", () => stream.text().endsWith(`id: ${lastId(stream)}\n\n`));
     id = lastId(stream);
   }
   pools.set("q", 1);
   sessions.set("u", 1);
   await using other = await gateway.stream(BOTH);
   const has = (list: string, text: string) => shown(other)[list]?.includes(text) === true;
-  await until("the gateway has seen it", () => has("sessions", "added u") && has("pools", "added q"));
+  await until("the gateway has read the change", () => has("sessions", "added u") && has("pools", "added q"));
   await using again = await gateway.stream(BOTH, { "last-event-id": id });
-  await until("it has the changes", () => Object.keys(shown(again)).length === 2);
+  await until("the client has the changes", () => Object.keys(shown(again)).length === 2);
   expect(shown(again)).toEqual({ sessions: ["added u"], pools: ["added q"] });
 });
 
-it("sends a list whole that the client does not have, and the others from their places", async () => {
+it("sends a list whole that the client lacks, and the others from their positions", async () => {
   let id: string;
   {
     await using stream = await gateway.stream("/v1/watch?resource=pools");
-    await until("the list is there", () => isSynced(stream, "pools"));
+    await until("the list arrives", () => isSynced(stream, "pools"));
     id = lastId(stream);
   }
   pools.set("q", 1);
   await using stream = await gateway.stream(BOTH, { "last-event-id": id });
-  await until("it has both", () => isSynced(stream, "sessions") && (shown(stream)["pools"]?.length ?? 0) > 0);
+  await until(
+    "the client has both lists",
+    () => isSynced(stream, "sessions") && (shown(stream)["pools"]?.length ?? 0) > 0,
+  );
   expect(shown(stream)).toEqual({ sessions: ["reset", "added s", "synced"], pools: ["added q"] });
 });
 
-it("continues the watch of one list where that of several was", async () => {
+it("continues the watch of one list from the position of a watch of several", async () => {
   let id: string;
   {
     await using stream = await gateway.stream(BOTH);
-    await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+    await until("the lists arrive", () => isSynced(stream, "sessions", "pools"));
     id = lastId(stream);
   }
   sessions.set("t", 1);
   await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
-  await until("it has the change", () => stream.events().length > 0);
+  await until("the client has the change", () => stream.events().length > 0);
   expect(stream.events()).toMatchObject([{ event: "added", data: { name: "t" } }]);
 });
 
-it("loses no place in the other lists while one is sent whole", async () => {
+it("keeps the positions in the other lists while one is sent whole", async () => {
   await using stream = await gateway.stream(BOTH);
-  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  await until("the lists arrive", () => isSynced(stream, "sessions", "pools"));
   const resets = stream.events().filter(({ event }) => event === "reset");
-  // The second list begins with the place in the first, and without one in itself.
+  // The second list begins with the position in the first, and without one in itself.
   expect(resets.map(({ id = "" }) => id.split(".").filter((each) => each !== "").length)).toEqual([0, 1]);
   expect(lastId(stream).split(".").length).toBe(2);
 });
 
-it("shows which list is stale, and ends only the list that cannot be read", async () => {
+it("reports which list is stale, and ends only the list that cannot be read", async () => {
   world.answers["listJobs"] = () =>
     throwFault({ code: "invalid_request", field: "namespace", reason: "is not served" });
   await using stream = await gateway.stream(`${BOTH}&resource=jobs/elsewhere`);
-  await until("the lists are there", () => isSynced(stream, "sessions", "pools") && "jobs/elsewhere" in shown(stream));
+  await until("the lists arrive", () => isSynced(stream, "sessions", "pools") && "jobs/elsewhere" in shown(stream));
   world.answers["listPools"] = () => throwFault({ code: "conflict", id: "x", expectedRevision: 1, actualRevision: 2 });
-  await until("it is stale", () => shown(stream)["pools"]!.length > 3);
+  await until("the list is stale", () => shown(stream)["pools"]!.length > 3);
   sessions.set("t", 1);
-  await until("the other one continues", () => shown(stream)["sessions"]!.length > 3);
+  await until("the other list continues", () => shown(stream)["sessions"]!.length > 3);
   expect(shown(stream)).toEqual({
     sessions: ["reset", "added s", "synced", "added t"],
     pools: ["reset", "added p", "synced", "stale UNAVAILABLE"],
@@ -143,21 +146,21 @@ it("shows which list is stale, and ends only the list that cannot be read", asyn
   expect(stream.over()).toBeUndefined();
 });
 
-it("forgets the place in a list that it ends, so that a client that reconnects receives this list whole", async () => {
+it("drops the position in a list that it ends, so that a reconnecting client receives this list whole", async () => {
   await using stream = await gateway.stream(BOTH);
-  await until("the lists are there", () => isSynced(stream, "sessions", "pools"));
+  await until("the lists arrive", () => isSynced(stream, "sessions", "pools"));
   world.answers["listPools"] = () => throwFault({ code: "invalid_request", field: "x", reason: "is not served" });
   await until("the list is closed", () => shown(stream)["pools"]!.at(-1) === "closed INVALID_REQUEST");
   const id = lastId(stream);
   world.answers["listPools"] = () => ({ pools: [{ name: "p" }] });
   await using again = await gateway.stream(BOTH, { "last-event-id": id });
-  await until("the list is there", () => isSynced(again, "pools"));
+  await until("the list arrives", () => isSynced(again, "pools"));
   expect([id.split(".").length, shown(again)]).toEqual([1, { pools: ["reset", "added p", "synced"] }]);
 });
 
-it("checks the session again before a list that follows one which was read slowly", async () => {
+it("checks the session again before the list that follows a slowly read one", async () => {
   const trouble = "x".repeat(400_000);
-  // 24 MB, more than the buffers of the kernel.
+  // The answer has 24 MB, which exceeds the buffers of the kernel.
   world.answers["listNodes"] = ({ continue: from }) => {
     const number = Number(from) + 1;
     return { nodes: [{ name: `n-${number}`, trouble }], continue: number < 60 ? String(number) : "" };
@@ -165,9 +168,9 @@ it("checks the session again before a list that follows one which was read slowl
   const short = { GATEWAY_SESSION_MS: "3000", GATEWAY_STREAM_CHECK_MS: "2000", GATEWAY_STREAM_STALL_MS: "60000" };
   const slow = await world.start({ ...short, GATEWAY_WATCH_POLL_MS: "60000" });
   const path = "/v1/watch?resource=nodes&resource=pools";
-  // Both lists are kept for the client that follows.
+  // The feeds of both lists stay for the next client.
   await using first = await slow.stream(path);
-  await until("the lists are there", () => isSynced(first, "nodes", "pools"));
+  await until("the lists arrive", () => isSynced(first, "nodes", "pools"));
   const browser = openBrowser(slow);
   expect((await browser.ask("/auth/session", { method: "POST", body: { token: slow.token } })).status).toBe(200);
   const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
@@ -182,7 +185,7 @@ it("checks the session again before a list that follows one which was read slowl
     for (const [name] of tail.matchAll(/^HTTP.1.1 \d+|"resource":"\w+","(item|problem)"/g)) found.add(name);
   });
   socket.resume();
-  await until("it is over", () => tail.includes("UNAUTHENTICATED"));
+  await until("the stream is over", () => tail.includes("UNAUTHENTICATED"));
   expect([...found].filter((name) => !name.includes("nodes"))).toEqual([
     "HTTP/1.1 200",
     '"resource":"pools","problem"',
@@ -198,10 +201,10 @@ it("counts each list against the rate of its user", async () => {
   expect([refused.status, refused.json]).toMatchObject([429, { code: "LIMIT_EXCEEDED" }]);
 });
 
-it("takes one place of a stream", async () => {
+it("takes one slot of a stream", async () => {
   const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
   await using stream = await limited.stream(BOTH);
-  await until("it is served", () => isSynced(stream, "sessions", "pools"));
+  await until("the stream is served", () => isSynced(stream, "sessions", "pools"));
   expect((await limited.ask(BOTH)).status).toBe(429);
 });
 
@@ -222,7 +225,7 @@ it.each([
   expect((json as { readonly detail: string }).detail).toContain(reason);
 });
 
-it("answers HEAD without a stream, and no method that changes", async () => {
+it("answers HEAD without a stream, and refuses methods that change", async () => {
   const limited = await world.start({ ...QUICK, GATEWAY_USER_STREAMS_MAX: "1" });
   const { status, headers } = await limited.ask(BOTH, { method: "HEAD" });
   expect([status, headers["content-type"]]).toEqual([200, "text/event-stream; charset=utf-8"]);
@@ -231,6 +234,6 @@ it("answers HEAD without a stream, and no method that changes", async () => {
   expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET, HEAD"]);
 });
 
-it("needs a user", async () => {
+it("requires a user", async () => {
   expect((await gateway.ask(BOTH, { token: null })).status).toBe(401);
 });

@@ -1,6 +1,6 @@
 /**
- * Creates pods with the official client and does nothing else. Run by create.ts: `bare.process.ts KUBECONFIG COUNT IN_FLIGHT`, the pod is the first message,
- * and the answer says when it is done.
+ * Creates pods with the official client and does nothing else. create.ts runs it: `bare.process.ts KUBECONFIG COUNT IN_FLIGHT`. The first message is the pod,
+ * and the answer reports the end.
  */
 import { once } from "node:events";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
@@ -20,5 +20,5 @@ const lane = async (): Promise<void> => {
 };
 await Promise.all(Array.from({ length: Number(maxInFlight) }, lane));
 process.send?.("done");
-// Until it is ended: what it has used is read before that.
+// The open channel keeps the process running until its costs have been read.
 process.channel?.ref();

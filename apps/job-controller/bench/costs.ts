@@ -2,13 +2,13 @@ import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { openGet } from "@muster/kube";
 
-/** Resources used so far: processor seconds by process, requests to the API server by verb and resource. */
+/** The resources used so far: processor seconds by process, requests to the API server by verb and resource. */
 export type Costs = {
   readonly cpuSeconds: ReadonlyMap<string, number>;
   readonly requests: ReadonlyMap<string, number>;
 };
 
-/** The costs of this process and all that it started, with the names of their start. Requests are counted by a real kube-apiserver only. */
+/** Reads the costs of this process and all its descendants, by the names with which they were started. Only a real kube-apiserver counts requests. */
 export async function readCosts(config: KubeConfig): Promise<Costs> {
   const cpuSeconds = new Map<string, number>();
   await addProcessorTime(process.pid, cpuSeconds);
@@ -35,7 +35,7 @@ async function addProcessorTime(pid: number, sums: Map<string, number>): Promise
   for (const child of children.split(" ").filter((each) => each !== "")) await addProcessorTime(Number(child), sums);
 }
 
-/** The application for one of ours, the program for others. */
+/** Returns the app name of our own processes, and the program name of others. */
 async function nameOf(pid: number): Promise<string> {
   const words = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
   const [program = ""] = words;
@@ -43,7 +43,7 @@ async function nameOf(pid: number): Promise<string> {
   return /apps\/([^/]+)\/src\/main\.ts$/.exec(script ?? "")?.[1] ?? (script ?? program).replace(/.*\//, "");
 }
 
-/** The processor time of the process so far, user and system. */
+/** Returns the processor time of the process so far, user and system. */
 async function cpuSecondsOf(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / 100;

@@ -34,8 +34,8 @@ const LOCK = "job-controller";
 const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
 
 /**
- * How fast pods of many gangs come to be: with machines reserved, services, budgets, events and status, beside a bare loop that creates the same pods with
- * the official client and the same number of requests in flight. The ways take turns, and ratios are of the same round.
+ * Measures how fast pods of many gangs are created: with machines reserved, services, budgets, events and status. A bare loop creates the same pods with the
+ * official client and as many requests in flight. The ways take turns, and ratios compare the same round.
  */
 export async function compareCreation(): Promise<void> {
   await using stack = new AsyncDisposableStack();
@@ -73,7 +73,7 @@ export async function compareCreation(): Promise<void> {
 }
 
 const WAYS = ["bare", "before", "meanwhile"] as const;
-/** On a machine that others use, a burst lasts longer than the default puts anything off. */
+/** On a shared machine, a burst lasts longer than the default maximum delay. */
 const MAX_POSTPONE_MS = process.env["BENCH_POSTPONE_MOST_MS"] ?? "15000";
 type Way = (typeof WAYS)[number];
 const TITLES: Readonly<Record<Way, string>> = {
@@ -97,7 +97,7 @@ function report(results: ReadonlyMap<Way, readonly Timed[]>): void {
   }
 }
 
-/** Medians with their sum, the largest first. */
+/** Returns medians with their sum, the largest first. */
 function perPod(rounds: readonly Timed[], of: (round: Timed) => ReadonlyMap<string, number>, times: number): string {
   const names = new Set(rounds.flatMap((round) => [...of(round).keys()]));
   const each = [...names].map((name): [string, number] => [
@@ -120,7 +120,7 @@ type World = {
   readonly start: Start;
   readonly locks: Bucket<unknown>;
   readonly names: () => readonly string[];
-  /** The number of pods, without a list, because it is asked often. */
+  /** Counts the pods without a list, because it is called often. */
   readonly count: () => number;
 };
 
@@ -132,7 +132,7 @@ async function embedded(stack: AsyncDisposableStack): Promise<AsyncDisposable & 
   return startApiServer({ directory });
 }
 
-/** The bus, the machines, and who reserves them. */
+/** Starts the bus, the machines, and the ledger that reserves them. */
 async function startLedger(
   stack: AsyncDisposableStack,
   kubeconfig: string,
@@ -161,8 +161,8 @@ async function startLedger(
 type Timed = { readonly seconds: number; readonly costs: Costs };
 
 /**
- * From the first submission to the last pod, or, with the jobs there before anybody runs them, from the moment at which the controller leads: what a new
- * leader finds.
+ * Measures from the first submission to the last pod. For jobs that exist before any controller, it measures from the start of the lead, as a new leader would
+ * find them.
  */
 async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number): Promise<Timed> {
   const { calls, config, count } = world;
@@ -195,7 +195,7 @@ async function lead({ locks, start }: Pick<World, "locks" | "start">): Promise<C
   return controller;
 }
 
-/** A pod as the controller creates it. Its job also warms up every process. */
+/** Returns a pod as the controller creates it. Its job also warms up every process. */
 async function makeSample(world: World, ledger: Client<typeof ReservationService>): Promise<V1Pod> {
   const { calls, names } = world;
   const controller = await lead(world);
@@ -207,7 +207,7 @@ async function makeSample(world: World, ledger: Client<typeof ReservationService
   return bareCopy(sample);
 }
 
-/** All objects and reservations go, so that the next measurement begins as this one did. */
+/** Deletes all objects and reservations, so that the next measurement starts from the same state. */
 async function clear({ calls, locks, names }: World, ledger: Client<typeof ReservationService>): Promise<void> {
   for (const resource of [JOB_RESOURCE, SERVICES, BUDGETS, EVENTS]) {
     const { items } = await calls.list<KubeObject>(resource);

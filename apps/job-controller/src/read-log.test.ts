@@ -9,7 +9,7 @@ const SECOND = { id: "second", pod: "train-worker-0" };
 
 type Life = { readonly run: Pick<Run, "id" | "pod">; text: string; isOver: boolean; fault?: Fault };
 
-/** A member whose runs a test plays: time passes only while a call waits. */
+/** Scripts the runs of a member: time passes only while a call waits. */
 function member(...lives: Life[]) {
   const state = { nowMs: 0, isFinished: false, lives, newest: lives.at(-1), isKept: true };
   const news: (() => void)[] = [];
@@ -63,15 +63,15 @@ function life(run: Life["run"], text: string, isOver = false): Life {
   return { run, text, isOver };
 }
 
-describe("a log that is followed", () => {
-  it("answers as soon as there is something at the offset, and names the run", async () => {
+describe("a followed log", () => {
+  it("answers as soon as the log reaches beyond the offset, and names the run", async () => {
     const { read, news, lives } = member(life(FIRST, "one "));
     expect(await read()).toEqual({ text: "one ", nextOffset: 4, complete: false, run: "first", pod: FIRST.pod });
     news.push(() => (lives[0]!.text += "two"));
     expect(await read({ offset: 4, run: "first" })).toMatchObject({ text: "two", nextOffset: 7 });
   });
 
-  it("answers with nothing when the wait is over, and with no more than is asked for", async () => {
+  it("answers with nothing after the wait, and with at most the requested bytes", async () => {
     const { read, state } = member(life(FIRST, "abcdef"));
     expect(await read({ limitBytes: 4 })).toMatchObject({ text: "abcd", nextOffset: 4 });
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "", nextOffset: 6, complete: false });
@@ -90,7 +90,7 @@ describe("a log that is followed", () => {
     expect(await read()).toMatchObject({ text: "here", run: "first" });
   });
 
-  it("continues with the run that comes after one that has ended, from its beginning", async () => {
+  it("continues with the next run after an ended one, from its beginning", async () => {
     const { read, state, news } = member(life(FIRST, "failed", true));
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "", complete: false, run: "first" });
     news.push(
@@ -103,19 +103,19 @@ describe("a log that is followed", () => {
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "again", nextOffset: 5, run: "second" });
   });
 
-  it("reports the rest of a run whose pod is gone before what comes after it", async () => {
+  it("returns the rest of a run whose pod is gone before the next run", async () => {
     const { read } = member(life(FIRST, "first words", true), life(SECOND, "again"));
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "words", nextOffset: 11, run: "first" });
     expect(await read({ offset: 11, run: "first" })).toMatchObject({ text: "again", nextOffset: 5, run: "second" });
   });
 
-  it("continues with the newest run where the rest of the one before was not kept", async () => {
+  it("continues with the newest run if the rest of the previous one was not kept", async () => {
     const { read, state } = member(life(FIRST, "first words", true), life(SECOND, "again"));
     state.isKept = false;
     expect(await read({ offset: 6, run: "first" })).toMatchObject({ text: "again", run: "second" });
   });
 
-  it("says at which place the next run stands even before it has written anything", async () => {
+  it("states the position of the next run even before its first output", async () => {
     const { read } = member(life(FIRST, "a", true), life(SECOND, ""));
     expect(await read({ offset: 1, run: "first" })).toMatchObject({ text: "", nextOffset: 0, run: "second" });
   });
@@ -165,20 +165,20 @@ describe("a log that is followed", () => {
 describe("a log that is not followed", () => {
   const now = { waitMs: 0 };
 
-  it("is what the newest run has written so far", async () => {
+  it("is the output of the newest run so far", async () => {
     const { read, state } = member(life(FIRST, "old", true), life(SECOND, "new"));
     expect(await read(now)).toMatchObject({ text: "new", nextOffset: 3, complete: false, run: "second" });
     expect(await read({ ...now, run: "second", offset: 3 })).toMatchObject({ text: "", complete: false });
     expect(state.nowMs).toBe(0);
   });
 
-  it("is complete once a run that is over is read to its end", async () => {
+  it("is complete once an ended run is read to its end", async () => {
     const { read } = member(life(FIRST, "all", true));
     expect(await read(now)).toMatchObject({ text: "all", complete: false });
     expect(await read({ ...now, run: "first", offset: 3 })).toMatchObject({ text: "", complete: true });
   });
 
-  it("is not there before the member has begun, nor for an offset that is none", async () => {
+  it("does not exist before the member has begun, nor for an invalid offset", async () => {
     const { read } = member();
     await expect(read(now)).rejects.toMatchObject({ fault: { code: "not_found", kind: "log" } });
     await expect(read({ ...now, offset: 0.5 })).rejects.toMatchObject({ fault: { field: "offset" } });

@@ -11,7 +11,7 @@ const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, maxPostponeMs: 15_000 };
 
 const never = new AbortController().signal;
 
-/** A world in which steps work, except for those that a test makes fail. */
+/** A world in which steps succeed, except for those that a test makes fail. */
 function world(
   start: Partial<Snapshot>,
   more: Partial<PassDeps<ObservedJob>> = {},
@@ -77,7 +77,7 @@ function world(
   };
 }
 
-/** The ledger fails by saying nothing. */
+/** The ledger fails by not answering. */
 function failureOf(step: JobStep["kind"]): Error {
   if (step !== "reserve") return new Error(`${step} failed`);
   return new FaultError({ code: "unavailable", dependency: "reservation-manager", retryAfterMs: 1 });
@@ -101,14 +101,14 @@ function after(now: Snapshot, step: JobStep): Snapshot {
 const fresh = { units: [], services: { present: [], wanted: ["train"], settled: true }, budget: undefined };
 
 describe("a pass", () => {
-  it("goes from nothing to pods when machines are granted immediately, and reports it after", async () => {
+  it("creates pods from nothing if machines are granted immediately, and then reports it", async () => {
     const { pass } = world(fresh);
     expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
     expect((await pass()).did).toEqual(["write"]);
     expect((await pass()).did).toEqual([]);
   });
 
-  it("says that ends of pods are written down once their counts are, before anything that follows from them", async () => {
+  it("records ends of pods after their counts, and before any step that follows from them", async () => {
     const failed = { ...fresh, units: [granted("worker-0", "worker-1")], budget: 2 };
     const slots = [pod("worker-0"), ended("worker-1", 1, { finishedMs: 0 })];
     const { pass, recorded } = world({ ...failed, replicas: [seen("worker", slots)] });
@@ -116,7 +116,7 @@ describe("a pass", () => {
     expect(recorded).toEqual([["write"]]);
   });
 
-  it("says nothing of ends of pods when they could not be written down", async () => {
+  it("records no ends of pods if the write of their counts failed", async () => {
     const refusing = { writeStatus: () => Promise.reject(new Error("conflict")) };
     const { pass, recorded } = world({ replicas: [seen("worker", [ended("worker-0", 0), undefined])] }, refusing);
     await expect(pass()).rejects.toThrow("conflict");
@@ -131,7 +131,7 @@ describe("a pass", () => {
     expect(tried).toEqual(["reserve", "reserve", "reserve"]);
   });
 
-  it("makes good in the next one what failed, without doing the rest again", async () => {
+  it("repeats failed steps in the next pass, without the other steps", async () => {
     const { pass, fail, did } = world(fresh);
     fail("create-service");
     await expect(pass()).rejects.toThrow("create-service failed");
@@ -140,7 +140,7 @@ describe("a pass", () => {
     expect((await pass()).did).toEqual(["create-service", "write"]);
   });
 
-  it("reports every step that failed, and fails with all of them", async () => {
+  it("reports every failed step, and fails with all of them", async () => {
     const { pass, fail, failures } = world(fresh);
     fail("create-service", "sync-budget");
     await expect(pass()).rejects.toMatchObject({
@@ -149,14 +149,14 @@ describe("a pass", () => {
     expect(failures).toEqual(["create-service", "sync-budget"]);
   });
 
-  it("does everything else for a job with a member that could not be claimed, and then fails with the cause", async () => {
+  it("carries out everything else for a job with a member that could not be claimed, and then fails with the cause", async () => {
     const { pass, did, unclaimed } = world(fresh);
     unclaimed.push(new Error("a pod could not be adopted"));
     await expect(pass()).rejects.toThrow("a pod could not be adopted");
     expect(did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("makes many services immediately, and not all of them", async () => {
+  it("creates services concurrently, up to a limit", async () => {
     const wanted = Array.from({ length: 40 }, (_none, index) => `train-worker-${index}`);
     let now = 0;
     let most = 0;
@@ -176,7 +176,7 @@ describe("a pass", () => {
     expect(most).toBe(16);
   });
 
-  it("keeps a deadline although a step always fails, and comes no oftener for one that is over", async () => {
+  it("keeps a deadline although a step always fails, and does not retry more often for a passed deadline", async () => {
     const late = world({ ...fresh, spec: spec({ activeDeadlineMs: 5000 }) });
     late.fail("create-service");
     await expect(late.pass()).rejects.toThrow("create-service failed");
@@ -187,7 +187,7 @@ describe("a pass", () => {
     expect(soon.wakes).toEqual([1000]);
   });
 
-  it("says that a job waits for the reservation manager when that does not answer, once", async () => {
+  it("reports once that a job waits for the reservation manager if that does not answer", async () => {
     const { pass, fail, did, snapshot: now } = world(fresh);
     fail("reserve");
     await expect(pass()).rejects.toThrow();
@@ -202,7 +202,7 @@ describe("a pass", () => {
     expect((await pass()).did).toContain("create-pods");
   });
 
-  it("has a span with its plan only when it changes something", async () => {
+  it("has a span with its plan only if it changes something", async () => {
     const { pass, passes } = world(fresh);
     await pass();
     expect(passes).toEqual([["reserve"], ["create-pods", "create-service", "sync-budget"]]);
@@ -212,13 +212,13 @@ describe("a pass", () => {
     expect(passes).toEqual([]);
   });
 
-  it("remembers a failure before anything that follows from it is done", async () => {
+  it("records a failure before any step that follows from it", async () => {
     const failed = ended("worker-1", 1, { finishedMs: 0 });
     const { pass } = world({ budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] });
     expect((await pass()).did).toEqual(["write", "delete-pod"]);
   });
 
-  it("does nothing that follows from what could not be remembered", async () => {
+  it("takes no step that relies on a failed write", async () => {
     const failed = ended("worker-1", 1, { finishedMs: 0 });
     const conflict = (): Promise<never> => Promise.reject(new Error("conflict"));
     const { pass, did } = world(
@@ -229,7 +229,7 @@ describe("a pass", () => {
     expect(did).toEqual([]);
   });
 
-  it("does nothing more from a view that is found to be stale, and waits for a newer one", async () => {
+  it("stops when its view is found stale, and waits for a newer one", async () => {
     const isStale = { now: false };
     const did: string[] = [];
     const act = (_seen: ObservedJob, step: JobStep): Promise<void> => {
@@ -243,7 +243,7 @@ describe("a pass", () => {
     expect([did, stale.failures]).toEqual([["create-pods"], ["create-pods"]]);
   });
 
-  it("writes counts alone at most once in a while", async () => {
+  it("writes counts alone at most once per interval", async () => {
     const running = world({ ...fresh });
     await running.pass();
     await running.pass();
@@ -252,20 +252,20 @@ describe("a pass", () => {
     expect(await pass()).toEqual({ did: [], requeueAfterMs: 1000 });
   });
 
-  it("leaves the budget and the words of a new job for later while many wait, and not for long", async () => {
+  it("postpones the budget and the messages of a new job while many wait, up to a limit", async () => {
     const late = world(fresh, {}, { busyForMs: 14_999 });
     expect(await late.pass()).toEqual({ did: ["reserve", "create-pods", "create-service"], requeueAfterMs: 2000 });
     const tooLate = world(fresh, {}, { busyForMs: 15_000 });
     expect((await tooLate.pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
   });
 
-  it("postpones nothing of a job that has started", async () => {
+  it("postpones nothing of a started job", async () => {
     const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
     const { pass } = world({ ...fresh, status }, {}, { busyForMs: 0 });
     expect((await pass()).did).toContain("sync-budget");
   });
 
-  it("is over, and no failure, when the job goes away while it is reported", async () => {
+  it("is over without a failure when the job is deleted during its report", async () => {
     const writeStatus = (): Promise<"gone"> => Promise.resolve("gone");
     const after = world(fresh, { writeStatus });
     expect((await after.pass()).requeueAfterMs).toBeUndefined();
@@ -274,7 +274,7 @@ describe("a pass", () => {
     expect(await first.pass()).toEqual({ did: [], requeueAfterMs: undefined });
   });
 
-  it("does nothing for a job that is gone", async () => {
+  it("does nothing for a deleted job", async () => {
     const { pass } = world({ status: NEW_STATUS }, { observe: () => Promise.resolve({}) });
     expect(await pass()).toEqual({ did: [], requeueAfterMs: undefined });
   });

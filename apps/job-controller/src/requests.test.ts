@@ -35,10 +35,10 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   };
   for (const [name, kind] of keys) put({ name, kind }, "1");
   const counts = { built: 0, written: 0, read: 0 };
-  /** Revisions that another client writes just before a mark of ours. */
+  /** Revisions that another client writes just before our own write. */
   const conflicts: string[] = [];
   const waits: number[] = [];
-  /** The sizes in bytes of jobs that are larger than others. */
+  /** The sizes in bytes of larger jobs. */
   const sizes = new Map<string, number>();
   const labels = new Map<string, Readonly<Record<string, string>>>();
   const deps: RequestDeps<string> = {
@@ -97,8 +97,8 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   return { deps, put, clock, jobs, counts, conflicts, waits, sizes, labels };
 }
 
-describe("a job that is submitted", () => {
-  it("is made when nothing is wrong with it", async () => {
+describe("a submitted job", () => {
+  it("is created if its manifest is valid", async () => {
     const { deps, jobs } = world();
     await submit(deps, { requestId: "request", manifestJson: JSON.stringify(MANIFEST) });
     expect([...jobs.keys()]).toEqual(["train/Job"]);
@@ -114,19 +114,19 @@ describe("a job that is submitted", () => {
     ["metadata.namespace", { ...MANIFEST, metadata: { name: "train", namespace: "elsewhere" } }],
     ["status", { ...MANIFEST, status: {} }],
     ["spec", { ...MANIFEST, spec: undefined }],
-  ])("is refused by the name of the field: %s", async (field, manifest) => {
+  ])("is refused with the name of the field: %s", async (field, manifest) => {
     const { deps, jobs } = world();
     const refused = submit(deps, { requestId: "request", manifestJson: JSON.stringify(manifest) });
     await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
     expect(jobs.size).toBe(0);
   });
 
-  it.each(["", "x".repeat(129)])("is refused without an id of its request that can be kept: %j", async (requestId) => {
+  it.each(["", "x".repeat(129)])("is refused with an invalid request id: %j", async (requestId) => {
     const refused = submit(world().deps, { requestId, manifestJson: JSON.stringify(MANIFEST) });
     await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field: "request_id" } });
   });
 
-  it("is refused when it is no JSON, or too large", async () => {
+  it("is refused if it is no JSON, or too large", async () => {
     const { deps } = world();
     await expect(submit(deps, { requestId: "request", manifestJson: "{" })).rejects.toMatchObject({
       fault: { code: "invalid_request", field: "manifest_json" },
@@ -137,7 +137,7 @@ describe("a job that is submitted", () => {
   });
 });
 
-describe("a job that is checked", () => {
+describe("a checked job", () => {
   const worker = { ...REPLICA, dependsOn: [{ type: "missing", status: "Ready" }] };
 
   it.each<[string, unknown, readonly string[]]>([
@@ -167,14 +167,14 @@ describe("a job that is checked", () => {
       },
       [],
     ],
-  ])("%s, and nothing is made", async (_title, manifest, fields) => {
+  ])("%s, and creates nothing", async (_title, manifest, fields) => {
     const { deps, jobs } = world(["train", "Job"]);
     const { problems } = await check(deps, JSON.stringify(manifest));
     expect(problems.map(({ field }) => field)).toEqual(fields);
     expect(jobs.size).toBe(1);
   });
 
-  it("is warned of where the ledger does not say how large pools may become", async () => {
+  it("causes a warning if the ledger does not report the maximum of pools", async () => {
     const { deps } = world();
     const silent = { ...deps, maxima: () => Promise.resolve(undefined) };
     const { problems, warnings } = await check(silent, JSON.stringify(MANIFEST));
@@ -183,8 +183,8 @@ describe("a job that is checked", () => {
   });
 });
 
-describe("a job that is asked for", () => {
-  it("is found without its kind as long as one kind has one of that name", async () => {
+describe("a requested job", () => {
+  it("is found without its kind if only one kind has a job of that name", async () => {
     const { deps } = world(["train", "Job"], ["other", "TFJob"]);
     expect((await get(deps, { kind: "", name: "other" }, GOING_ON)).view).toBe("TFJob other");
   });
@@ -193,7 +193,7 @@ describe("a job that is asked for", () => {
     ["key.name", { kind: "Job", name: "" }],
     ["key.kind", { kind: "CronJob", name: "train" }],
     ["key.kind", { kind: "", name: "train" }],
-  ])("is refused by the name of the field: %s", async (field, key) => {
+  ])("is refused with the name of the field: %s", async (field, key) => {
     const { deps } = world(["train", "Job"], ["train", "TFJob"]);
     await expect(get(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
   });
@@ -206,7 +206,7 @@ describe("a job that is asked for", () => {
   });
 });
 
-it("a namespace that is not served is refused by the name of the field, and the one that is served is not", async () => {
+it("an unserved namespace is refused with the name of the field, and the served one is accepted", async () => {
   const { deps } = world(["train", "Job"]);
   const key = { kind: "Job", name: "train" };
   const reason = '"other" is not served: this job-controller runs the jobs of the namespace "default"';
@@ -219,10 +219,10 @@ it("a namespace that is not served is refused by the name of the field, and the 
   expect(() => list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" })).toThrow(new FaultError(fault));
 });
 
-describe("a job that is watched", () => {
+describe("a watched job", () => {
   const request = { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 60_000 };
 
-  it("is answered immediately when it differs already", async () => {
+  it("is answered immediately if it already differs", async () => {
     const { deps, clock } = world(["train", "Job"]);
     await watch(deps, { ...request, afterRevision: "0" }, GOING_ON);
     expect(clock.nowMs).toBe(0);
@@ -234,13 +234,13 @@ describe("a job that is watched", () => {
     expect((await watch(deps, request, GOING_ON)).revision).toBe("2");
   });
 
-  it("is answered as it was when the wait is over, which is never longer than half a minute", async () => {
+  it("is answered unchanged after the wait, which is never longer than half a minute", async () => {
     const { deps, clock } = world(["train", "Job"]);
     expect((await watch(deps, request, GOING_ON)).revision).toBe("1");
     expect(clock.nowMs).toBe(30_000);
   });
 
-  it("is awaited with a count of how often that was for nothing, where the copy shows another state of it", async () => {
+  it("counts wakes without a change while the cache has another state of it", async () => {
     const { deps, clock, waits } = world(["train", "Job"]);
     clock.stepMs = 10_000;
     const behind = { ...deps, seen: () => undefined };
@@ -248,7 +248,7 @@ describe("a job that is watched", () => {
     expect(waits).toEqual([0, 1, 2]);
   });
 
-  it("is read at the API server when the wait begins and for the answer, however often its copy is rung for", async () => {
+  it("is read at the API server at the start of the wait and for the answer, however often the cache wakes it", async () => {
     const { deps, clock, counts, put } = world(["train", "Job"]);
     clock.stepMs = 100;
     let rings = 0;
@@ -260,20 +260,20 @@ describe("a job that is watched", () => {
     expect(counts.read).toBe(2);
   });
 
-  it("is answered as it is where it is written, not as the copy shows it", async () => {
+  it("is answered in the state of the API server, not of the cache", async () => {
     const { deps, put } = world(["train", "Job"]);
     const copy = { ...put(request.key, "2"), revision: "1.5" };
     put(request.key, "3");
     expect((await watch({ ...deps, seen: () => copy }, request, GOING_ON)).revision).toBe("3");
   });
 
-  it("is answered less often the more members it has, so that a gang that starts costs no square of its size", async () => {
+  it("is answered less often the more members it has, so that the cost of a starting gang is not quadratic", async () => {
     const { deps, clock, counts, put } = world();
     const members = 400;
     clock.members = members;
     let revision = 0;
     const change = (): Found<string> => put(request.key, String((revision += 1)));
-    // One member starts every 10 ms, and the watcher asks again as soon as it has its answer.
+    // One member starts every 10 ms, and the watcher sends its next request immediately after each answer.
     clock.stepMs = 10;
     clock.onWait = change;
     let seen = change();
@@ -284,17 +284,17 @@ describe("a job that is watched", () => {
     expect(counts.read).toBeLessThan(12);
   });
 
-  it("is answered every half second at least while it changes, and a small one every few milliseconds", () => {
+  it("is answered at least every half second while it changes, and a small one every few milliseconds", () => {
     expect([undefined, { members: 4 }, { members: 1000 }].map(answerPauseMs)).toEqual([0, 4, 500]);
   });
 
-  it("is answered as it was when no client waits", async () => {
+  it("is answered unchanged when no client waits", async () => {
     const { deps, clock } = world(["train", "Job"]);
     await watch(deps, request, AbortSignal.abort());
     expect(clock.nowMs).toBe(0);
   });
 
-  it("is not found once it is gone", async () => {
+  it("is not found after its deletion", async () => {
     const { deps, clock, jobs } = world(["train", "Job"]);
     clock.onWait = () => {
       jobs.clear();
@@ -306,7 +306,7 @@ describe("a job that is watched", () => {
 const BYTES = 512 * 1024;
 
 describe("the list of jobs", () => {
-  it("is not available, rather than short, while the jobs of one kind were not read yet", () => {
+  it("is unavailable, rather than incomplete, while the jobs of one kind are unread", () => {
     const { deps } = world(["a", "Job"]);
     const starting = { ...deps, unread: () => ["the jobs of kind TFJob", "pods"] };
     expect(() => list(starting, { limit: 0, bytes: BYTES, after: "" })).toThrow(
@@ -318,7 +318,7 @@ describe("the list of jobs", () => {
     );
   });
 
-  it("is read page by page, each job once, also when names begin alike", () => {
+  it("is read page by page, each job once, even with names of the same prefix", () => {
     const { deps } = world(["a", "Job"], ["a", "TFJob"], ["a-b", "Job"], ["b", "Job"]);
     const read: string[] = [];
     let after = "";
@@ -330,12 +330,12 @@ describe("the list of jobs", () => {
     expect(read.sort()).toEqual(["Job a", "Job a-b", "Job b", "TFJob a"]);
   });
 
-  it("has five hundred jobs a page at most, and by default", () => {
+  it("has at most five hundred jobs per page, also by default", () => {
     const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
     for (const limit of [0, 5000]) expect(list(deps, { limit, bytes: BYTES, after: "" }).jobs).toHaveLength(500);
   });
 
-  it("has no more jobs a page than fit into a reply, however large they are", () => {
+  it("has no more jobs per page than fit into a reply, however large they are", () => {
     const { deps, sizes } = world(...["a", "b", "c", "d"].map((name) => [name, "Job"] as const));
     sizes.set("Job b", 2 * BYTES);
     const pages: string[][] = [];
@@ -348,7 +348,7 @@ describe("the list of jobs", () => {
     expect(pages).toEqual([["a"], ["b"], ["c", "d"]]);
   });
 
-  it("is made of the jobs of its page alone", () => {
+  it("encodes only the jobs of its page", () => {
     const { deps, counts } = world(...Array.from({ length: 50 }, (_, index) => [`job-${index}`, "Job"] as const));
     expect(list(deps, { limit: 10, bytes: BYTES, after: "job-2" }).jobs).toHaveLength(10);
     expect(counts.built).toBe(10);
@@ -377,10 +377,10 @@ describe("the list of jobs", () => {
   });
 });
 
-describe("a job that is to be cancelled", () => {
+describe("a cancellation", () => {
   const key = { kind: "", name: "train" };
 
-  it("is marked, and no other", async () => {
+  it("marks only the named job", async () => {
     const { deps, jobs } = world(["train", "Job"]);
     expect((await cancel(deps, key, GOING_ON)).revision).toBe("cancelled");
     const other = cancel(deps, { kind: "Job", name: "other" }, GOING_ON);
@@ -388,14 +388,14 @@ describe("a job that is to be cancelled", () => {
     expect(jobs.size).toBe(1);
   });
 
-  it.each(["over", "cancelled"])("is answered as it is, and not written, when it is %s already", async (revision) => {
+  it.each(["over", "cancelled"])("returns a job unchanged, without a write, if it is %s already", async (revision) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
     expect((await cancel(deps, key, GOING_ON)).revision).toBe(revision);
     expect(counts.written).toBe(0);
   });
 
-  it("is refused, and not written, when another client runs it", async () => {
+  it("is refused without a write if another controller runs the job", async () => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, "theirs");
     await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({
@@ -404,14 +404,14 @@ describe("a job that is to be cancelled", () => {
     expect(counts.written).toBe(0);
   });
 
-  it("is looked at again when it has changed since", async () => {
+  it("reads a job again that has changed since", async () => {
     const { deps, conflicts, counts } = world(["train", "Job"]);
     conflicts.push("2", "over");
     expect((await cancel(deps, key, GOING_ON)).revision).toBe("over");
     expect(counts.written).toBe(2);
   });
 
-  it("is given up when it changes all the time", async () => {
+  it("fails if the job changes all the time", async () => {
     const { deps, conflicts, counts } = world(["train", "Job"]);
     conflicts.push(...Array.from({ length: 100 }, (_, index) => `${index}`));
     await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "conflict" } });
@@ -419,13 +419,13 @@ describe("a job that is to be cancelled", () => {
   });
 });
 
-describe("a job that is to be suspended or resumed", () => {
+describe("a suspension or resumption", () => {
   const key = { kind: "", name: "train" };
 
   it.each([
     ["running", true, "suspended"],
     ["suspended", false, "resumed"],
-  ])("is written: one that is %s, with suspended: %s", async (revision, suspended, expected) => {
+  ])("is written: a job that is %s, with suspended: %s", async (revision, suspended, expected) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
     expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(expected);
@@ -435,7 +435,7 @@ describe("a job that is to be suspended or resumed", () => {
   it.each([
     ["suspended", true],
     ["running", false],
-  ])("is answered as it is, and not written, when it is %s already", async (revision, suspended) => {
+  ])("returns a job unchanged, without a write, if it is %s already", async (revision, suspended) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
     expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(revision);
@@ -446,7 +446,7 @@ describe("a job that is to be suspended or resumed", () => {
     ["over", true, "names a job that is over or being cancelled: only one that waits or runs can be suspended"],
     ["cancelled", false, "names a job that is over or being cancelled: only one that waits or runs can be resumed"],
     ["theirs", true, "names a job that is managed by another, which alone can suspend it"],
-  ])("is refused, and not written: %s, with suspended: %s", async (revision, suspended, reason) => {
+  ])("is refused without a write: %s, with suspended: %s", async (revision, suspended, reason) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
     const refused = suspend(deps, { key, suspended }, GOING_ON);

@@ -4,7 +4,7 @@ import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
 
 const NAME = "was-there-before";
-/** Much longer than the bus needs to reach a replica that has just begun to serve. */
+/** The delay is much longer than the bus needs to reach a replica that has just begun to serve. */
 const LIST_DELAY_MS = 1500;
 
 for (const server of API_SERVERS) {

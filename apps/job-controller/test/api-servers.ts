@@ -2,8 +2,8 @@ import { startApiServer } from "@muster/devcluster";
 import { apiServers } from "@muster/testkit";
 import { expect } from "vitest";
 
-/** The suites that run on a real API server in every run; the others do in `npm run test:all`. */
+/** The suites that run on a real API server in every run; `npm run test:all` runs the others. */
 const EVERY_RUN = ["definition.int.test.ts", "jobs.int.test.ts"];
 
-/** The servers that a suite runs against. */
+/** The servers against which a suite runs. */
 export const API_SERVERS = apiServers(startApiServer, { file: expect.getState().testPath ?? "", everyRun: EVERY_RUN });

@@ -13,12 +13,12 @@ const TEAM = "team-a";
 const PATIENCE = { timeoutMs: 100_000 };
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
-/** A machine in place of a lost one counts beside it. */
+/** A replacement counts beside the lost machine. */
 const AMPLE = [
   { name: "cpu", nominal: 10_000 },
   { name: "memory", nominal: "1Pi" },
 ];
-/** Without a taint manager, so that a test decides what ends. */
+/** No taint manager runs, so that only the test ends pods. */
 const CONTROLLERS = ["job-controller", "garbage-collector-controller", "pod-garbage-collector-controller"];
 
 const ENV = {
@@ -97,7 +97,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       (await calls.list<V1Pod>(pods, { query: { labelSelector: `job-name=${name}` } })).items;
     const running = async (name: string): Promise<readonly V1Pod[]> =>
       (await podsOf(name)).filter(({ status }) => status?.phase === "Running");
-    /** Without those that Kubernetes created before their Job was suspended. */
+    /** Excludes pods that Kubernetes created before their Job was suspended. */
     const placed = async (name: string): Promise<readonly V1Pod[]> =>
       (await running(name)).filter(({ metadata }) => metadata?.labels?.["muster.dev/component"] !== undefined);
     const untilPlaced = (name: string, count: number): Promise<readonly V1Pod[]> =>
@@ -184,7 +184,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
-    it("wait suspended for a queue that is unknown, with an event that states what would be right", async () => {
+    it("wait suspended for an unknown queue, with an event that states the remedy", async () => {
       await calls.create(jobs, batchJob("early", { queue: "team-z" }));
       const isReported = (event: string): boolean => event.includes('names the queue "team-z", which does not exist');
       await until("the event", async () => (await eventsOf("early")).some(isReported), PATIENCE);
@@ -217,7 +217,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
-    it("get another machine for a lost one, and are queued again where no other comes", async () => {
+    it("get a replacement for a lost machine, and are queued again if none is available", async () => {
       await calls.create(jobs, batchJob("losing", { spec: { parallelism: 2, completions: 2 } }));
       const [first, second] = await untilPlaced("losing", 2);
       const [lost = "", kept = ""] = [first?.spec?.nodeName, second?.spec?.nodeName];
@@ -249,7 +249,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
-    it("run on without their label, and their pods become pods like any other", async () => {
+    it("continue without their label, and their pods become ordinary pods", async () => {
       await calls.create(jobs, batchJob("leaving", { cpu: "100m", spec: { parallelism: 2, completions: 3 } }));
       const [first] = await untilPlaced("leaving", 2);
       await calls.patch(jobs, "leaving", {
@@ -279,7 +279,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
-    it("are suspended when they are created, where the admission policy is installed", async () => {
+    it("are suspended at their creation, if the admission policy is installed", async () => {
       const job = batchJob("policy");
       const isSuspended = async (): Promise<boolean> =>
         (await calls.create<V1Job>(jobs, job, { query: { dryRun: "All" } })).spec?.suspend === true;

@@ -8,7 +8,7 @@ import { API_SERVERS } from "./api-servers.ts";
 import { DEFAULTS } from "./manifests.ts";
 import { kindOf, readSample, render, SAMPLES } from "./render.ts";
 
-/** Nothing is stored, and a field that the API server does not know is an error. */
+/** The server stores nothing, and refuses unknown fields. */
 const STRICT = { query: { dryRun: "All", fieldValidation: "Strict" } };
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
@@ -17,7 +17,7 @@ const theirs = join(process.env["MUSTER_CRD_FIXTURES"] ?? "", "kubeflow");
 const found = process.env["MUSTER_CRD_FIXTURES"] !== undefined && existsSync(theirs);
 if (!found && process.env["CI"] === "true")
   throw new Error("CI=true allows no skipped suite: MUSTER_CRD_FIXTURES names no folder with kubeflow");
-/** Kubeflow's own definition of a kind where it is there; ours stands in for it. */
+/** Uses Kubeflow's own definition of a kind if the fixtures have it, and otherwise ours. */
 const FILES = globSync("*.yaml", { cwd: ours }).map((file) => {
   const isTheirs = found && /_(?:tfjobs|pytorchjobs|mpijobs)\.yaml$/.test(file);
   return join(isTheirs ? theirs : ours, file);
@@ -51,7 +51,7 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
       const { pods, services, companions } = render(manifest);
       const namespace = manifest.metadata.namespace ?? "default";
 
-      it("is taken as it stands", async () => {
+      it("is accepted unchanged", async () => {
         const resource = { apiVersion: manifest.apiVersion, plural: kind?.plural ?? "", namespace };
         await until(`${name}s are served`, () =>
           calls.list(resource).then(
@@ -63,7 +63,7 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
         expect(kind?.read(taken, DEFAULTS)).toMatchObject({ ok: true });
       });
 
-      it("has pods, services and companions that the API server knows every field of", async () => {
+      it("has pods, services and companions of which the API server knows every field", async () => {
         for (const pod of pods)
           await calls.create({ apiVersion: "v1", plural: "pods", namespace }, pod as unknown as KubeObject, STRICT);
         for (const service of services)

@@ -11,31 +11,31 @@ type Owner = muster.common.v1.Owner.$Properties | null | undefined;
 
 type TestNode = { readonly name: string; readonly pool: string };
 
-/** A ledger in memory that answers by the contract and counts only cpu of parts. It publishes only preemptions: clients list its reservations. */
+/** A ledger in memory that follows the contract and counts only cpu of parts. It publishes only preemptions, so clients list its reservations. */
 export type ContractLedger = AsyncDisposable & {
-  /** Preempts the granted reservation of this job, with this deadline, and publishes that. Once requeued, it waits until `readmit`. */
+  /** Preempts the granted reservation of this job with this deadline, and publishes the preemption. Once requeued, the job waits until `readmit`. */
   preempt(job: string, deadlineMs: number): void;
-  /** Withdraws the preemption of this job. Publishes nothing: its owner asks for it. */
+  /** Withdraws the preemption of this job without a notification: its owner asks the ledger. */
   withdraw(job: string): void;
-  /** How often an owner has been answered that its preemption is withdrawn. */
+  /** Counts the answers to owners that their preemption is withdrawn. */
   spared(): number;
-  /** Grants what was preempted and requeued. */
+  /** Grants the preempted and requeued reservations. */
   readmit(): Promise<void>;
-  /** From now on it grants the first node of a pool, whatever other owners hold of it. */
+  /** From now on, grants the first node of a pool, whatever other owners hold on it. */
   ignoreHolders(): void;
 };
 
-/** Millicores of each machine. */
+/** The millicores of each machine. */
 const MACHINE_CPU = 1000;
 
-/** `readQueues`: those of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */
+/** Starts the ledger. `readQueues` reads the queues of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */
 export async function contractLedger(
   bus: NatsBus,
   listNodes: () => Promise<readonly TestNode[]>,
   readQueues: () => Promise<readonly Queue[]> = () => Promise.resolve([]),
 ): Promise<ContractLedger> {
   const reservations = new Map<string, Reservation>();
-  /** Keys of those that wait for `readmit`. */
+  /** The keys of reservations that wait for `readmit`. */
   const requeued = new Set<string>();
   let sequence = 0;
   let spared = 0;
@@ -74,7 +74,7 @@ export async function contractLedger(
     [...reservations.values()].find(({ owner, machines }) => isOfJob(owner, job) && machines.length > 0) ??
     missing({ id: job });
 
-  /** The next state of the reservation, if it still is this one. */
+  /** Replaces the reservation by its next state, if it is still the current one. */
   const change = (reservation: Reservation, more: Partial<Reservation>): Reservation => {
     const next = Reservation.create({ ...reservation, ...more, revision: reservation.revision + 1 });
     reservations.set(keyOf(reservation.owner), next);
@@ -193,7 +193,7 @@ export async function contractLedger(
   };
 }
 
-/** Its own fields; those of a decoded message are partly inherited. */
+/** Copies the fields to a plain object, because a decoded message inherits some of them. */
 function copyOf({ component, pool, shared, nodeSelection }: Need): Need {
   const share = shared && { shared: Share.create({ requests: shared.requests }) };
   return Need.create({ component, pool, nodeSelection, ...share });

@@ -25,7 +25,7 @@ if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=t
 const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
 const code = { action: "FailJob", onExitCodes: { values: [3] } };
 
-/** Manifests that the API server refuses at creation, with words of the reason. */
+/** Manifests that the API server refuses at creation, with a part of the reason. */
 const REFUSED: readonly [title: string, manifest: Manifest, message: string][] = [
   ["no replica type", jobManifest("a", { replicaSpecs: {} }), "should have at least 1 properties"],
   [
@@ -163,7 +163,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
 
 const image = (name: string) => templateManifest({ containers: [{ name: "main", image: name }] });
 
-/** Changes that the API server refuses while the job is not suspended, with words of the reason. */
+/** Changes that the API server refuses while the job is not suspended, with a part of the reason. */
 const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
   ["the template", worker({ template: image("other") }), "a template can be changed only while the job is suspended"],
   ["the pool", worker({ pool: "gpu" }), "a pool can be changed only while the job is suspended"],
@@ -190,7 +190,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
       const config = new KubeConfig();
       config.loadFromFile(server.kubeconfig);
       jobs = config.makeApiClient(CustomObjectsApi);
-      // As plain data: the typed client leaves out what its model calls by another name, the rules among it.
+      // The definition is read as plain data, because the typed client drops fields that its model renames, such as the rules.
       const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
       await jobs.createClusterCustomObject({ ...definitions, body: parse(await readFile(CRD, "utf8")) as object });
       await until("jobs are served", () =>
@@ -230,7 +230,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
       },
     );
 
-    it("fills in what is left out, so that kubectl shows it", async () => {
+    it("fills in omitted fields, so that kubectl shows them", async () => {
       const template = templateManifest();
       const made = await create(jobManifest("defaults", { replicaSpecs: { worker: { template } } }), "All");
       expect(made["spec"]).toEqual({
@@ -239,14 +239,14 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
       });
     });
 
-    it("takes a failure rule about exit codes beside a type to which it does not apply", async () => {
+    it("accepts a failure rule about exit codes beside a type to which it does not apply", async () => {
       const replicaSpecs = { worker: replicaManifest(), ps: replicaManifest({ restartPolicy: "Always" }) };
       const failurePolicy = { rules: [{ ...code, replicaTypes: ["worker"] }] };
       const taken = await create(jobManifest("beside", { replicaSpecs, failurePolicy }), "All");
       expect(taken["spec"]).toMatchObject({ failurePolicy });
     });
 
-    it("stores a template as it was written", async () => {
+    it("stores a template unchanged", async () => {
       const port = { name: "http", containerPort: 80, protocol: "TCP" };
       const resources = { requests: { cpu: 1, memory: "1Gi" }, limits: { "nvidia.com/gpu": 1 } };
       const template = {
@@ -285,7 +285,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
           return (await execute(KUBECTL ?? "", args, { env })).stdout;
         };
 
-        it("shows how far a job is, by its short name", async () => {
+        it("shows the progress of a job, by its short name", async () => {
           await create(jobManifest("shown"));
           const status = { state: "Running", completions: "1/2", restarts: 3, message: "every pod is running" };
           const patch = JSON.stringify({ status });
@@ -309,7 +309,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
   });
 });
 
-/** The message of the API server, which client-node leaves as text in the body. */
+/** Returns the message of the API server, which client-node leaves as text in the body. */
 function messageOf(error: unknown): string {
   if (!(error instanceof ApiException) || typeof error.body !== "string") return String(error);
   return (JSON.parse(error.body) as { message: string }).message;

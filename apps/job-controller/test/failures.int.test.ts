@@ -28,7 +28,7 @@ for (const server of API_SERVERS) {
 
     afterAll(() => started?.[Symbol.asyncDispose]());
 
-    describe.concurrent("on their own", () => {
+    describe.concurrent("individually", () => {
       failingPods(world);
       editedObjects(world);
       livesOfJobs(world);
@@ -36,9 +36,9 @@ for (const server of API_SERVERS) {
       reportedJobs(world);
     });
 
-    describe("when things go wrong around them", () => badLuck({ world, replicas: () => replicas }));
+    describe("during failures around them", () => badLuck({ world, replicas: () => replicas }));
 
-    describe("when their definition is an older one", () => olderDefinition(world));
+    describe("with an older definition", () => olderDefinition(world));
 
     it("has ended no job in two ways", async () => {
       const { items } = await world().calls.list<TestJob>({

@@ -5,7 +5,7 @@ import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
 
 const MEMBERS = 50;
-/** Members are made in slices, each twice the one before: how many were asked for when one is on its way. */
+/** The numbers of requests after which each batch of members ends; each batch is twice as large as the previous one. */
 const SLICE_ENDS = [3, 7, 15, 31];
 const FROZEN = "frozen";
 const WRITES = {
@@ -34,7 +34,7 @@ for (const server of API_SERVERS) {
       { timeout: 400_000 },
       async () => {
         await world.api.inject({ id: "writes", match: WRITES, fault: { do: "delay", ms: 1 } });
-        // Late, so that it is stopped while it waits, with nothing half sent; the one that takes over is not.
+        // The replica is stopped while it waits for late answers, with no request half sent; its successor is not delayed.
         const pods = { who: [FROZEN], verbs: ["create"], resources: ["pods"] } as const;
         await world.api.inject({ id: "pods", match: pods, fault: { do: "delay", ms: 3000 } });
         await world.api.inject({
@@ -56,16 +56,18 @@ for (const server of API_SERVERS) {
         const worker = replicaType(["--run-ms=60000"], { replicas: MEMBERS, pool: "crowd" });
         await world.create(simulatedJob("gang", { worker }));
         const isBetweenSlices = async (): Promise<boolean> => SLICE_ENDS.includes(await matched("pods"));
-        await until("it waits for some members", isBetweenSlices, { timeoutMs: 120_000, everyMs: 1 });
+        await until("the leader waits for some members", isBetweenSlices, { timeoutMs: 120_000, everyMs: 1 });
         process.kill(leader.pid, "SIGSTOP");
         const madeBefore = await look();
-        await until("the other one has made the rest", async () => (await look()) === MEMBERS, { timeoutMs: 120_000 });
+        await until("the other replica has created the rest", async () => (await look()) === MEMBERS, {
+          timeoutMs: 120_000,
+        });
         const written = await matched("writes");
         const looked = await matched("looks");
         process.kill(leader.pid, "SIGCONT");
-        // One list may be of the cache; two polls are half a second apart.
+        // One list may come from the cache; two polls are half a second apart.
         const hasGoneOn = async (): Promise<boolean> => isGone(leader.pid) || (await matched("looks")) >= looked + 3;
-        await until("it has found out that it does not lead", hasGoneOn, { timeoutMs: 60_000 });
+        await until("the replica has observed that it does not lead", hasGoneOn, { timeoutMs: 60_000 });
         expect(await matched("writes")).toBe(written);
         expect(madeBefore).toBeLessThan(MEMBERS);
         expect(await look()).toBe(MEMBERS);

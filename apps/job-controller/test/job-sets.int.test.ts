@@ -27,7 +27,7 @@ const isFound = process.env["MUSTER_CRD_FIXTURES"] !== undefined && existsSync(F
 const reason = "MUSTER_CRD_FIXTURES names no folder with jobset";
 if (!isFound && process.env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${reason}`);
 
-/** The embedded API server has no Jobs of Kubernetes by itself. */
+/** The embedded API server has no built-in Jobs of Kubernetes. */
 const JOBS_DEFINITION = {
   metadata: { name: "jobs.batch" },
   spec: {
@@ -53,7 +53,7 @@ type Row = {
   readonly flags?: readonly string[];
 };
 
-/** Each replicated job runs one pod in each of its Jobs. The label of queues on a Job must not matter: its JobSet has it, too. */
+/** Builds a JobSet whose replicated jobs run one pod in each of their Jobs. The queue label on a Job must not matter, because its JobSet has it too. */
 function jobSet(name: string, rows: readonly Row[], suspend = true): object {
   const labels = { "muster.dev/queue": "team-a" };
   const replicatedJobs = rows.map(({ name: of, replicas = 1, job = {}, flags = [] }) => {
@@ -186,7 +186,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await untilReleased("queued-pod");
       });
 
-      it("a pod whose machine is taken is deleted, one that waits is not, and a deleted one keeps nothing", async () => {
+      it("a pod with a preempted machine is deleted, a waiting one is not, and a deleted one keeps nothing", async () => {
         await calls.create(pods, queuedPod("leaves"));
         await untilPod("leaves", "Running");
         await setStopPolicy("HoldAndDrain");
@@ -216,9 +216,9 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await setStopPolicy("None");
       });
 
-      it("a JobSet is found once its definition is installed, and runs as one gang in places of its own", async () => {
+      it("a JobSet is found after its definition is installed, and runs as one gang in its own places", async () => {
         const definition = parse(await readFile(FILE, "utf8")) as V1CustomResourceDefinition;
-        // The embedded API server has no columns with filters.
+        // The embedded API server has no printer columns with filters.
         for (const version of definition.spec.versions) delete version.additionalPrinterColumns;
         await install(definition);
         stack.use(playJobSets({ kubeconfig: world.kubeconfig, calls, namespace: TEAM }));
@@ -239,7 +239,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await calls.delete(sets, "train", { propagationPolicy: "Background" });
       });
 
-      it("a JobSet whose machines are taken waits again, and its completed Jobs stay so", async () => {
+      it("a JobSet with preempted machines waits again, and its completed Jobs stay completed", async () => {
         await calls.create(sets, jobSet("yields", [{ name: "leader" }, { name: "worker", replicas: 2 }]));
         const found = await untilPlaced("yields", ["leader-0", "worker-1", "worker-2"]);
         const [leader] = found.filter((pod) => componentOf(pod) === "leader-0");

@@ -16,7 +16,7 @@ const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const CRDS = fileURLToPath(new URL("../../../deploy/crds/", import.meta.url));
 const NAMESPACE = "default";
 
-/** A job as tests look at it. */
+/** A job as tests read it. */
 export type TestJob = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -32,18 +32,18 @@ export type TestJob = {
 
 export type Controller = {
   readonly pid: number;
-  /** SIGKILL: it ends without notice. */
+  /** Sends SIGKILL: the process ends without notice. */
   kill(): Promise<void>;
-  /** SIGTERM: work in flight is finished. */
+  /** Sends SIGTERM: the process finishes work in flight. */
   stop(): Promise<void>;
 };
 
 export type WorldOptions = {
-  /** Starts nodes with these names and counts; default: nodes whose pods are processes. */
+  /** Starts nodes with these names and counts; by default, nodes whose pods are processes. */
   readonly startNodes?: (kubeconfig: string, pools: Readonly<Record<string, number>>) => Promise<AsyncDisposable>;
-  /** Files of deploy/crds; default Muster's own. */
+  /** Files of deploy/crds; by default Muster's own. */
   readonly definitions?: readonly string[];
-  /** In place of the real ledger, which then is no process. */
+  /** Replaces the real ledger, which then does not run as a process. */
   readonly openLedger?: (bus: NatsBus, calls: KubeCalls) => Promise<AsyncDisposable>;
 };
 
@@ -54,11 +54,11 @@ export type JobWorld = AsyncDisposable & {
   readonly jobs: Client<typeof JobService>;
   readonly ledger: Client<typeof ReservationService>;
   readonly nats: TestNats;
-  /** Another process of the ledger; the first one runs. */
+  /** Starts another process of the ledger; the first one is running. */
   readonly firstLedger: Controller;
   startLedger(): Promise<Controller>;
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
-  /** Process id of the controller that took the lock last; undefined before there is one. */
+  /** Returns the process id of the controller that took the lock last; undefined before any has. */
   leaderPid(): Promise<number | undefined>;
   create(job: TestJob): Promise<TestJob>;
   get(name: string, plural?: string): Promise<TestJob | undefined>;
@@ -67,11 +67,11 @@ export type JobWorld = AsyncDisposable & {
   pods(job: string): Promise<V1Pod[]>;
   /** Waits until this condition of the job is True, and returns the job. */
   untilCondition(name: string, type: string, plural?: string): Promise<TestJob>;
-  /** Waits until the ledger has nothing for jobs, and nothing of this job runs. */
+  /** Waits until the ledger has no unit of jobs, and no pod of this job runs. */
   untilNothingLeft(job: string): Promise<void>;
 };
 
-/** Starts everything but controllers, and takes the API server along when it is disposed. */
+/** Starts everything but controllers, and stops the API server at disposal. */
 export async function jobWorld(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
@@ -191,7 +191,7 @@ export async function jobWorld(
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
-/** Installs a file of deploy/crds, and waits until its kind is there. Returns the definition's name. */
+/** Installs a file of deploy/crds, and waits until its kind is served. Returns the definition's name. */
 export async function installDefinition(calls: KubeCalls, file: string): Promise<string> {
   const definition = parse(await readFile(`${CRDS}${file}`, "utf8")) as V1CustomResourceDefinition;
   await calls.create(DEFINITIONS, definition);
@@ -204,7 +204,7 @@ export async function installDefinition(calls: KubeCalls, file: string): Promise
   return name;
 }
 
-/** Takes the definition of this name away, and its objects with it. */
+/** Deletes the definition of this name, with its objects. */
 export async function uninstallDefinition(calls: KubeCalls, name: string): Promise<void> {
   await calls.delete(DEFINITIONS, name);
   const isGone = (): Promise<boolean> =>

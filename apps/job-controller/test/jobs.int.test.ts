@@ -22,7 +22,7 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("runs the example from its queue to its one final condition, and leaves nothing", async () => {
+    it("runs the example from its queue to its final condition, and leaves nothing", async () => {
       const job = parse(await readFile(new URL("training-job.yaml", EXAMPLES), "utf8")) as TestJob;
       await world.create(job);
       const done = await world.untilCondition("training", "Succeeded");
@@ -77,12 +77,12 @@ for (const server of API_SERVERS) {
       });
       const { reservation } = await world.ledger.getReservation({ owner: { kind: "job", id: seen.ownerId } });
       expect(reservation?.machines.map(({ component }) => component)).toEqual(["worker-0", "worker-1"]);
-      const { chunk } = await until("the log is there", async () => {
+      const { chunk } = await until("the log exists", async () => {
         const log = await world.jobs.getJobLogs({ key: { name: "talker" }, component: "worker-1" });
         return log.chunk.length > 0 && log;
       });
       expect(Buffer.from(chunk).toString()).toBe("hello\n");
-      // Normal events of one moment become one event, a little later.
+      // Normal events within a second become one event, after a delay.
       const made = await until("both pods are reported", async () => {
         const { events } = await world.jobs.listJobEvents({ key });
         const reported = events.filter(({ reason }) => reason === "SuccessfulCreatePod");
@@ -107,10 +107,10 @@ for (const server of API_SERVERS) {
     it.each([
       ["a pod that is recreated", "ExitCode"],
       ["a container that starts again in its pod", "OnFailure"],
-    ])("hands on the log of a member across %s, and ends it with the job", async (_title, restartPolicy) => {
+    ])("returns the log of a member across %s, and ends it with the job", async (_title, restartPolicy) => {
       const directory = await mkdtemp(join(tmpdir(), "muster-log-"));
       const name = `again-${restartPolicy.toLowerCase()}`;
-      // Each life waits until what it has written was read; the first one fails.
+      // Each run waits until its output was read; the first one fails.
       const program = `cd ${directory}; read() { until [ -e $1 ]; do sleep 0.1; done; }
         if mkdir begun 2>/dev/null; then echo first; read first; echo last words; exit 137; fi
         echo second; read second; echo done`;
@@ -129,7 +129,7 @@ for (const server of API_SERVERS) {
       await rm(directory, { recursive: true });
     });
 
-    it("is checked before it is submitted, by us and by the API server, and nothing is made", async () => {
+    it("is checked by us and by the API server before it is submitted, and creates nothing", async () => {
       const manifest = (name: string, container: object, more: object = {}): string => {
         const template = { spec: { containers: [{ name: "main", image: "node", ...container }] } };
         const spec = { replicaSpecs: { worker: { pool: "workers", template, ...more } } };
@@ -147,15 +147,15 @@ for (const server of API_SERVERS) {
       await until("a replica answers for jobs", answers, { timeoutMs: 60_000 });
       expect(await problemsOf(manifest("checked", {}))).toEqual([]);
       expect(await world.get("checked")).toBeUndefined();
-      // The definition accepts it, so the job-controller refuses it.
+      // The definition accepts this manifest, so the job-controller refuses it.
       const [unknown] = await problemsOf(manifest("checked", {}, { mainContainer: "side" }));
       expect(unknown).toMatch(/^spec\.replicaSpecs\.worker\.mainContainer: .*side/);
-      // The definition refuses it.
+      // The definition refuses this manifest.
       const [negative] = await problemsOf(manifest("checked", {}, { replicas: -1 }));
       expect(negative).toMatch(/replicas/);
       const [unnamed] = await problemsOf(manifest("Not_A_Name", {}));
       expect(unnamed).toMatch(/name/);
-      // The definition's, of a kind that is not Muster's own: what it does not have would be cut off.
+      // The definition of a kind of another project refuses it, because the API server would drop unknown fields.
       const containers = [{ name: "pytorch", image: "node" }];
       const spec = { pytorchReplicaSpecs: { Worker: { replica: 2, template: { spec: { containers } } } } };
       const metadata = { name: "checked", annotations: { "muster.dev/pool": "workers" } };
@@ -181,7 +181,7 @@ for (const server of API_SERVERS) {
   });
 }
 
-/** The whole log of a member as a follower gets it, from before its first pod until it is complete; a text for each run. */
+/** Returns the whole log of a member as a follower reads it, from before its first pod until it is complete; one text per run. */
 async function followedLog(
   { jobs }: JobWorld,
   name: string,

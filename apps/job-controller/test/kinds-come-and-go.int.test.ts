@@ -46,7 +46,7 @@ for (const server of API_SERVERS) {
       await world.untilCondition(`${name}-jax`, "Succeeded", "jaxjobs");
     };
 
-    it("are run while they are installed, and again when they are installed again", async () => {
+    it("are run while they are installed, and again after a reinstallation", async () => {
       await until("it is ready", async () => (await readiness()).startsWith("200"), { timeoutMs: 60_000 });
       await runBoth("first");
       await uninstallDefinition(world.calls, "jaxjobs.kubeflow.org");
@@ -58,12 +58,14 @@ for (const server of API_SERVERS) {
       };
       await until("its jobs are gone", isForgotten, { timeoutMs: 30_000 });
       const isNoted = async (): Promise<boolean> => /^200 .*not installed any more: JAXJob/s.test(await readiness());
-      await until("it says what is gone, and is ready", isNoted, { timeoutMs: 30_000 });
+      await until("the readiness names the missing kinds", isNoted, { timeoutMs: 30_000 });
       expect((await world.jobs.listJobs({})).kindsGone).toEqual(["JAXJob"]);
 
       await uninstallDefinition(world.calls, "jobs.muster.dev");
       const says = /^503 .*jobs\.muster\.dev is not installed/s;
-      await until("it says what is missing", async () => says.test(await readiness()), { timeoutMs: 30_000 });
+      await until("the readiness states what is missing", async () => says.test(await readiness()), {
+        timeoutMs: 30_000,
+      });
 
       for (const file of Object.values(FILES)) await installDefinition(world.calls, file);
       await until("it is ready again", async () => (await readiness()).startsWith("200"), { timeoutMs: 30_000 });

@@ -25,7 +25,7 @@ type KindCase = {
   readonly resource: string;
   readonly field: string;
   readonly container: string;
-  /** Pods of each type, and whether it is what is asked to run; what is not runs until it is ended. */
+  /** The pods of each type, and whether the manifest sets their command; others run until they are ended. */
   readonly types: Readonly<Record<string, { readonly replicas: number; readonly isDescribed: boolean }>>;
 };
 
@@ -42,7 +42,7 @@ const OWN: readonly KindCase[] = [
   },
   { ...kubeflow, kind: "JAXJob", resource: "jaxjobs", field: "jaxReplicaSpecs", container: "jax", types: two },
 ];
-/** Their definitions are those that Kubeflow publishes. */
+/** Kinds whose definitions Kubeflow publishes. */
 const PUBLISHED: readonly KindCase[] = [
   { ...kubeflow, kind: "TFJob", resource: "tfjobs", field: "tfReplicaSpecs", container: "tensorflow", types: two },
   {
@@ -109,7 +109,7 @@ for (const server of API_SERVERS) {
       await kubectl("wait", "--for=condition=Succeeded", `${kind.resource}/${name}`, "--timeout=90s");
       const [heads, row] = (await kubectl("get", kind.resource, name)).split("\n").map((line) => line.split(/\s+/));
       expect([row?.[0], row?.[heads?.indexOf("STATE") ?? 0]]).toEqual([name, "Succeeded"]);
-      const described = await until("its events are there", async () => {
+      const described = await until("its events exist", async () => {
         const text = await kubectl("describe", kind.resource, name);
         return text.includes("SuccessfulCreatePod") && text;
       });
@@ -119,13 +119,13 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft(name);
     });
 
-    it.each(KINDS)("deletes a $kind while it runs, and its machines come back", slowly, async (kind) => {
+    it.each(KINDS)("deletes a running $kind, and its machines are released", slowly, async (kind) => {
       const name = `long-${kind.kind.toLowerCase()}`;
       await apply(name, manifest(kind, name, "sleep 600"));
       await kubectl("wait", "--for=condition=Running", `${kind.resource}/${name}`, "--timeout=90s");
       for (const [type, { replicas }] of Object.entries(kind.types)) {
         const path = `jsonpath={.status.replicaStatuses.${type}.selector}`;
-        const selector = await until("the selector is there", async () => {
+        const selector = await until("the selector exists", async () => {
           const text = await kubectl("get", kind.resource, name, "--output", path);
           return text !== "" && text;
         });
@@ -139,11 +139,15 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft(name);
     });
 
-    it.each(KINDS)("explains a $kind to the fields of its replica types", slowly, async ({ kind, resource, field }) => {
-      expect(await kubectl("explain", resource)).toMatch(new RegExp(`KIND: +${kind}\n`));
-      expect(await kubectl("explain", `${resource}.spec.${field}`)).toContain("restartPolicy");
-      expect(await kubectl("explain", `${resource}.status.replicaStatuses.selector`)).toContain("<string>");
-    });
+    it.each(KINDS)(
+      "explains a $kind down to the fields of its replica types",
+      slowly,
+      async ({ kind, resource, field }) => {
+        expect(await kubectl("explain", resource)).toMatch(new RegExp(`KIND: +${kind}\n`));
+        expect(await kubectl("explain", `${resource}.spec.${field}`)).toContain("restartPolicy");
+        expect(await kubectl("explain", `${resource}.status.replicaStatuses.selector`)).toContain("<string>");
+      },
+    );
 
     // The embedded server has no scale subresource.
     it.skipIf(!FIXTURES.found || !server.isReal)("scales the workers of a PyTorchJob up and down", slowly, async () => {

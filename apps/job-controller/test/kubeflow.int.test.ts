@@ -28,7 +28,7 @@ const CRDS = join(HERE, "../../../deploy/crds");
 const PROGRAM = join(HERE, "kubeflow/member.process.ts");
 const JAX = join(HERE, "jobs/jaxjob.yaml");
 const NAMESPACE = "default";
-/** The largest example has two parameter servers and four workers; ours in JAX chooses its own pool. */
+/** The largest example has two parameter servers and four workers; the JAX example chooses its own pool. */
 const POOLS = { machines: 6, tpu: 2 };
 const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"] ?? "").split(":")].find((directory) =>
   existsSync(join(directory, "kubectl")),
@@ -36,16 +36,16 @@ const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"
 
 type Ends = Readonly<Record<string, readonly number[]>>;
 type End = {
-  /** Exit codes of the runs of a pod, by what its name ends with; the others succeed at once. None: it runs until it is ended. */
+  /** The exit codes of a pod's runs, by the end of its name; other pods succeed immediately. Without codes a pod runs until it is ended. */
   readonly ends?: Ends;
   readonly is: "Succeeded" | "Failed";
   readonly reason?: string;
-  /** The succeeded pods of each type, under its published key. */
+  /** The number of succeeded pods of each type, under its published key. */
   readonly succeeded?: Readonly<Record<string, number>>;
   readonly restarts?: number;
 };
 
-/** How each example ends where its framework would end it; parameter servers never end by themselves. */
+/** The end of each example, as its framework would end it; parameter servers never end by themselves. */
 const ENDS: Readonly<Record<string, End>> = {
   "mpi/tensorflow-mnist-elastic.yaml": { is: "Succeeded", succeeded: { Launcher: 1, Worker: 0 } },
   "mpi/tensorflow-mnist.yaml": { is: "Succeeded", succeeded: { Launcher: 1, Worker: 0 } },
@@ -114,7 +114,7 @@ for (const server of API_SERVERS) {
       await rm(folder, { recursive: true, force: true });
     });
 
-    /** Runs a job to its end, and looks at it while it runs, when it has ended, and when it is deleted. */
+    /** Runs a job to its end, and checks it while it runs, after its end, and after its deletion. */
     const play = async (example: Example, end: End): Promise<void> => {
       const { name } = example.metadata;
       const own = await mkdtemp(join(folder, "job-"));
@@ -162,7 +162,7 @@ for (const server of API_SERVERS) {
       if (server.isReal) await collect(world, name);
       else await until("its companions are gone", async () => (await companionsOf(world, name)).length === 0);
       await world.untilNothingLeft(name);
-      await until("nothing of it is left", async () => (await world.pods(name)).length === 0);
+      await until("nothing remains of the job", async () => (await world.pods(name)).length === 0);
     };
 
     it.each([...examples].map(([file, example]) => [file, example.kind, example] as const))(
@@ -171,7 +171,7 @@ for (const server of API_SERVERS) {
       180_000,
     );
 
-    it("runs a JAXJob of two processes, one ended by a signal and recreated", async () => {
+    it("runs a JAXJob of two processes, one of which a signal ends and the controller recreates", async () => {
       const example: unknown = parse(await readFile(JAX, "utf8"));
       if (!isExample(example)) throw new Error(`${JAX} is no job`);
       await play(example, { ends: { "worker-1": [143, 0] }, is: "Succeeded", succeeded: { Worker: 2 }, restarts: 1 });
@@ -179,7 +179,7 @@ for (const server of API_SERVERS) {
   });
 }
 
-/** An MPI worker has no command: the controller sets it. */
+/** Whether the container is that of an MPI worker, whose command the controller sets. */
 function isSilentWorker({ kind }: Example, { command, args }: { readonly command?: unknown; readonly args?: unknown }) {
   return kind === "MPIJob" && command === undefined && args === undefined;
 }
@@ -195,7 +195,7 @@ function partsOf(example: Example, { ends = {} }: End, tools: Tools): Play["part
   );
 }
 
-/** `hasExec`: a kube-apiserver speaks SPDY to kubelets, which ours do not, so that no command can be run in a pod. */
+/** `hasExec` is false with a kube-apiserver: it speaks SPDY to kubelets, which ours do not, so that no command can run in a pod. */
 type Tools = { readonly kubeconfig: string; readonly hasExec: boolean };
 
 /** Acts as mpirun and horovodrun: waits for hosts, and executes commands in workers in place of ssh. */
@@ -234,7 +234,7 @@ async function servicesOf({ calls }: JobWorld, uid = ""): Promise<string[]> {
   return items.map(({ metadata }) => metadata?.name ?? "").sort();
 }
 
-/** Objects of any kind that bear the name of a launcher. */
+/** Lists objects of any kind with the name of a launcher. */
 async function companionsOf({ calls }: JobWorld, name: string): Promise<string[]> {
   const group = "rbac.authorization.k8s.io/v1";
   const kinds = [

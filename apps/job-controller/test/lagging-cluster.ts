@@ -6,21 +6,21 @@ import { NAMESPACE } from "./member-world.ts";
 /** The outcome of a write: done and answered, done without an answer, or refused. */
 export type Luck = "answered" | "unheard" | "refused";
 
-/** The pods of one namespace as the API server has them, and a cache that hears of each change later, in order. */
+/** The pods of one namespace at the API server, and a cache that receives each change later, in order. */
 export type LaggingCluster = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
   readonly stored: () => readonly V1Pod[];
   readonly cached: () => readonly V1Pod[];
-  /** Lets the cache hear of so many changes. */
+  /** Delivers this many changes to the cache. */
   hear(changes: number): void;
-  /** Another client deletes or labels a pod; nothing happens when it is missing. */
+  /** Another client deletes or labels a pod; no effect if it is missing. */
   remove(name: string): void;
   label(name: string, labels: Record<string, string>): void;
-  /** Ends the grace of everything that is being deleted. */
+  /** Ends the grace of every object that is being deleted. */
   endGrace(): void;
 };
 
-/** `luck` is asked about each write, and `duringCall` called while each call is under way. */
+/** Builds the cluster. `luck` decides each write, and `duringCall` runs during each call. */
 export function laggingCluster(options: {
   readonly luck: () => Luck;
   readonly isGraceful: () => boolean;
@@ -53,7 +53,7 @@ export function laggingCluster(options: {
     if (pod === undefined) throw new KubeError(name, 404, { reason: "NotFound" });
     return pod;
   }
-  /** One call: something happens meanwhile, then it is done or refused, then something happens again, then the answer comes or is lost. */
+  /** Simulates one call. Other events happen before and after it is done or refused, and then the answer arrives or is lost. */
   async function call<Value>(luck: Luck, work: () => Value): Promise<Value> {
     await Promise.resolve();
     options.duringCall();
@@ -80,7 +80,7 @@ export function laggingCluster(options: {
           const pod = known(name);
           const { uid, ownerReferences = [] } = (body as KubeObject).metadata ?? {};
           if (pod.metadata?.uid !== uid) throw new KubeError("PATCH", 422, {});
-          // Only two patches come: a reference in, and a reference out.
+          // Only two patches occur: one adds a reference, and one removes it.
           const adopts = ownerReferences.some((reference) => reference.controller === true);
           if (adopts && controllerOf(pod) !== undefined) throw new KubeError("PATCH", 422, {});
           return put(name, {

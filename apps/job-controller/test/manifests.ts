@@ -2,7 +2,7 @@ import type { KindDefaults } from "../src/domain/kind.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
-/** The defaults of a controller that is given a pool and nothing else. */
+/** The defaults of a controller that is configured with a pool and nothing else. */
 export const DEFAULTS: KindDefaults = {
   pool: "cpu",
   poolLabel: "pool",
@@ -11,7 +11,7 @@ export const DEFAULTS: KindDefaults = {
   images: { waitForMaster: undefined, kubectlDelivery: undefined },
 };
 
-/** A job as people write it, with everything that it needs and nothing else. */
+/** Builds a job as people write it, with only the required fields. */
 export function jobManifest(name: string, spec: Manifest = {}): Manifest {
   return {
     apiVersion: "muster.dev/v1",

@@ -26,12 +26,12 @@ export function testJob(name: string, more: { readonly uid?: string; readonly de
   };
 }
 
-/** The same, as passes know it. Its spec is empty, and so cannot be read. */
+/** Builds the job as passes read it. Its spec is empty, and so unreadable. */
 export function testRow(name: string): JobRow {
   return readJob({ metadata: { name, namespace: NAMESPACE, uid: `uid-of-${name}` } }, KIND, DEFAULTS);
 }
 
-/** The labels of one replica, as the controller writes them. */
+/** Returns the labels of one replica, as the controller writes them. */
 export function replicaLabels(jobName: string, replicaType: string, index: number): Labels {
   const { replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
   const job = jobLabels(KIND.labelKeys, { name: jobName });
@@ -41,7 +41,7 @@ export function replicaLabels(jobName: string, replicaType: string, index: numbe
 export type MemberOptions = {
   /** Absent for an orphan. */
   readonly owner?: JobObject | OwnerReference;
-  /** Instead of those of its job, type and index. */
+  /** Replaces the labels of its job, type and index. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly name?: string;
   readonly uid?: string;
@@ -52,7 +52,7 @@ export type MemberOptions = {
   readonly ready?: boolean;
 };
 
-/** A pod or service of one replica, as the cache would have it. */
+/** Builds a pod or service of one replica, as the cache would have it. */
 export function testMember(jobName: string, replicaType: string, index: number, more: MemberOptions = {}): PodObject {
   const name = more.name ?? `${jobName}-${replicaType}-${index}`;
   return {

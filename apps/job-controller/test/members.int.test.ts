@@ -21,7 +21,7 @@ import { API_SERVERS } from "./api-servers.ts";
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 const TEMPLATE = { spec: { containers: [{ name: "main", image: "busybox" }], terminationGracePeriodSeconds: 0 } };
 
-/** A definition as a file has it. */
+/** Reads a definition from its file. */
 const definition = (file: string): KubeObject & { readonly metadata: { readonly name: string } } =>
   parse(readFileSync(new URL(file, import.meta.url), "utf8")) as never;
 
@@ -81,7 +81,7 @@ for (const { skip, title, start } of API_SERVERS)
       };
       return { apiVersion: "v1", kind: "Pod", metadata, ...TEMPLATE };
     };
-    /** Creates the pods that the job lacks of so many, as far as the API server and these calls let it. */
+    /** Creates the job's missing pods up to `replicas`, as far as the API server and these calls allow. */
     const createPods = async (job: JobResource, replicas: number, create: KubeCalls["create"] = calls.create) => {
       const events: string[] = [];
       const members = {
@@ -102,7 +102,7 @@ for (const { skip, title, start } of API_SERVERS)
     const namesOf = (job: JobResource, replicas: number): string[] =>
       Array.from({ length: replicas }, (_, index) => podOf(job, index).metadata?.name ?? "").sort();
 
-    it("are left alone when another pod has replaced one under its name since the cache read it", async () => {
+    it("are ignored if another pod has replaced one under its name since the cache read it", async () => {
       const job = await createJob("late");
       const earlier = await calls.create<V1Pod>(pods(), podOf(job, 0, []));
       await calls.delete(pods(), "late-worker-0");
@@ -135,7 +135,7 @@ for (const { skip, title, start } of API_SERVERS)
       expect(await podNames()).toEqual(namesOf(job, 8));
     });
 
-    it("are created up to a quota, and beyond it once there is room, and nothing refused stays expected", async () => {
+    it("are created up to a quota, and beyond it once the quota allows, and nothing refused stays expected", async () => {
       const job = await createJob("limited");
       const limit = await limitPods(10);
       const { report, events, expected } = await createPods(job, 30);
@@ -148,11 +148,11 @@ for (const { skip, title, start } of API_SERVERS)
         return (await podNames()).length === 10;
       });
       await limit(30);
-      await until("there is room", async () => (await createPods(job, 30)).report.refused.length === 0);
+      await until("the quota allows more pods", async () => (await createPods(job, 30)).report.refused.length === 0);
       expect(await podNames()).toEqual(namesOf(job, 30));
     });
 
-    it("keep the budget that was left to their job", async () => {
+    it("adopt the orphaned budget of their job", async () => {
       const job = await createJob("heir");
       const ownership = ownershipOf(job);
       const metadata = { name: "heir", labels: ownership.labels };
@@ -164,7 +164,7 @@ for (const { skip, title, start } of API_SERVERS)
         spec,
       });
       const deps = { calls, report: () => undefined };
-      // The controller of budgets may write its status in between; the passes of a job repeat what conflicts.
+      // The controller of budgets may write its status in between; the passes of a job repeat conflicting writes.
       const synced = await until("the budget is synced", () => syncBudget(deps, job.metadata, 1, ownership));
       expect(synced).toBe("adopted");
       const adopted = await calls.get<V1PodDisruptionBudget>(budgets(), "heir");
@@ -191,11 +191,11 @@ for (const { skip, title, start } of API_SERVERS)
       await calls.delete(DEFINITIONS, groups.metadata.name);
     });
 
-    /** Lets so many pods into the namespace; returns how to let in more. */
+    /** Limits the pods of the namespace; returns a function that changes the limit. */
     async function limitPods(first: number): Promise<(max: number) => Promise<unknown>> {
       const resource = { apiVersion: "v1", plural: "resourcequotas", namespace };
       const hard = (pods: number) => ({ pods: String(pods) });
-      // Admission counts in the status, which a controller writes where the server does not do it itself.
+      // Admission counts by the status, which the test writes if no controller of the server does.
       const report = (pods: number, used: object) =>
         calls.patch(
           resource,

@@ -15,26 +15,29 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("the second one says whose pods have its names, and runs once they are gone", { timeout: 240_000 }, async () => {
-      await world.create(jax("twin", "sleep 600"));
-      await world.untilCondition("twin", "Running", "jaxjobs");
-      await world.create(own("twin", "true"));
-      const waiting = await world.untilCondition("twin", "PodNamesTaken");
-      const condition = waiting.status?.conditions?.find(({ type }) => type === "PodNamesTaken");
-      expect(condition).toMatchObject({
-        status: "True",
-        reason: "NameConflict",
-        message:
-          "pod twin-worker-0 belongs to JAXJob twin, pod twin-worker-1 belongs to JAXJob twin; this job needs the name and waits for it: delete what has it, or give this job another name",
-      });
-      expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
-      const explained = await until("users see it", async () => {
-        const { job } = await world.jobs.getJob({ key: { kind: "Job", name: "twin" } });
-        return job?.waitingBecause === condition?.message && (job?.state ?? "");
-      });
-      expect(explained).toBe("STARTING");
-      const first = await world.get("twin", "jaxjobs");
-      expect(first?.status?.conditions?.some(({ type }) => type === "PodNamesTaken")).toBe(false);
+    it(
+      "the second one states whose pods have its names, and runs once they are gone",
+      { timeout: 240_000 },
+      async () => {
+        await world.create(jax("twin", "sleep 600"));
+        await world.untilCondition("twin", "Running", "jaxjobs");
+        await world.create(own("twin", "true"));
+        const waiting = await world.untilCondition("twin", "PodNamesTaken");
+        const condition = waiting.status?.conditions?.find(({ type }) => type === "PodNamesTaken");
+        expect(condition).toMatchObject({
+          status: "True",
+          reason: "NameConflict",
+          message:
+            "pod twin-worker-0 belongs to JAXJob twin, pod twin-worker-1 belongs to JAXJob twin; this job needs the name and waits for it: delete what has it, or give this job another name",
+        });
+        expect(waiting.status).toMatchObject({ state: "Starting", message: condition?.message });
+        const explained = await until("users see the condition", async () => {
+          const { job } = await world.jobs.getJob({ key: { kind: "Job", name: "twin" } });
+          return job?.waitingBecause === condition?.message && (job?.state ?? "");
+        });
+        expect(explained).toBe("STARTING");
+        const first = await world.get("twin", "jaxjobs");
+        expect(first?.status?.conditions?.some(({ type }) => type === "PodNamesTaken")).toBe(false);
 
       await world.calls.delete({ apiVersion: "kubeflow.org/v1", plural: "jaxjobs", namespace: "default" }, "twin", {
         propagationPolicy: "Background",

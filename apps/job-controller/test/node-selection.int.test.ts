@@ -10,7 +10,7 @@ const GPU: V1Taint = { key: "example.com/gpu", value: "present", effect: "NoSche
 
 const CONTAINER = { name: "main", image: "node", command: ["sleep", "600"] };
 
-/** A job with workers that runs until it is cancelled, on nodes that these fields of its template accept. */
+/** Builds a job with workers that runs until it is cancelled, on nodes that these fields of its template accept. */
 function job(
   name: string,
   fields: Readonly<Record<string, unknown>>,
@@ -82,7 +82,7 @@ for (const server of API_SERVERS) {
         await world.untilNothingLeft("more");
       });
 
-      it("have all of their machines in one rack, and a machine in place of a lost one, too", async () => {
+      it("have all machines, including replacements, in one rack", async () => {
         const [other = "", one = "", lost = ""] = await nodes();
         await patchNode(other, { metadata: { labels: { rack: "a" } }, spec: { taints: null } });
         for (const node of [one, lost])
@@ -117,7 +117,7 @@ for (const server of API_SERVERS) {
         await patchNode(lost, { spec: { unschedulable: null } });
       });
 
-      it("that no node of the pool accepts are refused with the labels that are missing", async () => {
+      it("that no node of the pool accepts are refused with the missing labels", async () => {
         const affinity = {
           nodeAffinity: {
             requiredDuringSchedulingIgnoredDuringExecution: {

@@ -26,7 +26,7 @@ for (const server of API_SERVERS) {
 
       afterAll(() => world[Symbol.asyncDispose]());
 
-      it("has an event that names the one that is, and is in the list of those that nothing runs until it is gone", async () => {
+      it("has an event that names the served namespace, and is listed as unserved until it is deleted", async () => {
         await world.calls.create({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: OTHER } });
         const job = simulatedJob("stray", { worker: replicaType(["--run-ms=50"]) });
         await world.calls.create(JOBS, { ...job, metadata: { ...job.metadata, namespace: OTHER } });
@@ -52,7 +52,7 @@ for (const server of API_SERVERS) {
 
         await world.calls.delete(JOBS, "stray");
         const isForgotten = async (): Promise<boolean> => (await world.jobs.listJobs({})).jobsElsewhere.length === 0;
-        await until("it is forgotten", isForgotten, { timeoutMs: 60_000 });
+        await until("the scan forgets it", isForgotten, { timeoutMs: 60_000 });
       });
     },
   );

@@ -12,15 +12,15 @@ const PARALLELISM = 2;
 type Waiting = Extract<UnitSeen, { readonly sinceMs: number }>;
 type Pod = { -readonly [Key in keyof BatchPod]: BatchPod[Key] };
 
-/** Completions of the Jobs with one template. */
+/** The number of completions of the Jobs with one template. */
 type Row = { readonly name: string; readonly completions: number };
 
-/** Work of Kubernetes with its controllers, a scheduler and the ledger around it. What is done to it throws where a promise is broken. */
+/** Work of Kubernetes with its controllers, a scheduler and the ledger in memory. An operation throws if it breaks a guarantee. */
 export class PlannedBatchWorld {
   #nowMs = 0;
   #made = 0;
   #job = { suspended: false, stopped: false, started: false, gated: false, queue: "team-a" };
-  /** The Jobs of a JobSet, which follow it later. */
+  /** The state of a JobSet's Jobs, which follow the JobSet with a delay. */
   #children = { suspended: false, gated: false };
   readonly #kind: BatchKind;
   readonly #rows: readonly Row[];
@@ -37,7 +37,7 @@ export class PlannedBatchWorld {
     this.#job.gated = true;
   }
 
-  /** A pod that is gone has ended, too: nothing runs it again. */
+  /** A deleted pod counts as finished, because it never runs again. */
   get isFinished(): boolean {
     if (this.#kind === QUEUED_POD) return this.#pods.every(({ finished }) => finished);
     return this.#rows.every(({ name, completions }) => this.#succeededOf(name) >= completions);
@@ -47,7 +47,7 @@ export class PlannedBatchWorld {
     return this.#units.size === 0;
   }
 
-  /** Plans, and carries out the first `count` steps: the controller dies there. Returns how many were planned. */
+  /** Plans, and carries out the first `count` steps: the controller dies there. Returns the number of planned steps. */
   pass(count: number): number {
     if (this.#kind === QUEUED_POD && this.#pods.length === 0) return this.#sweep();
     const { steps } = planBatchJob(this.snapshot(), POLICY);
@@ -124,7 +124,7 @@ export class PlannedBatchWorld {
     return this.#succeeded.get(set) ?? 0;
   }
 
-  /** Kubernetes' own controllers: a suspended or finished Job has no pods, another one as many as it may have. */
+  /** Acts as Kubernetes' own controllers: a suspended or finished Job has no pods, any other as many as it may. */
   #control(): void {
     this.#pods = this.#pods.filter(({ deleting, finished }) => !deleting && (!finished || this.#kind === QUEUED_POD));
     if (this.#kind === QUEUED_POD) return;
@@ -140,7 +140,7 @@ export class PlannedBatchWorld {
     this.#job.stopped = suspended && this.#pods.length === 0;
   }
 
-  /** The controller of JobSets reports a suspended one once its Jobs are suspended, with or without pods. It adds gates when it resumes them. */
+  /** The controller of JobSets reports a suspension after its Jobs are suspended, with or without pods. It adds gates when it resumes them. */
   #controlChildren(): { readonly suspended: boolean; readonly gated: boolean } {
     const { suspended, gated } = this.#job;
     const isGated = this.#children.gated || (!suspended && gated);
@@ -155,7 +155,7 @@ export class PlannedBatchWorld {
     this.#pods.push({ name, uid: name, set, createdMs: this.#made, gated, ...fresh });
   }
 
-  /** The pod is gone, and with it the key of its passes. */
+  /** Sweeps, because a deleted pod has no key for passes any more. */
   #sweep(): number {
     const left = this.#units.size;
     this.#units.clear();
@@ -191,7 +191,7 @@ export class PlannedBatchWorld {
     if (pod.gated || pod.scheduled || pod.deleting) return;
     const place = pod.place ?? "foreign";
     if (this.#lost.has(place)) return;
-    // Without a queue the ledger counts it as use of no grant.
+    // Without a queue, the ledger does not count the pod as use of a grant.
     const isOurs = pod.component !== "" && this.#job.queue !== "";
     if (isOurs && setOfPlace(pod.component) !== pod.set)
       throw new Error(`${pod.name} of ${pod.set} is scheduled in the place ${pod.component}`);

@@ -5,7 +5,7 @@ import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
-/** The unit of its gang, by its id, and what may become of it. */
+/** The gang's unit with its id, and its possible states. */
 export const GANG = ownerIdOf(JOB);
 export const NONE: UnitSeen = { id: GANG, state: "none" };
 export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "refused" }>> = {}): UnitSeen => ({
@@ -16,10 +16,10 @@ export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "re
   sinceMs: NOW_MS - 1000,
   ...more,
 });
-/** Its pods, as they run. */
+/** Both pods, running. */
 export const both = [pod("worker-0"), pod("worker-1")];
 
-/** One line a step: what, of what, why. */
+/** Formats a step as one line: kind, object and reason. */
 export function line(step: JobStep): string {
   switch (step.kind) {
     case "reserve":
@@ -56,14 +56,14 @@ export function plan(more: Partial<Snapshot>): string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
 }
 
-/** The true conditions, and the reasons of those that are not. */
+/** Returns the true conditions, and the reasons of the others. */
 export function conditions(more: Partial<Snapshot>): string[] {
   return planJob(snapshot(more), POLICY).status.conditions.map(({ type, status, reason }) =>
     status === "True" ? `${type}: ${reason}` : `not ${type}: ${reason}`,
   );
 }
 
-/** The condition of a job that is over. */
+/** The condition of a finished job. */
 export const succeeded = {
   type: "Succeeded",
   status: "True",
@@ -74,9 +74,9 @@ export const succeeded = {
 } as const;
 /** The observed pods of its two workers. */
 export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
-/** A status with these fields. */
+/** Builds a status with these fields. */
 export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
-/** A status in which these indexes have ended well. */
+/** Builds a status in which these indexes have succeeded. */
 export const workersDone = (...completedIndexes: number[]): JobStatus =>
   status({
     replicas: [

@@ -13,7 +13,7 @@ import { holds } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
 
-/** A cluster and a ledger in memory, that do what the steps say and what chance says. */
+/** A cluster and a ledger in memory, which apply steps and random events. */
 export type World = {
   nowMs: number;
   spec: JobSpec;
@@ -24,17 +24,17 @@ export type World = {
   /** The gang as the scheduler has it. */
   group: GroupSpec | undefined;
   lost: Set<string>;
-  /** No pod is put on these; those that are there run on. */
+  /** Machines on which no pod is placed; running pods stay. */
   cordoned: Set<string>;
   made: number;
   machines: number;
   maxMachines: number;
-  /** Failures that happened to pods by their own doing, each once. */
+  /** Counts each failure that pods caused themselves once. */
   failures: number;
   deleting: boolean;
-  /** The queue of the job, as its labels and the queues are now. */
+  /** The queue of the job, by its current labels and the current queues. */
   queue: QueueChoice;
-  /** The ready timeout of its queue. */
+  /** The ready timeout of the queue. */
   readyTimeoutMs?: number | undefined;
   policy: JobPolicy;
 };
@@ -54,9 +54,9 @@ export type Happening =
 
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
-/** A job, and how many machines there are; lost ones come back as others. An elastic job may find no more than it needs to start. */
+/** A job and the number of machines; lost machines return under other names. An elastic job may find only its minimum. */
 export type Given = { readonly of: JobSpec; readonly maxMachines: number };
-/** A job whose machines were granted and whose first pods are made. */
+/** Builds a job with granted machines and its first pods. */
 export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
@@ -125,7 +125,7 @@ function isShared({ units }: World, machine: string): boolean {
   );
 }
 
-/** The whole of a pass, or its first steps only: the process dies then. */
+/** Runs a pass, or only its first steps: the process dies then. */
 export function pass(world: World, maxSteps = Infinity): JobStep[] {
   const { status, steps } = planJob(observe(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
@@ -175,7 +175,7 @@ function apply(world: World, step: JobStep): void {
     case "create-pods":
       for (const { type, index, node, isShared: isPart = false } of step.pods) {
         const component = componentOf({ type, index });
-        // The name is unique: a pod that is there, whatever its state, lets none be made beside it.
+        // The name is unique: an existing pod, in any state, prevents a second one.
         if (world.pods.some((each) => each.component === component)) continue;
         expect(world.units.get(ownerIdOf(JOB))?.state, "a pod without its gang's machines").toBe("granted");
         expect(isGranted(world.units.values(), component, node), "a pod without a grant").toBe(true);
@@ -230,7 +230,7 @@ function apply(world: World, step: JobStep): void {
   }
 }
 
-/** No pod runs on a machine that only this unit holds. */
+/** Checks that no pod runs on a machine that only this unit has. */
 function checkUnoccupied(world: World, unitId: string): void {
   const unit = world.units.get(unitId);
   if (unit?.state !== "granted") return;
@@ -239,12 +239,12 @@ function checkUnoccupied(world: World, unitId: string): void {
     [...nodes].some(([of, node]) => node === place && (of === component || shares?.has(of) !== true));
   const there = world.pods.filter((each) => mayRun(each) && isOn(each, placeOf(each)));
   const others = [...world.units.values()].filter((each) => each !== unit);
-  // A member may have two parts of one machine, one of them by a unit of its own.
+  // A member may have two parts of one machine, one of them by its own unit.
   const without = there.filter((each) => !isGranted(others, each.component, placeOf(each)));
   expect(without, "a pod on a machine that is released").toEqual([]);
 }
 
-/** The name of the queue in which a job may request machines. */
+/** Returns the name of the queue in which a job may request machines. */
 function nameOf(choice: QueueChoice): string | undefined {
   expect(["none", "queue"], "a request without a known queue").toContain(choice.kind);
   return choice.kind === "queue" ? choice.name : undefined;
@@ -324,7 +324,7 @@ export function happen(world: World, event: Happening): void {
   }
 }
 
-/** Every part of a machine that the job holds. */
+/** Returns every part of a machine that the job has. */
 function partsOf({ units }: World, machine: string): readonly { component: string; share: Requests }[] {
   return [...units.values()].flatMap((unit) => {
     if (unit.state !== "granted" || unit.shares === undefined) return [];
@@ -339,10 +339,10 @@ function isGranted(units: Iterable<UnitSeen>, component: string, node: string): 
   return [...units].some((unit) => unit.state === "granted" && unit.nodes.get(component) === node);
 }
 
-/** Millicores of each machine. */
+/** The millicores of each machine. */
 const MACHINE_CPU = 1000;
 
-/** Grants one free machine, or a part of one that is shared, to each member of the earliest request that has enough. */
+/** Grants one free machine, or a part of a shared one, to each member of the earliest request that fits. */
 function grant(world: World): void {
   for (const [id, unit] of world.units) {
     if (unit.state !== "waiting") continue;
@@ -355,7 +355,7 @@ function grant(world: World): void {
   }
 }
 
-/** The machine of each member; undefined when there are too few. Parts are of the first machine that has room. */
+/** Returns the machine of each member; undefined if too few are free. Parts are of the first machine with room. */
 function placeAll(
   world: World,
   { components, shares }: Extract<UnitSeen, { readonly components: readonly string[] }>,
@@ -380,14 +380,14 @@ function placeAll(
   return nodes;
 }
 
-/** Where it is, or would be put. */
+/** Returns the node of the pod, or the node to which it is bound. */
 function placeOf({ node, pinned }: PodFact): string {
   return node ?? pinned ?? "";
 }
 
 /**
- * As the strictest of schedulers has it: none of the group's pods before as many as it names are there, and those that failed are not. A pod is put only
- * where it is pinned, and not while that machine takes none.
+ * Acts as the strictest scheduler. It places no pod of a group before the named number of pods exists, not counting failed ones. It places a pod only on its
+ * pinned machine, and not while that machine accepts none.
  */
 function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean {
   if (lost.has(placeOf(each)) || cordoned.has(placeOf(each))) return false;
@@ -428,10 +428,7 @@ function turn(
   }
 }
 
-/**
- * Everything that can happen by itself happens, well, until nothing is planned: except that machines which were drained are taken away. Returns whether that
- * came about.
- */
+/** Lets all spontaneous events succeed until no steps are planned, except that drained machines are removed. Returns whether that state was reached. */
 export function calmDown(world: World): boolean {
   world.spec = { ...world.spec, suspend: false };
   world.readyTimeoutMs = undefined;

@@ -11,23 +11,23 @@ const KEYS = {
   restarts: "jobset.sigs.k8s.io/restart-attempt",
 };
 
-/** A JobSet as the API server answers. */
+/** A JobSet as the API server returns it. */
 export type TestJobSet = KubeObject & JobSetObject;
 
 type Player = { readonly kubeconfig: string; readonly calls: KubeCalls; readonly namespace: string };
 type Playing = Player & { readonly name: string };
 
-/** Does what the controller of JobSets does: Jobs, their suspension, the conditions Suspended and Completed. */
+/** Acts as the controller of JobSets: Jobs, their suspension, the conditions Suspended and Completed. */
 export function playJobSets(player: Player): AsyncDisposable {
   return play(player, `/apis/${SETS.apiVersion}`, "jobsets", playJobSet, [{ path: "/apis/batch/v1", plural: "jobs" }]);
 }
 
-/** Does what Kubernetes' controller of Jobs does, where it does not run: pods, the conditions Suspended and Complete. */
+/** Acts as Kubernetes' controller of Jobs if that does not run: pods, the conditions Suspended and Complete. */
 export function playJobs(player: Player): AsyncDisposable {
   return play(player, "/apis/batch/v1", "jobs", playJob, [{ path: "/api/v1", plural: "pods" }]);
 }
 
-/** Plays every object again after each change of one, or of an object that one controls. */
+/** Plays every object again after each change of it, or of an object that it controls. */
 function play(
   player: Player,
   path: string,
@@ -50,7 +50,7 @@ function play(
   const playAll = async (): Promise<void> => {
     isDue = false;
     for (const name of objects.list()) {
-      // Another writer was first: its change plays the object again. Kubernetes refuses other templates until the pods are gone.
+      // If another writer was first, its change plays the object again. Kubernetes refuses other templates until the pods are gone.
       await unlessFault(playOne({ ...player, name }), "conflict", "not_found", "already_exists", "invalid_request");
     }
   };

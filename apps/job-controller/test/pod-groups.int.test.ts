@@ -12,7 +12,7 @@ const FOLDER = "../../apps/job-controller/test/pod-groups";
 const PODS = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
 const groupsOf = ({ apiVersion }: PodGroupKind) => ({ apiVersion, plural: "podgroups", namespace: NAMESPACE });
 
-/** Each kind of group, and the name by which a job asks for its scheduler. */
+/** Each kind of group, and the scheduler name with which a job selects it. */
 const SCHEDULERS = [
   { kind: POD_GROUP_KINDS.volcano, scheduler: "volcano" },
   { kind: POD_GROUP_KINDS.schedulerPlugins, scheduler: "coscheduler" },
@@ -60,7 +60,7 @@ for (const server of API_SERVERS) {
         const { kind, scheduler } = each;
         const name = `gang-of-${scheduler}`;
         const { metadata } = await world.create(job(name, scheduler, "sleep 600"));
-        const group = await until("the group is there", () => groupOf(kind, name));
+        const group = await until("the group exists", () => groupOf(kind, name));
         expect(group.spec).toMatchObject({ minMember: 2, minResources: { cpu: "1", memory: "16Mi" } });
         if (kind === POD_GROUP_KINDS.volcano)
           expect(group.spec).toMatchObject({ queue: "night", priorityClassName: "high" });
@@ -73,26 +73,26 @@ for (const server of API_SERVERS) {
 
         await until("both pods are placed", async () => (await place(kind, scheduler, name)) === 2);
         await world.untilCondition(name, "Running");
-        // The granted machine, whichever scheduler places the pod.
+        // The pod runs on the granted machine, whichever scheduler places it.
         for (const { spec } of await world.pods(name)) expect(spec?.nodeName).toBe(machineOf(spec));
 
         await world.patch(name, { spec: { replicaSpecs: { worker: { replicas: 3 } } } });
         await until("the group has grown", async () => (await groupOf(kind, name))?.spec?.minMember === 3);
-        await until("the third is placed", async () => (await place(kind, scheduler, name)) === 1);
+        await until("the third pod is placed", async () => (await place(kind, scheduler, name)) === 1);
 
         await world.patch(name, { spec: { runPolicy: { suspend: true } } });
-        await until("the group went with the pods", async () => (await groupOf(kind, name)) === undefined);
+        await until("the group is deleted with the pods", async () => (await groupOf(kind, name)) === undefined);
         await world.untilNothingLeft(name);
         await world.patch(name, { spec: { runPolicy: { suspend: false } } });
-        await until("all are placed again", async () => (await place(kind, scheduler, name)) === 3);
+        await until("all pods are placed again", async () => (await place(kind, scheduler, name)) === 3);
         await world.patch(name, { metadata: { annotations: { [annotations.cancelled]: "true" } } });
         await world.untilCondition(name, "Failed");
-        await until("the group is gone with the job", async () => (await groupOf(kind, name)) === undefined);
+        await until("the group is deleted with the job", async () => (await groupOf(kind, name)) === undefined);
         await world.untilNothingLeft(name);
       },
     );
 
-    it("leaves a group of another owner alone, makes no pods beside it, and reports so", slowly, async () => {
+    it("keeps a group of another owner, creates no pods beside it, and reports so", slowly, async () => {
       const { kind, scheduler } = SCHEDULERS[0];
       const foreign = {
         apiVersion: kind.apiVersion,
@@ -116,7 +116,7 @@ for (const server of API_SERVERS) {
       await world.untilCondition("taken", "Succeeded");
     });
 
-    it("makes none for a job of the cluster's own scheduler", slowly, async () => {
+    it("creates no group for a job of the cluster's own scheduler", slowly, async () => {
       await world.create(job("plain", undefined, "true"));
       await world.untilCondition("plain", "Succeeded");
       for (const { kind } of SCHEDULERS) expect(await groupOf(kind, "plain")).toBeUndefined();
@@ -144,7 +144,7 @@ function isMarked(metadata: NonNullable<V1Pod["metadata"]>, { labels, annotation
   return bears(labels, metadata.labels) && bears(annotations, metadata.annotations);
 }
 
-/** The one machine that a pod may run on. */
+/** Returns the only machine on which a pod may run. */
 function machineOf(spec: V1Pod["spec"]): string | undefined {
   const terms = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
   return terms?.[0]?.matchFields?.[0]?.values?.[0];

@@ -12,7 +12,7 @@ import { jobWorld, type Controller, type JobWorld, type TestJob } from "./job-wo
 const PATIENCE = { timeoutMs: 60_000 };
 const GRACE_MS = 60_000;
 
-/** A job with workers that run until the test ends them. */
+/** Builds a job with workers that run until the test ends them. */
 function job(name: string, replicas: number, ...flags: readonly string[]): TestJob {
   const container = { name: "main", image: "none", command: ["simulate", ...flags] };
   const template = { spec: { terminationGracePeriodSeconds: GRACE_MS / 1000, containers: [container] } };
@@ -94,7 +94,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft(name);
     };
 
-    it("end politely, wait at their old place, and run again by themselves, whichever replica leads, and count nothing", async () => {
+    it("end by SIGTERM, wait at their old position, and run again, whichever replica leads, and count nothing", async () => {
       await world.create(job("yields", 2, "--term-ms=2000"));
       const done = await untilRunning("yields-worker-0");
       await untilRunning("yields-worker-1");
@@ -144,13 +144,13 @@ for (const server of API_SERVERS) {
       await cancel("stays");
     });
 
-    it("continue with the same pods if the preemption is withdrawn before they have begun to leave", async () => {
+    it("continue with the same pods if the preemption is withdrawn before they have begun to end", async () => {
       await world.create(job("spared", 1));
       const before = await untilRunning("spared-worker-0");
       await world.untilCondition("spared", "Running");
       ledger.preempt("spared", Date.now() + GRACE_MS);
       ledger.withdraw("spared");
-      await until("the controller has asked", () => ledger.spared() > 0, PATIENCE);
+      await until("the controller has asked the ledger", () => ledger.spared() > 0, PATIENCE);
       nodes.finish("default/spared-worker-0");
       const { status } = await world.untilCondition("spared", "Succeeded");
       expect(status?.conditions?.map(({ type }) => type)).not.toContain("Preempted");
@@ -160,7 +160,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("spared");
     });
 
-    it("release their machines when they are cancelled while they leave", async () => {
+    it("release their machines when they are cancelled while they end", async () => {
       await world.create(job("cancelled", 1, "--term-ms=1000"));
       await untilRunning("cancelled-worker-0");
       ledger.preempt("cancelled", Date.now() + GRACE_MS);

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { isManifest, kindOf, readSample, render, SAMPLES } from "./render.ts";
 
-describe("what the controller makes of", () => {
-  it.each(SAMPLES)("a %s is in its golden file", async (name, file) => {
+describe("the controller's objects for", () => {
+  it.each(SAMPLES)("a %s match its golden file", async (name, file) => {
     const text = `${JSON.stringify(render(readSample(file)), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
   });
@@ -18,7 +18,7 @@ describe("the examples of the pages about jobs", () => {
   const blocks = pages.flatMap((page) => [...page.matchAll(/```yaml\n([^]*?)```/g)]);
   const examples = blocks.map(([, text = ""]): unknown => parse(text));
 
-  it("are read as they stand, and have pods", () => {
+  it("are accepted unchanged, and have pods", () => {
     expect(examples).toHaveLength(7);
     for (const example of examples) {
       if (!isManifest(example)) throw new Error("it is no manifest");
@@ -48,11 +48,11 @@ describe.skipIf(!found)(found ? "Kubeflow's own examples" : `Kubeflow's own exam
       isManifest(manifest) && kindOf(manifest) !== undefined ? [[file, manifest] as const] : [],
     );
 
-  it("are there", () => {
+  it("exist", () => {
     expect(new Set(jobs.map(([, { kind }]) => kind))).toEqual(new Set(["TFJob", "PyTorchJob", "MPIJob"]));
   });
 
-  it.each(jobs)("%s is read as it stands, and has pods", (_file, manifest) => {
+  it.each(jobs)("%s is accepted unchanged, and has pods", (_file, manifest) => {
     const { warnings, pods } = render(manifest);
     expect(warnings).toEqual([]);
     expect(pods.length).toBeGreaterThan(0);

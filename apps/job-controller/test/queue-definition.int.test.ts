@@ -145,7 +145,7 @@ for (const server of API_SERVERS) {
       });
     });
 
-    it("keeps a status only where its subresource is written", async () => {
+    it("keeps a status only if its subresource is written", async () => {
       const status = {
         pending: 3,
         reason: "ADMITTING",
@@ -163,13 +163,13 @@ for (const server of API_SERVERS) {
       expect(patched.spec).toMatchObject({ weight: 1 });
     });
 
-    it("refuses an unknown field where the client asks for it, as kubectl does", async () => {
+    it("refuses an unknown field if the client requests it, as kubectl does", async () => {
       const query = { fieldValidation: "Strict" };
       const error = await refusalOf(calls.create(QUEUES, queue("unknown", { quota: [] }), { query }));
       expect(error).toContain('unknown field "spec.quota"');
     });
 
-    it.skipIf(KUBECTL === undefined)(`has columns and words for kubectl ${WITH}`, async () => {
+    it.skipIf(KUBECTL === undefined)(`has columns and short names for kubectl ${WITH}`, async () => {
       const cache = await mkdtemp(join(tmpdir(), "kubectl-"));
       stack.defer(() => rm(cache, { recursive: true }));
       const env = { KUBECACHEDIR: cache, PATH: "/usr/bin:/bin", KUBECONFIG: kubeconfig };

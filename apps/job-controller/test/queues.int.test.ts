@@ -21,7 +21,7 @@ const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
 const PATIENCE = { timeoutMs: 60_000 };
 const serving = (team: string) => ({ namespaceSelector: { matchLabels: { team } } });
 
-/** A job with one worker that runs until it is cancelled. */
+/** Builds a job with one worker that runs until it is cancelled. */
 function job(
   name: string,
   {
@@ -117,12 +117,12 @@ for (const server of API_SERVERS) {
       expect(await bucket.list()).toEqual([]);
     });
 
-    it("are mirrored for the ledger with a finalizer, and have a status, once they are installed", async () => {
+    it("are mirrored for the ledger with a finalizer and get a status, after their installation", async () => {
       await installDefinition(world.calls, "muster.dev_queues.yaml");
       await create("company", { quotas: [{ pool: "workers", resources: [{ name: "cpu", nominal: 8 }] }] });
       await create("team-a", { parent: "company", weight: 0.5, maxPriority: 10, ...serving("a") });
       await create("team-b", { parent: "company", stopPolicy: "Hold", ...serving("b") });
-      await until("all are mirrored", async () => Object.keys(await entries()).length === 3, PATIENCE);
+      await until("all queues are mirrored", async () => Object.keys(await entries()).length === 3, PATIENCE);
       expect(await entries()).toMatchObject({
         company: { parent: "", quotas: [{ pool: "workers", resources: [{ resource: "cpu", nominal: 8000 }] }] },
         "team-a": { parent: "company", weightMilli: 500, maxPriority: 10, namespaces: { matchLabels: { team: "a" } } },
@@ -168,9 +168,13 @@ for (const server of API_SERVERS) {
       await world.untilCondition("preset", "Running");
     });
 
-    it("take the machines of a job that is not ready in time, and admit it again after a pause", async () => {
+    it("release the machines of a job that is not ready in time, and admit it again after a pause", async () => {
       await patch("team-a", { readyTimeout: "500ms" });
-      await until("the ledger follows it", async () => (await entries())["team-a"]?.readyTimeoutMs === 500, PATIENCE);
+      await until(
+        "the ledger follows the queue",
+        async () => (await entries())["team-a"]?.readyTimeoutMs === 500,
+        PATIENCE,
+      );
       await labelNamespace({ team: "a" });
       await world.create(job("slow", { queue: "team-a", flags: ["--start-ms=600000"] }));
       const slow = await until(
@@ -187,7 +191,7 @@ for (const server of API_SERVERS) {
         "0 of 1 members were ready within the readyTimeout 500ms of the queue team-a",
       );
       expect(slow.status).toMatchObject({ restarts: 0 });
-      await until("it has an event", async () => {
+      await until("the job has an event", async () => {
         const { events } = await world.jobs.listJobEvents({ key: { name: "slow" } });
         return events.some(({ reason, type }) => reason === "ReadyTimeout" && type === "Warning");
       });
@@ -201,7 +205,7 @@ for (const server of API_SERVERS) {
       await labelNamespace({ team: "b" });
     });
 
-    it("admit nothing where they cannot be read, and the bucket is repaired", async () => {
+    it("admit nothing if they are unreadable, and the bucket is repaired", async () => {
       const [{ revision } = { revision: 0 }] = await bucket.list("team-a");
       await bucket.update("team-a", { name: "team-a", parent: "other" }, revision);
       const half = [{ pool: "workers", resources: [{ name: "example.com/gpu", nominal: "0.5" }] }];
@@ -211,7 +215,11 @@ for (const server of API_SERVERS) {
       expect(queue.status?.message).toBe(wrong);
       const problems = async (): Promise<string> => (await entries())["half"]?.problem ?? "";
       await until("the ledger can read the fault", async () => (await problems()) === wrong, PATIENCE);
-      await until("the other is repaired", async () => (await entries())["team-a"]?.parent === "company", PATIENCE);
+      await until(
+        "the other entry is repaired",
+        async () => (await entries())["team-a"]?.parent === "company",
+        PATIENCE,
+      );
     });
 
     it("stay until they have neither work nor queues below them, and admit nothing meanwhile", async () => {
@@ -220,12 +228,12 @@ for (const server of API_SERVERS) {
       await untilQueue("queues below are named", "company", (queue) => isBlocked(queue, "HAS_QUEUES"));
       await untilQueue("work is named", "team-a", (queue) => isBlocked(queue, "HAS_WORK"));
       const isStopped = async (): Promise<boolean> => (await entries())["team-a"]?.problem === "it is being deleted";
-      await until("it admits nothing", isStopped, PATIENCE);
+      await until("the queue admits nothing", isStopped, PATIENCE);
       await labelNamespace({ team: "a", "muster.dev/default-queue": null });
       await world.create(job("late", { queue: "team-a" }));
       await untilWait("late", "is being deleted");
       for (const name of ["early", "selected", "part"]) await cancel(name);
-      await until("it is gone without work", async () => (await get("team-a")) === undefined, PATIENCE);
+      await until("the queue is deleted after its work", async () => (await get("team-a")) === undefined, PATIENCE);
       await untilWait("late", "does not exist");
       await cancel("preset");
       await world.calls.delete(QUEUES, "team-b");

@@ -3,7 +3,7 @@ import { NEW_STATUS } from "../src/domain/job-status.ts";
 import { ownerIdOf } from "../src/domain/build-units.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
-/** A job, its pods and machines as tests like them: everything well, nothing special. */
+/** A job, its pods and machines with the defaults of tests: healthy, without special settings. */
 export const NOW_MS = 1_000_000_000;
 export const JOB = {
   namespace: "default",
@@ -90,7 +90,7 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
   };
 }
 
-/** A pod whose main container ended with this code a moment ago. */
+/** Builds a pod whose main container has just ended with this code. */
 export function ended(component: string, code: number, more: Partial<PodFact> = {}): PodFact {
   return pod(component, {
     phase: code === 0 ? "Succeeded" : "Failed",
@@ -105,7 +105,7 @@ export function seen(type: string, slots: ReplicaSeen["slots"], more: Partial<Re
   return { type, slots, surplus: [], podsSettled: true, ...more };
 }
 
-/** The gang's machines: one node a component, named after it. */
+/** Builds the gang's grant: one node per component, named after it. */
 export function granted(...components: readonly string[]): UnitSeen {
   const nodes = new Map(components.map((component) => [component, `node-${component}`]));
   return { id: ownerIdOf(JOB), state: "granted", nodes };

@@ -14,7 +14,7 @@ const SHARE = { cpu: 300, memory: 64 * 2 ** 20 };
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
-/** A job with workers that run until it is cancelled. */
+/** Builds a job with workers that runs until it is cancelled. */
 function job(name: string, replicas: number, annotations: Record<string, string> = {}, pool = "workers"): TestJob {
   const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: REQUESTS } };
   const template = { spec: { containers: [container] } };
@@ -26,7 +26,7 @@ function job(name: string, replicas: number, annotations: Record<string, string>
   };
 }
 
-/** Those on which pods can be placed. */
+/** Lists the nodes on which pods can be placed. */
 async function nodesOf(calls: KubeCalls): Promise<{ name: string; pool: string }[]> {
   const { items } = await calls.list<V1Node>(NODES);
   return items
@@ -54,7 +54,7 @@ for (const server of API_SERVERS) {
 
     const cancel = (name: string) => world.jobs.cancelJob({ requestId: name, key: { name } });
 
-    it("run all members on one node, beside another job that shares it, and keep a job away that wants it whole", async () => {
+    it("run all members on one node, beside another job that shares it, and exclude a job that requests it whole", async () => {
       await world.create(job("together", 2, ANNOTATIONS));
       await world.create(job("beside", 1, ANNOTATIONS));
       await world.untilCondition("together", "Running");
@@ -93,7 +93,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("whole");
     });
 
-    it("keep their pods and parts when the annotation is edited, also to a word that cannot be read", async () => {
+    it("keep their pods and parts when the annotation is edited, even to an invalid value", async () => {
       await world.create(job("edited", 1, ANNOTATIONS));
       await world.untilCondition("edited", "Running");
       await world.patch("edited", { metadata: { annotations: { "muster.dev/sharing": "exclusive" } } });
@@ -120,7 +120,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("edited");
     });
 
-    it("get another part for a member that cannot be placed, while the others run on at the cordoned node", async () => {
+    it("get another part for a member that cannot be placed, while the others continue on the cordoned node", async () => {
       await world.create(job("moved", 2, ANNOTATIONS, "spares"));
       await world.untilCondition("moved", "Running");
       const placesOf = async (): Promise<readonly string[]> => {
@@ -145,7 +145,7 @@ for (const server of API_SERVERS) {
       await world.calls.patch(NODES, node, { kind: "merge", body: { spec: { unschedulable: false } } });
     });
 
-    it("have no pod beside an exclusive one of another job, even where the ledger were to grant that", async () => {
+    it("have no pod beside an exclusive one of another job, even if the ledger granted that", async () => {
       ledger.ignoreHolders();
       const isUnschedulable = async (name: string): Promise<boolean> => {
         const [pod] = await world.pods(name);
@@ -156,7 +156,7 @@ for (const server of API_SERVERS) {
         await world.create(job("first", 1, first));
         await world.untilCondition("first", "Running");
         await world.create(job("second", 1, second));
-        await until("the second one is kept away", () => isUnschedulable("second"), { timeoutMs: 60_000 });
+        await until("the second job has no pod", () => isUnschedulable("second"), { timeoutMs: 60_000 });
         await cancel("second");
         await cancel("first");
         await world.untilNothingLeft("first");
@@ -179,7 +179,7 @@ for (const server of API_SERVERS) {
 
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("run on one machine where both members fit, and count as its holders", { timeout: 240_000 }, async () => {
+    it("run on one machine if both members fit, and count as its holders", { timeout: 240_000 }, async () => {
       await world.create(job("together", 2, ANNOTATIONS));
       await world.untilCondition("together", "Running");
       const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
@@ -211,7 +211,7 @@ describe("a job whose machine is taken by a foreign pod", { timeout: 240_000 }, 
 
   afterAll(() => world[Symbol.asyncDispose]());
 
-  it("names the pod, and gets another machine for its member, uncounted", async () => {
+  it("names the pod, and gets a replacement for its member, uncounted", async () => {
     const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
     await world.create(job("crowded", 1, ANNOTATIONS));
     await world.untilCondition("crowded", "Running");

@@ -54,7 +54,7 @@ for (const server of API_SERVERS) {
       };
     };
 
-    it("are reported while no machine takes them, and no more once one does", async () => {
+    it("are reported while no machine accepts them, and no longer once one does", async () => {
       const freeNodes = await occupyNodes();
       await world.create(job("picky", ["true"], KEPT_OFF));
       const waiting = await world.untilCondition("picky", "PodsWaiting");
@@ -72,7 +72,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("picky");
     });
 
-    it("get another machine when theirs was closed before they were put there", async () => {
+    it("get another machine if theirs was cordoned before they were placed", async () => {
       const freeNodes = await occupyNodes();
       await world.create(job("shut-out", ["true"], KEPT_OFF));
       await world.untilCondition("shut-out", "PodsWaiting");
@@ -87,7 +87,7 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("shut-out");
     });
 
-    it("are reported while what they are set up with is not there", async () => {
+    it("are reported while a secret that they need is missing", async () => {
       const valueFrom = { secretKeyRef: { name: "licence", key: "text" } };
       const command = ["sh", "-c", "test $LICENCE = paid"];
       await world.create(job("licensed", command, {}, { env: [{ name: "LICENCE", valueFrom }] }));
@@ -102,12 +102,12 @@ for (const server of API_SERVERS) {
       await world.untilNothingLeft("licensed");
     });
 
-    it("are reported with the kubelet's words when their command is not there", async () => {
+    it("are reported with the kubelet's message if their command does not exist", async () => {
       await world.create(job("missing", ["no-such-command"]));
       const failed = await world.untilCondition("missing", "Failed");
       const message = failed.status?.message ?? "";
       expect(message).toMatch(/^pod missing-worker-0 failed with exit code 128: StartError: .*no-such-command/);
-      const shown = await until("the member has failed, too", async () => {
+      const shown = await until("the member has failed too", async () => {
         const { job: seen } = await world.jobs.getJob({ key: { name: "missing" } });
         return seen?.members[0]?.state === "FAILED" && seen.members[0];
       });

@@ -7,7 +7,7 @@ import type { Controller } from "./job-world.ts";
 
 const NAME = "read-twice";
 const KEY = { kind: "Job", name: NAME };
-/** Requests go to any replica: so many in a row have been with both. */
+/** Any replica answers a request: after this many requests, both have answered. */
 const ASKED = 20;
 
 for (const server of API_SERVERS) {
@@ -34,12 +34,12 @@ for (const server of API_SERVERS) {
       const follows = { who: ["deaf"], verbs: ["watch"], resources: ["jobs"] } as const;
       await world.api.inject({ id: "follows", match: follows, fault: { do: "delay", ms: 1 } });
       const follower = await world.startReplica("deaf");
-      await until("the other one follows", async () => (await matched("follows")) > 0, { timeoutMs: 60_000 });
+      await until("the other replica follows", async () => (await matched("follows")) > 0, { timeoutMs: 60_000 });
       return follower;
     };
     const startLeader = async (): Promise<Controller> => {
       const leader = await world.startReplica();
-      await until("one leads", async () => (await world.leaderPid()) === leader.pid, { timeoutMs: 60_000 });
+      await until("one replica leads", async () => (await world.leaderPid()) === leader.pid, { timeoutMs: 60_000 });
       return leader;
     };
     const bothKnowThatItRuns = async (name: string): Promise<void> => {
@@ -47,10 +47,10 @@ for (const server of API_SERVERS) {
         const states = await Promise.all(Array.from({ length: ASKED }, () => listed(name)));
         return states.every((state) => state === "RUNNING");
       };
-      await until("both know that it runs", bothKnow, { timeoutMs: 60_000 });
+      await until("both replicas know that the job runs", bothKnow, { timeoutMs: 60_000 });
     };
 
-    it("create no pod of a finished job when the one that is behind takes over", async () => {
+    it("create no pod of a finished job when a replica with a stale cache takes over", async () => {
       const leader = await startLeader();
       const follower = await startFollower();
       const name = "run-once";
@@ -68,17 +68,17 @@ for (const server of API_SERVERS) {
         { id: "reads", match: { who: ["deaf"], verbs: ["get"], resources: ["jobs"] }, ...count },
       );
       await leader.kill();
-      // In its copy the job still runs, and the pod is gone: it reads the job before it creates the pod.
-      await until("it has read the job", async () => (await matched("reads")) > 0, { timeoutMs: 60_000 });
+      // In the stale cache the job still runs, and the pod is gone: the replica reads the job before it creates the pod.
+      await until("the replica has read the job", async () => (await matched("reads")) > 0, { timeoutMs: 60_000 });
       await world.api.dropWatches({ who: ["deaf"], resources: ["jobs"] });
       await world.untilReturned(done);
-      await until("it knows the end", async () => (await listed(name)) === "SUCCEEDED", { timeoutMs: 60_000 });
+      await until("the replica knows the end", async () => (await listed(name)) === "SUCCEEDED", { timeoutMs: 60_000 });
       expect(await matched("creates")).toBe(0);
       await follower.kill();
       await world.api.remove();
     });
 
-    it("never answer with an older state than an earlier answer, though one is behind and no replica leads", async () => {
+    it("never answer with an older state than an earlier answer, though one cache is stale and no replica leads", async () => {
       const leader = await startLeader();
       await startFollower();
       await world.create(simulatedJob(NAME, { worker: replicaType([]) }));
@@ -91,8 +91,8 @@ for (const server of API_SERVERS) {
       const done = await world.untilCondition(NAME, "Succeeded");
       expect(await stateOf()).toBe("SUCCEEDED");
       await leader.kill();
-      // Its copy is as it was: it is this one that answers.
-      await until("only the other one answers", async () => (await listed(NAME)) === "RUNNING");
+      // The stale cache is unchanged, so the answers come from this replica.
+      await until("only the stale replica answers", async () => (await listed(NAME)) === "RUNNING");
       expect(await stateOf()).toBe("SUCCEEDED");
       const watched = await world.jobs.watchJob({ key: KEY, afterRevision: before?.revision ?? "", waitMs: 20_000 });
       expect(watched.job?.state).toBe("SUCCEEDED");

@@ -14,7 +14,7 @@ import {
 
 export type Waiting = { readonly group: string; readonly demands: readonly Demand[]; readonly isFull: boolean };
 
-/** Names of nodes that make room for others, and how many nodes of each pool are made or promised, as standby is to count them. */
+/** Returns names of nodes that end to make room for others, and how many nodes of each pool are created or promised. Standby must count both. */
 export function roomOf(
   world: World,
   { waiting, displaceable }: { readonly waiting: readonly Waiting[]; readonly displaceable: readonly Demand[] },
@@ -75,7 +75,7 @@ function leavingOf(world: World, pool: string, names: readonly string[]): Scaled
   );
 }
 
-/** Newest first: those that nothing is bound to, that none of the demands could be given, and that are more than stand by. */
+/** Returns spare nodes, the newest first: without a binding, unusable for all of the demands, and beyond the standby. */
 function sparesOf(
   { snapshot }: World,
   demands: readonly Demand[],

@@ -3,5 +3,5 @@ import { benchDay } from "./day.ts";
 import { benchPods } from "./pods.ts";
 import { benchSpeed } from "./speed.ts";
 
-/** Prints; fails nothing. docs/performance/node-scaler.md says how to read what they print. */
+/** Prints measurements and never fails. docs/performance/node-scaler.md explains the output. */
 await runBenches({ speed: benchSpeed, pods: benchPods, day: benchDay });

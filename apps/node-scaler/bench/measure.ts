@@ -1,4 +1,4 @@
-/** Processor time in milliseconds: what else the machine does has less influence on it than on the clock. */
+/** Measures processor time in milliseconds, which depends less on other load of the machine than the clock does. */
 export function measure(work: () => void): number {
   const begin = process.cpuUsage();
   work();
@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
 }
 
-/** To one decimal. */
+/** Rounds to one decimal. */
 export function round(value: number): number {
   return Math.round(value * 10) / 10;
 }

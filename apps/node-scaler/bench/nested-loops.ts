@@ -43,7 +43,7 @@ type Plan = {
   readonly got: readonly (ScaledNode | FreeMachine | Boot | string)[];
 };
 
-/** The rules of `compute` with each demand compared to each node: slow, simple, and written independently. */
+/** Implements the rules of `compute` by comparing each demand with each node: slow, simple, and written independently. */
 export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const { nowMs, limits } = snapshot;
   const nodes = snapshot.nodes
@@ -239,7 +239,7 @@ function surplusOf(
   return idle.map(({ name }) => name);
 }
 
-/** One unit of each kind in turn, the kind that begins chosen by the seed as `planBoots` chooses it. */
+/** Takes one unit of each kind in turn, beginning with the kind that the seed selects, as in `planBoots`. */
 function ration(units: readonly (readonly Boot[])[], limit: number, seed: string): ReadonlySet<Boot> {
   const waiting = new Map<string, (readonly Boot[])[]>();
   for (const unit of units) {

@@ -40,7 +40,7 @@ function add(one: Amounts, other: Amounts): Amounts {
   return { cpuMilli, memoryBytes, gpus: one.gpus + other.gpus };
 }
 
-/** A tenth of a node is the system's. */
+/** Whether the pods fit; the system uses a tenth of a node. */
 function doFit({ cpuMilli, memoryBytes, gpus }: Amounts, type: InstanceType): boolean {
   if (type.cpuMilli !== undefined && cpuMilli > type.cpuMilli * 0.9) return false;
   if (type.memoryBytes !== undefined && memoryBytes > type.memoryBytes * 0.9) return false;

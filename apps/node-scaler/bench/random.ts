@@ -1,4 +1,4 @@
-/** Numbers from 0 up to 1, the same in every run. */
+/** Returns a generator of numbers from 0 up to 1, which is the same in every run. */
 export function makeRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -9,7 +9,7 @@ export function makeRandom(seed: number): () => number {
   };
 }
 
-/** Lengths of time as waiting for independent events makes them: many short ones, few long ones. */
+/** Returns an exponentially distributed time, as between independent events: many short ones, few long ones. */
 export function exponential(random: () => number, mean: number): number {
   return -mean * Math.log(1 - random());
 }

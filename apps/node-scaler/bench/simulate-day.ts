@@ -16,26 +16,26 @@ const BOOT_FAILS = 0.03;
 const SPOT_LIFE_MS = 8 * HOUR_MS;
 const CLEAN_MS = 5000;
 const STOP_MS = 30_000;
-/** There is no spot for half an hour from each of these times on. */
+/** No spot instance is available for half an hour from each of these times on. */
 const NO_SPOT_FROM_MS = [9, 14, 16].map((hour) => hour * HOUR_MS);
 const NO_SPOT_MS = 1_800_000;
 
 export type Day = {
-  /** From the order to the end of the instance. */
+  /** The time from the order to the end of each instance. */
   readonly paidMs: number;
-  /** With a demand on it. */
+  /** The time with a demand on the instance. */
   readonly usedMs: number;
-  /** How long each demand waited that got a node, and each that got another one because the first was lost. */
+  /** The waits of all demands that got a node, including those that got another one because the first was lost. */
   readonly waitsMs: readonly number[];
   readonly boots: number;
   readonly maxNodes: number;
-  /** Still waiting when the day ended. */
+  /** The number of demands that still waited at the end of the day. */
   readonly waiting: number;
 };
 
 type DayEvent = { readonly atMs: number; readonly run: (atMs: number) => void };
 
-/** One day in virtual time. What is left to chance comes from the seed; the day begins with no nodes. */
+/** Simulates one day in virtual time. The seed determines all random events; the day begins with no nodes. */
 export function simulateDay(work: readonly Work[], pool: Partial<PoolPolicy>, policy: DayPolicy, seed: number): Day {
   const day = new SimulatedDay(aPool({ max: 2000, ...pool }), seed);
   for (const item of work) day.arrive(item);
@@ -43,7 +43,7 @@ export function simulateDay(work: readonly Work[], pool: Partial<PoolPolicy>, po
   return day.end();
 }
 
-/** The records, the waiting demands, and what will happen to them: a simple model of the provider and of the ledger. */
+/** The records, the waiting demands, and the future events: a simple model of the provider and of the ledger. */
 class SimulatedDay {
   readonly #pool: PoolPolicy;
   readonly #random: () => number;
@@ -152,7 +152,7 @@ class SimulatedDay {
     });
   }
 
-  /** Each group whose demands all have a ready node begins to run. */
+  /** Starts each group whose demands all have a ready node. */
   #grant(nowMs: number): void {
     const ready = new Map<string, string>();
     for (const { name, spec, status } of this.#nodes.values()) {
@@ -183,7 +183,7 @@ class SimulatedDay {
     });
   }
 
-  /** The rest of what ran on it waits for another node, alone. */
+  /** Loses a node: the rest of its work waits for another node, alone. */
   #lose(name: string, atMs: number): void {
     const node = this.#nodes.get(name);
     const work = this.#running.get(name);

@@ -14,7 +14,7 @@ const ZONES = ["a", "b", "c"];
 
 /** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
 export function benchSpeed(): void {
-  // The first measurement would otherwise be one of the compiler.
+  // The first runs would measure the compiler, and are discarded.
   for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));
   const rows = SIZES.map((size) => {
     const world = buildWorld(size, 1);
@@ -41,7 +41,7 @@ export function benchSpeed(): void {
   );
 }
 
-/** Demands of all kinds; nodes that suit some of them, and as many that do not. */
+/** Builds demands of all kinds, nodes that suit some of them, and as many that do not. */
 function buildWorld(size: number, seed: number): ScalingSnapshot {
   const random = makeRandom(seed);
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>

@@ -5,13 +5,13 @@ import { buildShortages } from "../src/domain/unavailability.ts";
 /** The part of a plan that a simulated day uses. */
 export type DayPolicy = (snapshot: ScalingSnapshot) => Pick<ScalingPlan, "start" | "stop" | "updates">;
 
-/** Whatever is free is used again, what is missing is booted, and nothing ever ends. */
+/** Reuses free nodes, boots missing ones, and never ends any. */
 export const neverStop: DayPolicy = (snapshot) => serve(snapshot, true);
 
-/** Each demand has a node made for it, which ends with it. */
+/** Creates a node for each demand, which ends with it. */
 export const oneNodeEach: DayPolicy = (snapshot) => serve(snapshot, false);
 
-/** First come, first served, and gangs are nothing special. Boots are limited as they are for `compute`. */
+/** Serves demands in the order of their arrival, without regard to gangs. Boots are limited as for `compute`. */
 function serve(snapshot: ScalingSnapshot, reuse: boolean): ReturnType<DayPolicy> {
   const { nodes, nowMs, seed, limits } = snapshot;
   const waiting = new Set(snapshot.demands.map(({ name }) => name));

@@ -7,13 +7,13 @@ export const DAY_MS = 24 * HOUR_MS;
 
 export type Work = { readonly demand: Demand; readonly runMs: number };
 
-/** Singles and gangs that arrive over a day: few at night, most in the afternoon. The same for the same seed. */
+/** Generates single demands and gangs that arrive over a day: few at night, most in the afternoon. The same seed gives the same work. */
 export function workOfADay(seed: number): readonly Work[] {
   const random = makeRandom(seed);
   const work: Work[] = [];
   let number = 0;
   for (let atMs = 0; ; number += 1) {
-    // The busiest hour has three groups a minute.
+    // The busiest hour has three groups per minute.
     atMs += exponential(random, 20_000);
     if (atMs >= DAY_MS) return work;
     if (random() > loadAt(atMs)) continue;
@@ -32,7 +32,7 @@ export function workOfADay(seed: number): readonly Work[] {
   }
 }
 
-/** From 0.15 in the night to 1 at three in the afternoon. */
+/** Returns the load, from 0.15 at night to 1 at three in the afternoon. */
 function loadAt(atMs: number): number {
   return 0.575 + 0.425 * Math.cos(((atMs - 15 * HOUR_MS) / DAY_MS) * 2 * Math.PI);
 }

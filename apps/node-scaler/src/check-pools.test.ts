@@ -29,7 +29,7 @@ async function check(world: ScalerWorld, between: readonly (() => void)[]) {
   return { reports, troubles, pausesMs };
 }
 
-it("reports a wrong pool once, lists it among the troubles until it is right, and then stops checking", async () => {
+it("reports an invalid pool once, lists it among the troubles until it is valid, and then stops checking", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.cloud.faults.wrong = ["there is no small", "there is no zone x"];
   const right = () => (world.cloud.faults.wrong = []);
@@ -52,7 +52,7 @@ it("checks with growing pauses of at most ten minutes", async () => {
   }
 });
 
-it("reports that a provider cannot be asked, and retries", async () => {
+it("reports that a provider does not answer, and retries", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.cloud.faults.rateLimited = { times: 2, retryAfterMs: 0 };
   const { reports, troubles } = await check(world, [() => undefined, () => undefined]);

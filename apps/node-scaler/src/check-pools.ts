@@ -3,12 +3,12 @@ import { describeFault, faultOf } from "@muster/faults";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { Scaler } from "./scaler.ts";
 
-/** Between two checks of a pool that is wrong, or could not be checked. */
+/** The pauses between two checks of a pool that is invalid, or could not be checked. */
 const RETRY = { firstMs: 30_000, maxMs: 600_000 };
 
 /**
- * Checks that each pool's provider can make its nodes, and repeats with growing pauses until it can; otherwise the first boot would find out. Problems are
- * reported and block nothing: existing nodes are kept and ended as usual. Resolves when all pools are right or the leadership ends; never rejects.
+ * Checks that each pool's provider can create its nodes, with growing pauses, before the first boot would fail. Problems are reported and block nothing:
+ * existing nodes are kept and ended as usual. Resolves when all pools are valid or the leadership ends; never rejects.
  */
 export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Promise<void> {
   const { policies, signal } = scaler;
@@ -39,13 +39,13 @@ async function isRight({ providers, memory, signal, now, report }: Scaler, polic
   return false;
 }
 
-/** Rejects when the provider could not answer. */
+/** Rejects if the provider does not answer. */
 async function findProblems(ask: () => Promise<readonly string[]> | undefined): Promise<readonly string[]> {
   try {
     return (await ask()) ?? [];
   } catch (error) {
     const fault = faultOf(error);
-    // A retry does not help: the first boot would fail in the same way.
+    // A retry does not help, because the first boot would fail in the same way.
     if (fault?.code === "invalid_request" || fault?.code === "not_found") return [describeFault(fault)];
     throw error;
   }

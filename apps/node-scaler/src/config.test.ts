@@ -29,7 +29,7 @@ function sources(text?: string) {
   return { readText, kinds: { local: { settings: z.strictObject({ kind: z.literal("local") }) } } };
 }
 
-it("has a default for everything, and scales nothing without a file", () => {
+it("has a default for every field, and scales nothing without a file", () => {
   const config = readConfig({}, sources());
   expect(config).toEqual(readConfig(defaults, sources()));
   expect(config.file).toEqual({ providers: [], pools: [] });
@@ -49,7 +49,7 @@ it("names every problem in one message", () => {
   for (const name of Object.keys(wrong)) expect(() => readConfig(wrong, sources())).toThrow(name);
 });
 
-it("names what is wrong in the file together with what is wrong in the environment", () => {
+it("names problems of the file together with those of the environment", () => {
   const env = { NODE_SCALER_HEARTBEAT_INTERVAL_MS: "8000", NODE_SCALER_FILE: "/etc/pools.yaml" };
   const text = "pools: 1\nproviders: { a: { kind: nosuch } }";
   for (const part of ["heartbeat interval", "pools is 1: a list is needed\n", 'a.kind is "nosuch"'])
@@ -80,7 +80,7 @@ describe("the file of pools", () => {
     expect(file.providers).toEqual([{ name: "a", kind: "local", settings: { kind: "local" } }]);
   });
 
-  it("is named when it is wrong or cannot be read", () => {
+  it("is named if it is invalid or unreadable", () => {
     expect(() => readConfig(env, sources("pools: 1"))).toThrow("/etc/pools.yaml: pools is 1: a list is needed");
     expect(() => readConfig(env, sources())).toThrow("/etc/pools.yaml cannot be read: ENOENT");
   });

@@ -28,7 +28,7 @@ export type Config = {
 
 /** The inputs of the configuration beside the environment. */
 type ConfigSources = {
-  /** The text of a file; throws when it cannot be read. */
+  /** Reads the text of a file; throws if it cannot be read. */
   readonly readText: (path: string) => string;
   readonly kinds: ProviderKinds;
 };
@@ -53,7 +53,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   return { ...config, file };
 }
 
-/** The value, or undefined and one more problem. */
+/** Returns the value; on a failure, adds a problem and returns undefined. */
 function gather<Part>(problems: string[], read: () => Part): Part | undefined {
   try {
     return read();
@@ -114,7 +114,7 @@ function readPools(path: string | undefined, sources: FileSources): PoolsFile {
   return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
 }
 
-/** A round decides on the results of an earlier one: so each interval is longer than the one that it depends on. */
+/** Checks that each interval is longer than the one on which it depends, because a round decides on the results of an earlier one. */
 function checkIntervals({ intervals, clientTimeoutMs }: Pick<Config, "intervals" | "clientTimeoutMs">) {
   const { poolMs, heartbeatMs } = intervals;
   if (poolMs > heartbeatMs && heartbeatMs > clientTimeoutMs) return undefined;

@@ -4,9 +4,9 @@ import type { Instances, ListedInstance } from "./domain/sightings.ts";
 import { describeFailure, type LoopName, type Scaler, type ProviderList } from "./scaler.ts";
 
 /**
- * The instances of all providers that are configured or have a node. The named providers, all by default, are asked again, one request each at a time. A
- * round waits `patienceMs` for them and uses the previous list of the others, so that a slow provider delays no other. A provider is silent when its list is
- * too old or it is no longer configured: its instances are unknown.
+ * Lists the instances of all providers that are configured or have a node. The named providers, all by default, are listed again, with one request each at a
+ * time. A round waits `patienceMs` for them and uses the previous list of the others, so that a slow provider delays no other. A provider is silent if its list
+ * is too old or it is no longer configured: its instances are unknown.
  */
 export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iterable<string>): Promise<Instances> {
   const { memory, now, listFreshMs, patienceMs, providers, records } = scaler;
@@ -27,7 +27,7 @@ export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iter
   };
 }
 
-/** Never rejects. */
+/** Requests the list of one provider. Never rejects. */
 function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
   const { memory, report, now } = scaler;
   const asking = list(scaler, name)

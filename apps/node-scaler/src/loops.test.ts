@@ -47,7 +47,7 @@ it("counts rounds and failures, continues after a failure, and stops at the sign
   });
 });
 
-it("waits with the next round of a loop for the end of the one before, and delays no other loop", async () => {
+it("delays the next round of a loop until the previous one ends, and delays no other loop", async () => {
   const clock = virtualClock();
   const stop = new AbortController();
   const slow = Promise.withResolvers<undefined>();

@@ -2,7 +2,7 @@ import type { Clock } from "@muster/backoff";
 import { runController, workQueue, type Lead } from "@muster/controller";
 import type { LoopName } from "./scaler.ts";
 
-/** One loop, as far as this leader has run it. */
+/** The rounds of one loop under this leader. */
 export type LoopReport = {
   readonly name: LoopName;
   readonly intervalMs: number;
@@ -11,19 +11,19 @@ export type LoopReport = {
   lastStartedAtMs: number;
   lastDurationMs: number;
   meanDurationMs: number;
-  /** The error of the latest round; undefined: it did not fail. */
+  /** The error of the latest round; undefined if it succeeded. */
   error: string | undefined;
 };
 
 export type Loop = { readonly report: LoopReport; readonly round: () => Promise<void> };
 
 type LoopDeps = {
-  /** No round begins after its signal, and none that ends later is reported. */
+  /** No round begins after its signal, and a round that ends later is not reported. */
   readonly lead: Lead & { readonly signal: AbortSignal };
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
   readonly clock?: Clock;
-  /** Called when a round has ended. */
+  /** Called after each round. */
   readonly onRoundEnd: (report: LoopReport, error: unknown) => void;
 };
 
@@ -40,7 +40,7 @@ export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
   };
 }
 
-/** Runs each loop at its interval while this process leads, never two rounds of one loop concurrently. A failed round is reported, and the loop continues. */
+/** Runs each loop at its interval while this process leads, never two rounds of one loop concurrently. Reports a failed round, and continues the loop. */
 export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<void> {
   const { lead, clock } = deps;
   const byName = new Map<string, Loop>(loops.map((loop) => [loop.report.name, loop]));
@@ -63,7 +63,7 @@ export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<
   });
 }
 
-/** Never rejects. */
+/** Runs one round. Never rejects. */
 async function runRound({ report, round }: Loop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
   report.lastStartedAtMs = now();
   let failure: unknown;

@@ -6,13 +6,13 @@ import type { ScaledNode } from "./domain/node.ts";
 
 const TRACER = "@muster/node-scaler";
 
-/** Context of the trace of one node, derived from its name: every process adds to the same trace. */
+/** Derives the context of a node's trace from its name, so that every process adds to the same trace. */
 function contextOfNode(name: string): Context {
   const digest = createHash("sha256").update(name).digest("hex");
   return contextOfIds({ traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) });
 }
 
-/** Runs what is done to a node under a span of the node's trace, linked to the round that decided it. */
+/** Runs an action on a node under a span of the node's trace, linked to the round that decided it. */
 export function inNodeSpan<Result>(
   doing: string,
   node: string,
@@ -31,7 +31,7 @@ export function inNodeSpan<Result>(
 /** Steps that change nothing. */
 const QUIET = new Set(["wait", "look-for-pods"]);
 
-/** Takes the steps of a round under a span that lists them; a round that changes nothing has none. */
+/** Takes the steps of a round under a span that lists them; a round without changes has no span. */
 export function inRoundSpan<Result>(
   loop: string,
   steps: readonly PlannedStep[],
@@ -43,7 +43,7 @@ export function inRoundSpan<Result>(
   return inPass(TRACER, { name: `${loop} round`, parent: ROOT_CONTEXT, attributes }, taken, work);
 }
 
-/** One step of such a round, linked to the trace of its node. */
+/** Takes one step of such a round, linked to the trace of its node. */
 export function inStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
   const attributes = { "muster.node": node, "muster.because": because };
   return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);

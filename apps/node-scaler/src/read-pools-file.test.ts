@@ -26,7 +26,7 @@ const pool = (fields: string): string => `${providers}pools: [{ name: a, provide
 const TYPES = "instanceTypes: [{ name: small, cpu: 2, memory: 4Gi }]";
 
 describe("the file of pools", () => {
-  it("has defaults for what is left out", () => {
+  it("has defaults for omitted fields", () => {
     expect(readPoolsFile(pool(TYPES), sources)).toEqual({
       providers: [{ name: "here", kind: "local", settings: { kind: "local", url: "http://127.0.0.1:1" } }],
       pools: [

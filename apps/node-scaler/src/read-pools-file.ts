@@ -8,7 +8,7 @@ import type { PoolPolicy } from "./domain/pool.ts";
 /** Checks of a provider kind on the settings in its block, including the `kind` of the block. */
 type SettingsCheck = Pick<z.ZodType, "safeParse">;
 
-/** By the name of the kind; `files` are those of its settings that name a file which has to be there at the start. */
+/** The kinds by name; `files` are the settings that name a file which must exist at the start. */
 export type ProviderKinds = Readonly<
   Record<string, { readonly settings: SettingsCheck; readonly files?: readonly string[] }>
 >;
@@ -16,34 +16,34 @@ export type ProviderKinds = Readonly<
 export type ProviderBlock = {
   readonly name: string;
   readonly kind: string;
-  /** As the kind's own check has returned them. */
+  /** The settings that the kind's own check returned. */
   readonly settings: unknown;
 };
 
 export type PoolsFile = { readonly providers: readonly ProviderBlock[]; readonly pools: readonly PoolPolicy[] };
 
-/** One thing that is wrong: where, what stands there, and what would be right. */
+/** One problem: its path, the value, and what would be valid. */
 type Problem = { readonly path: readonly PropertyKey[]; readonly message: string };
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 const DAY_MS = 86_400_000;
-/** As many as the ledger lists of one pool in reasonable time. */
+/** The ledger can list this many nodes of one pool in reasonable time. */
 const MAX_NODES = 10_000;
 const MAX_TYPES = 50;
-/** Names of nodes begin with it, and are names of Kubernetes nodes and values of labels. */
+/** The limit exists because names of nodes, which are names in Kubernetes and label values, begin with the name of their pool. */
 const MAX_POOL_NAME_CHARS = 50;
 const MAX_TAINTS = 20;
 const OWN_LABELS = "muster.dev/";
-/** Prefixes of taints that state that a node is not ready, cordoned or under pressure. */
+/** Prefixes of taints which state that a node is not ready, cordoned or under pressure. */
 const CONDITION_TAINTS = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
-/** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be right. */
+/** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be valid. */
 export function readPoolsFile(
   text: string,
   sources: {
     readonly kinds: ProviderKinds;
-    /** Text of a file that a provider names; throws when it cannot be read. */
+    /** Reads a file that a provider names; throws if it is unreadable. */
     readonly readText: (path: string) => string;
     /** The label of nodes whose value is the name of their pool. */
     readonly poolLabel: string;
@@ -85,7 +85,7 @@ const duration = (maxMs: number = DAY_MS) =>
       return z.NEVER;
     });
 
-/** A quantity above 0, as the amount of the resource; `min` is what a number that lacks its unit falls short of. */
+/** Parses a quantity above 0 as an amount of the resource; a number below `min` probably lacks its unit. */
 const quantity = (resource: "cpu" | "memory" | "storage", example: string, min = 0) =>
   z
     .unknown()
@@ -215,7 +215,7 @@ function readBlock(
   return { block, problems };
 }
 
-/** Reports at start what would otherwise fail later, in the same words. */
+/** Reports at start what would otherwise fail later, with the same text. */
 function checkFiles(
   path: readonly string[],
   settings: unknown,
@@ -237,7 +237,7 @@ function checkFiles(
 
 type PlacedPool = { readonly at: number; readonly policy: PoolPolicy };
 
-/** The pools that are valid on their own, so that problems between them are reported together with the problems of others. */
+/** Reads the pools that are valid on their own, so that problems between them are reported together with the problems of others. */
 function readPools(value: unknown): readonly PlacedPool[] {
   const written: unknown = isRecord(value) ? value["pools"] : undefined;
   if (!Array.isArray(written)) return [];

@@ -23,35 +23,35 @@ export type ProviderList = { readonly askedAtMs: number; readonly instances: rea
 export type Cluster = {
   nodes(): KubeNodes;
   pods(): PodsByNode;
-  /** Removes the taint that nodes are created with. */
+  /** Removes the taint with which nodes are created. */
   removeStartupTaint(kubeNode: string): Promise<void>;
   cordon(kubeNode: string, because: string): Promise<void>;
   /** Removes a cordon of this scaler, and of no other client. */
   uncordon(kubeNode: string): Promise<void>;
-  /** Why the pod stays for now, such as the disruption budget that forbids the eviction; undefined: it goes, or is gone. */
+  /** Returns why the pod stays for now, such as the disruption budget that forbids the eviction; undefined if it is going or gone. */
   evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<string | undefined>;
   /** The pods on the node by a fresh read from the API server. */
   podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
-  /** Leaves a node alone that has the name and is another. */
+  /** Deletes the node of this uid, and no other node of the name. */
   deleteNode(kubeNode: { readonly name: string; readonly uid: string }): Promise<void>;
 };
 
 /** The dependencies of the loops. */
 export type ScalerDeps = {
-  /** Its nodes are labelled with it; nodes with another name belong to another scaler. */
+  /** The label of its nodes; nodes with another name belong to another scaler. */
   readonly name: string;
-  /** Milliseconds since 1970 that never jump while the process lives. */
+  /** Milliseconds since 1970 that never jump while the process runs. */
   readonly now: () => number;
-  /** Milliseconds since 1970 as others count them. */
+  /** Milliseconds since 1970 by the wall clock. */
   readonly wallNow: () => number;
-  /** Fencing token of this leadership. */
+  /** The fencing token of this leadership. */
   readonly term: number;
-  /** Whether this process leads at this moment: asked before each effect that no revision fences. */
+  /** Whether this process leads now; called before each effect that no revision fences. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
-  /** For the order of an instance and what undoes it: they are finished when this process stops. */
+  /** For the order of an instance and its reversal, which are finished when this process stops. */
   readonly orderSignal: AbortSignal;
-  /** Different each time. */
+  /** Returns a different text each time. */
   readonly seed: () => string;
   readonly records: Records;
   readonly policies: ReadonlyMap<string, PoolPolicy>;
@@ -61,14 +61,14 @@ export type ScalerDeps = {
   readonly machines: () => Promise<Machines>;
   readonly demands: () => Promise<readonly Demand[]>;
   readonly bootImage: (pool: PoolPolicy) => Promise<string>;
-  /** Announces which pools are scaled, before anything is decided. */
+  /** Announces the scaled pools before the first plan. */
   readonly announcePools: () => Promise<void>;
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;
   /** How long a round waits for a provider; a longer call continues beside the rounds. */
   readonly patienceMs: number;
-  /** How long what a provider listed is believed, from when it was asked. */
+  /** The maximum age of a provider's list, from its request on. */
   readonly listFreshMs: number;
   readonly report: Reporter;
 };
@@ -77,13 +77,13 @@ export const LOOPS = ["pool", "heartbeat", "reaper", "scan"] as const;
 export type LoopName = (typeof LOOPS)[number];
 
 export type Reporter = {
-  /** A step is about to be taken. */
+  /** Called before a step is taken. */
   readonly planned: (loop: LoopName, step: TakenStep) => void;
-  /** One action failed; the round continues without it, and the next one retries. */
+  /** Called when one action failed; the round continues without it, and the next one retries. */
   readonly failed: (loop: LoopName, doing: string, error: unknown) => void;
-  /** An instance was asked for; how it ended. */
+  /** Called with the outcome of an order of an instance. */
   readonly booted: (outcome: "started" | "short" | "failed", tookMs: number) => void;
-  /** The provider of a pool could not make its nodes. */
+  /** Called when the provider of a pool could not create its nodes. */
   readonly poolIsWrong: (pool: string, problems: readonly string[]) => void;
 };
 
@@ -93,7 +93,7 @@ export type TakenStep =
   | ReapStep
   | ScanStep
   | StartupTaintStep
-  /** `message`: the text of the provider. */
+  /** `message` is the text of the provider. */
   | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string; readonly message?: string };
 
 /** The memory of a leader. All of it may be lost: the next leader observes it again, or waits a little longer. */
@@ -104,35 +104,35 @@ type Memory = {
   sizes: ReadonlyMap<string, SeenSizes>;
   /** Nodes that were created for demands that do not accept them. */
   mismatches: readonly Mismatch[];
-  /** By what was asked for. */
+  /** The backoffs by the requested kind. */
   readonly backoffs: Map<string, BootBackoff>;
   bootFailures: readonly BootFailure[];
-  /** Providers that have not said what instances they have when they were last asked. */
+  /** Providers that did not list their instances at the latest request. */
   readonly silences: Map<string, Silence>;
-  /** Pools that their providers cannot make nodes of. */
+  /** Pools whose providers cannot create their nodes. */
   readonly invalidPools: Map<string, Silence>;
   readonly stops: Map<string, StopsTried>;
   /** Stops of orphans, by instance. */
   readonly orphanStops: Map<string, StopsTried>;
   suspects: ReadonlySet<string>;
-  /** By provider, as this leader has seen it. */
+  /** Lists by provider, as this leader has received them. */
   readonly lists: Map<string, ProviderList>;
-  /** Lists under way, by provider. They never reject. */
+  /** Lists in flight, by provider. They never reject. */
   readonly asking: Map<string, Promise<void>>;
-  /** When the lists were asked for that the latest scan looked at. */
+  /** When the lists of the latest scan were requested. */
   scannedAtMs: ReadonlyMap<string, number>;
-  /** All records have once been held against the nodes and the ledger. Before that nothing is made. */
+  /** True once all records were compared with the nodes and the ledger. Nothing is created before. */
   hasObserved: boolean;
-  /** Boots under way, by the name of the node. */
+  /** Boots in flight, by the name of the node. */
   readonly booting: Map<string, Promise<void>>;
-  /** Steps under way that end a node, by its name. They never reject. */
+  /** Ending steps in flight, by the name of the node. They never reject. */
   readonly ending: Map<string, Promise<void>>;
-  /** Steps of scans under way, by their kind and object. They never reject. */
+  /** Steps of scans in flight, by their kind and object. They never reject. */
   readonly scanning: Map<string, Promise<void>>;
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
 };
 
-/** One leadership: what it may touch and what it remembers. */
+/** One leadership: its dependencies and its memory. */
 export type Scaler = ScalerDeps & { readonly memory: Memory };
 
 export function makeScaler(deps: ScalerDeps): Scaler {
@@ -161,14 +161,14 @@ export function makeScaler(deps: ScalerDeps): Scaler {
 }
 
 /**
- * Resolves once all that rounds have left under way has ended: a leader that stops earlier would cut off calls to providers, and no record would have their
+ * Resolves once all work that rounds have left in flight has ended: a leader that stops earlier would abort calls to providers, and no record would have their
  * outcome.
  */
 export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning.values()]);
 }
 
-/** Undefined when the ledger does not answer. */
+/** Undefined if the ledger does not answer. */
 export async function askMachines({ machines, report }: Scaler, loop: LoopName): Promise<Machines | undefined> {
   try {
     return await machines();
@@ -178,7 +178,7 @@ export async function askMachines({ machines, report }: Scaler, loop: LoopName):
   }
 }
 
-/** One line about what went wrong, and how long the other side asks to be left alone. */
+/** Describes a failure in one line, and the pause that the other side requests. */
 export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
   const fault = faultOf(error);
   if (fault === undefined) return { message: error instanceof Error ? error.message : String(error), retryAfterMs: 0 };

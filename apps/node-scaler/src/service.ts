@@ -15,7 +15,7 @@ import { reaperRound } from "./rounds/reaper-round.ts";
 import { scanRound } from "./rounds/scan-round.ts";
 import { finishWork, makeScaler } from "./scaler.ts";
 
-/** Follows the world for ever, and scales whenever this replica leads. */
+/** Follows the cluster until it is stopped, and scales while this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
@@ -40,11 +40,11 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   );
 }
 
-/** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
+/** Runs one leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
   const { signal: stop, lost } = leadership;
-  // An order of an instance that is cut short has an unknown outcome, and its node ends as failed.
+  // An aborted order of an instance has an unknown outcome, and its node ends as failed.
   using grace = openStopGrace({ stop, lost });
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;

@@ -2,7 +2,7 @@ import type { Boot } from "../src/providers/provider.ts";
 
 let boots = 0;
 
-/** An order for a node of a name that was never there before. */
+/** Builds an order for a node with a new name. */
 export function buildBoot(more: Partial<Boot> = {}): Boot {
   boots += 1;
   return {

@@ -3,7 +3,7 @@ import type { PoolPolicy } from "../src/domain/pool.ts";
 
 type NodeParts = { readonly spec?: Partial<NodeSpec>; readonly status?: Partial<NodeStatus> };
 
-/** An Available node of pool `a` by default. */
+/** Builds an Available node, by default of pool `a`. */
 export function buildNode(name: string, { spec, status }: NodeParts = {}): ScaledNode {
   return {
     name,
@@ -40,7 +40,7 @@ export function buildNode(name: string, { spec, status }: NodeParts = {}): Scale
   };
 }
 
-/** Pool `a` of a provider `cloud` by default. */
+/** Builds a pool, by default `a` of a provider `cloud`. */
 export function buildPolicy(parts: Partial<PoolPolicy> = {}): PoolPolicy {
   return {
     name: "a",

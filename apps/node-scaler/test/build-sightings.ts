@@ -9,7 +9,7 @@ import type {
   PodOnNode,
 } from "../src/domain/sightings.ts";
 
-/** The running instance of the node of this name, as `buildNode` has it. */
+/** Builds the running instance of the node with this name, as `buildNode` has it. */
 export function buildInstance(nodeName: string, parts: Partial<ListedInstance> = {}): ListedInstance {
   return {
     provider: "cloud",
@@ -31,7 +31,7 @@ export function listed(...all: readonly ListedInstance[]): Instances {
 
 export const silence: Instances = { all: [], silent: new Set(["cloud"]), askedAtMs: new Map() };
 
-/** The ready Kubernetes node of the node of this name, as `buildNode` has it. */
+/** Builds the ready Kubernetes node of the node with this name, as `buildNode` has it. */
 export function buildKubeNode(nodeName: string, parts: Partial<KubeNode> = {}): KubeNode {
   const open = { ready: true, cordoned: false, labels: {}, hasStartupTaint: false, overhead: new Map() };
   return { name: `k-${nodeName}`, scaledNode: nodeName, uid: `u-${nodeName}`, ...open, ...parts };
@@ -43,7 +43,7 @@ export function inCluster(...nodes: readonly KubeNode[]): KubeNodes {
 
 export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as const;
 
-/** A machine of pool `a`. */
+/** Builds a machine of pool `a`. */
 export function buildMachine(
   nodeName: string,
   standing: Standing,

@@ -66,7 +66,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     afterEach(() => play[Symbol.asyncDispose]());
     afterAll(() => world[Symbol.asyncDispose]());
 
-    it("has one machine a node, each its own", async () => {
+    it("has one separate machine for each node", async () => {
       const orders = [buildBoot(), buildBoot(), buildBoot()];
       for (const order of orders) await provider.start(order, never);
       const instances = await Promise.all(orders.map(joined));
@@ -77,10 +77,10 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(again).toEqual(instances);
     });
 
-    it("lists what there is although a controller writes the MachineDeployment at that moment", async () => {
+    it("lists the instances although a controller writes the MachineDeployment at that moment", async () => {
       const order = buildBoot();
       await provider.start(order, never);
-      await until("it has a machine", async () => (await machines(large)).length === 1);
+      await until("the node has a machine", async () => (await machines(large)).length === 1);
       let meanwhile = 2;
       const patch: ControlPlane["calls"]["patch"] = async (...args) => {
         const annotations = { "other/client": `${meanwhile}` };
@@ -93,7 +93,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(meanwhile).toBeLessThan(0);
     });
 
-    it("asks for one machine for a node that is started twice", async () => {
+    it("requests one machine for a node that is started twice", async () => {
       const order = buildBoot();
       expect(await idOf(order)).toBe(await idOf(order));
       await joined(order);
@@ -101,18 +101,18 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await provider.list(never)).toHaveLength(1);
     });
 
-    it("loses no order when many are started concurrently", async () => {
+    it("loses no order when many nodes are started concurrently", async () => {
       const orders = Array.from({ length: 4 }, () => buildBoot());
       const outcomes = await Promise.allSettled(orders.map((order) => provider.start(order, never)));
       for (const [index, { status }] of outcomes.entries()) {
-        // A start that met five conflicts is retried by its caller.
+        // The caller retries a start that met five conflicts.
         const order = orders[index];
         if (status === "rejected" && order !== undefined) await provider.start(order, never);
       }
       expect(await replicas(large)).toBe(4);
     });
 
-    it("ends the machine of the node that is stopped, and no other", async () => {
+    it("ends the machine of the stopped node, and no other", async () => {
       const [first, second, third] = [buildBoot(), buildBoot(), buildBoot()];
       for (const order of [first, second, third]) await provider.start(order, never);
       const kept = await Promise.all([first, third].map(joined));
@@ -125,7 +125,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await replicas(large)).toBe(2);
     });
 
-    it("does not take the end of a machine for done whose MachineDeployment was taken out of its block", async () => {
+    it("does not consider a machine ended because its MachineDeployment was removed from its block", async () => {
       const order = buildBoot();
       const instanceId = await idOf(order);
       const without = open([{ name: await makeDeployment(), pool: "elastic", instanceType: "large" }]);
@@ -135,7 +135,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await replicas(large)).toBe(1);
     });
 
-    it("gives up a node that has no machine yet", async () => {
+    it("ends a node that has no machine yet", async () => {
       const kept = buildBoot();
       await provider.start(kept, never);
       const instance = await joined(kept);
@@ -149,24 +149,24 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await listed(kept.nodeName)).toEqual(instance);
     });
 
-    it("does not give a node the machine that Cluster API makes in place of its own", async () => {
+    it("does not assign a node the replacement that Cluster API creates for its machine", async () => {
       const order = buildBoot();
       await provider.start(order, never);
       await joined(order);
       const [own] = await machines(large);
       await world.calls.delete(MACHINES, own?.metadata?.name ?? "");
-      const replacement = await until("there is another", async () => {
+      const replacement = await until("another machine exists", async () => {
         const instances = await provider.list(never);
         return instances.length === 1 && instances[0]?.nodeName === "" && instances[0];
       });
-      // Not assigned, and the node's own is not listed: both end.
+      // The replacement is not assigned, and the node's own machine is not listed: both end.
       await provider.stop({ instanceId: `${large}/${order.nodeName}`, nodeName: order.nodeName }, never);
       await provider.stop(replacement, never);
-      await until("nothing is left", async () => (await provider.list(never)).length === 0);
+      await until("no machine is left", async () => (await provider.list(never)).length === 0);
       expect(await machines(large)).toEqual([]);
     });
 
-    it("says before the first boot what a pool lacks", async () => {
+    it("reports before the first boot what a pool lacks", async () => {
       const pool = buildPolicy({
         name: "elastic",
         instanceTypes: [type("large"), type("huge")],
@@ -195,7 +195,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       ]);
     });
 
-    it("says what cannot be made", async () => {
+    it("reports settings that it cannot create", async () => {
       expect(await provider.start(buildBoot({ instanceType: "huge" }), never)).toEqual({
         kind: "unsupported",
         message: "no MachineDeployment makes huge for pool elastic",
@@ -209,14 +209,14 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     it.each([
       ["has replicas that another client set", { replicas: 2 }, "has 2 replicas that the scaler did not ask for"],
       ["ends any machine first", { deletion: { order: "Random" } }, "Newest is needed"],
-    ])("leaves a MachineDeployment alone that %s", async (_, more, message) => {
+    ])("does not change a MachineDeployment that %s", async (_, more, message) => {
       const name = await makeDeployment(more);
       const other = open([{ name, pool: "elastic", instanceType: "large" }]);
       await expect(other.start(buildBoot(), never)).rejects.toThrow(message);
       await expect(other.list(never)).rejects.toThrow(message);
     });
 
-    it("leaves a MachineDeployment alone that another controller scales, and reports a missing one", async () => {
+    it("does not change a MachineDeployment that another controller scales, and reports a missing one", async () => {
       await provider.start(buildBoot(), never);
       const other = open([{ name: large, pool: "elastic", instanceType: "large" }], "other");
       await expect(other.start(buildBoot(), never)).rejects.toThrow('is scaled by "test"');

@@ -3,7 +3,7 @@ import { PROVIDER_KINDS } from "../src/adapters/providers.ts";
 import { readConfig } from "../src/config.ts";
 
 const FILE = "/etc/muster/pools.yaml";
-/** Everything that can be read beside the file of pools. */
+/** The readable files in addition to the file of pools. */
 const OTHERS = new Map([
   ["/token", "secret"],
   ["/empty", "\n"],
@@ -97,7 +97,7 @@ it.each([
     provider("kind: gce"),
     'providers.here.kind is "gce": one of cluster-api, ec2, karpenter, local is needed',
   ],
-])("names path, value and what would be right of %s", (_what, text, problem) => {
+])("names path, value and a valid value of %s", (_what, text, problem) => {
   const env = text === undefined ? { NODE_SCALER_FILE: " " } : { NODE_SCALER_FILE: FILE };
   expect(problemOf(text, env)).toContain(problem);
   expect(problemOf(text, env)).toContain(text === undefined ? "NODE_SCALER_FILE" : FILE);
@@ -108,11 +108,11 @@ it.each([
   ["NODE_SCALER_BOOTS_PER_ROUND", "0", "NODE_SCALER_BOOTS_PER_ROUND"],
   ["MUSTER_NATS_URL", "here", "MUSTER_NATS_URL"],
   ["NODE_SCALER_NAME", "A b", "NODE_SCALER_NAME"],
-])("names the variable %s when it is %s", (name, value, problem) => {
+])("names the variable %s if it is %s", (name, value, problem) => {
   expect(problemOf("{}", { NODE_SCALER_FILE: FILE, [name]: value })).toContain(problem);
 });
 
-it("names what is wrong in one pool together with what is wrong between others, and one variable a line", () => {
+it("names problems in one pool together with problems between others, and one variable per line", () => {
   const types = "instanceTypes: [{ name: small }]";
   const good = `{ name: a, provider: here, max: 1, ${types} }`;
   const text = `${provider(LOCAL)}\npools: [${good}, { name: a, provider: there, max: 1, ${types} }, { name: c }]`;
@@ -128,6 +128,6 @@ it("names what is wrong in one pool together with what is wrong between others, 
     expect(lines.filter((line) => line.includes(begin))).toHaveLength(1);
 });
 
-it("takes what is right", () => {
+it("accepts valid settings", () => {
   expect(problemOf(pool("volume: 20Gi"))).toBe("it was taken");
 });

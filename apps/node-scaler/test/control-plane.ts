@@ -49,7 +49,7 @@ async function withDefinitions(
   const place = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
   for (const file of definitions) {
     const definition = parse(await readFile(join(FIXTURES ?? "", file), "utf8")) as Definition;
-    // Webhooks of theirs are not running here.
+    // The webhooks of these projects do not run here.
     const { conversion: _, ...spec } = definition.spec;
     await calls.create(place, { ...definition, spec });
     const { group, names, versions } = definition.spec;

@@ -14,14 +14,14 @@ const PAGES = [
   ...kinds.map(({ name }) => `${PROVIDERS}/${name}/README.md`),
 ];
 
-/** Files of pools that a page shows whole. */
+/** Returns the complete files of pools on a page. */
 async function examplesOf(page: string): Promise<string[]> {
   const text = await readFile(join(ROOT, page), "utf8");
   const blocks = [...text.matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, block = ""]) => block);
   return blocks.filter((block) => /^pools:/m.test(block));
 }
 
-it.each(PAGES)("every file of pools in %s is taken as it stands", async (page) => {
+it.each(PAGES)("accepts every file of pools in %s", async (page) => {
   const examples = await examplesOf(page);
   expect(examples).not.toHaveLength(0);
   for (const example of examples) {
@@ -41,7 +41,7 @@ it("shows an example of each field of a pool", async () => {
     expect(pools[0]).toHaveProperty(field);
 });
 
-it("has the rights for Cluster API in the namespace that its page names", async () => {
+it("grants the rights for Cluster API in the namespace that its page names", async () => {
   const rights = await readFile(join(ROOT, "deploy/kubernetes/node-scaler-cluster-api.yaml"), "utf8");
   const [example = ""] = await examplesOf(`${PROVIDERS}/cluster-api/README.md`);
   const { providers } = parse(example) as { providers: Record<string, { namespace: string }> };

@@ -24,7 +24,7 @@ function find(program: string): string | undefined {
     .find((file) => existsSync(file));
 }
 
-/** Blocks of a page in this language, at any depth, without their indentation. */
+/** Returns blocks of a page in this language, at any depth, without their indentation. */
 function blocksOf(page: string, language: string): string[] {
   const found = page.matchAll(new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
   return [...found].map(([, indent = "", text = ""]) => text.replaceAll(new RegExp(`^${indent}`, "gm"), ""));
@@ -88,7 +88,7 @@ describe.skipIf(missing !== undefined || plane === undefined || plane.skip)(titl
   );
 });
 
-/** The values of the release that the steps upgrade, and no keys. */
+/** The values of the release that the steps upgrade, without keys. */
 const VALUES = "image.repository=registry.example.com/muster,keys.create=false";
 
 /** Renders the objects that `helm upgrade` would apply: no pod runs here, so its hook could not end. */
@@ -98,7 +98,7 @@ async function rendered(directory: string, [, ...words]: readonly string[]): Pro
   return (await execute(HELM ?? "", ["template", ...args, "--set", VALUES], options)).stdout;
 }
 
-/** Definition of a node class, and one of the page's that Karpenter has found ready. */
+/** Creates the definition of a node class, and the page's node class with Karpenter's ready condition. */
 async function playNodeClass(
   kubectl: (words: readonly string[]) => Promise<string>,
   directory: string,

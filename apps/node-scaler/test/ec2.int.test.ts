@@ -21,7 +21,7 @@ import { buildPolicy } from "./build-node.ts";
 import { type Ec2Double, moto, startEc2 } from "./moto.ts";
 
 const never = new AbortController().signal;
-/** The time by the clock that EC2 goes by. */
+/** The time of EC2's clock. */
 const WALL_MS = Date.parse("2026-03-01T12:00:00Z");
 const credentials = { accessKeyId: "a", secretAccessKey: "b" };
 
@@ -117,7 +117,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
   const idOf = (outcome: Awaited<ReturnType<NodeProvider["start"]>>): string =>
     outcome.kind === "started" ? outcome.instanceId : expect.fail(JSON.stringify(outcome));
 
-  it("starts an instance that says whose it is, and runs the node's own script", async () => {
+  it("starts an instance tagged with its controller and node, which runs the node's own script", async () => {
     const provider = await open();
     const order = boot({ volumeGib: 30 });
     const instanceId = idOf(await provider.start(order, never));
@@ -159,16 +159,16 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect(list[0]?.addresses[0]).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
   });
 
-  it("stops an instance, once and again, and one that there is not", async () => {
+  it("stops an instance, also repeatedly, and ignores a missing one", async () => {
     const provider = await open();
     const instanceId = idOf(await provider.start(boot(), never));
     await provider.stop({ instanceId, nodeName: "a" }, never);
-    await until("it is gone", async () => (await provider.list(never)).length === 0);
+    await until("the instance is gone", async () => (await provider.list(never)).length === 0);
     await provider.stop({ instanceId, nodeName: "a" }, never);
     await provider.stop({ instanceId: "i-0123456789abcdef0", nodeName: "a" }, never);
   });
 
-  it("asks for spot where spot is wanted", async () => {
+  it("requests spot if the order does", async () => {
     const provider = await open();
     const instanceId = idOf(await provider.start(boot({ spot: true }), never));
     expect((await describeOne(instanceId))?.InstanceLifecycle).toBe("spot");
@@ -195,7 +195,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     ec2.planned.length = 0;
   });
 
-  it("goes to the zone that is asked for, and to no other", async () => {
+  it("uses the requested zone, and no other", async () => {
     const provider = await open();
     const zone = subnets.at(-1)?.zone ?? "";
     expect(await provider.start(boot({ zone }), never)).toMatchObject({ kind: "started", zone });
@@ -207,7 +207,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     });
   });
 
-  it("tries another zone when one is full, remembers it for ten minutes, and tries it again after that", async () => {
+  it("tries another zone when one is full, remembers it for ten minutes, and then tries it again", async () => {
     let nowMs = 0;
     const [large, small] = [
       await makeSubnet("10.1.0.0/18", "eu-central-1a"),
@@ -237,7 +237,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     expect(await provider.list(never)).toEqual([]);
   });
 
-  it("reports a reached limit of time or requests, and a missing right", async () => {
+  it("reports a timeout, a rate limit, and a missing right", async () => {
     const provider = await open();
     const throttled = { code: "RequestLimitExceeded", message: "slow down", status: 503 };
     ec2.refuse = () => throttled;
@@ -255,7 +255,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     await expect(listing).rejects.toMatchObject({ name: "AbortError" });
   });
 
-  it("says before the first boot which types, zones and addresses there are not", async () => {
+  it("reports before the first boot which types, zones and addresses are missing", async () => {
     const type = (name: string) => ({ name, cpuMilli: undefined, memoryBytes: undefined, gpus: 0 });
     const types = ["m5.large", "m5.nosuch"].map(type);
     const zones = [subnets[0]?.zone ?? "", "eu-central-1z"];

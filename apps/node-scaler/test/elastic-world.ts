@@ -15,7 +15,7 @@ import { parse } from "yaml";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const JOBS = new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url);
-/** The most nodes of the elastic pool. */
+/** The maximum of nodes of the elastic pool. */
 export const MAX = 6;
 /** A kind of owner that only the ledger knows. */
 const OWNER_KIND = "lease";
@@ -34,26 +34,26 @@ export type ElasticWorld = AsyncDisposable & {
   readonly ledger: Client<typeof ReservationService>;
   readonly nodes: Client<typeof NodeService>;
   startScaler(): Promise<Replica>;
-  /** Starts what answers for jobs, with their definition. */
+  /** Starts the service of jobs, with their definition. */
   startJobs(): Promise<Client<typeof JobService>>;
-  /** Waits until the ledger knows that the pool grows; earlier it refuses requests. */
+  /** Waits until the ledger knows that the pool may grow; earlier it refuses requests. */
   untilElastic(): Promise<unknown>;
-  /** Asks for machines of the elastic pool for an owner of this name, or for parts with these requests; returns the id of its reservation. */
+  /** Requests machines of the elastic pool for an owner of this name, or parts with these requests; returns the id of its reservation. */
   reserve(name: string, size: number, requests?: Readonly<Record<string, number>>): Promise<string>;
   untilGranted(name: string): Promise<readonly string[]>;
   release(name: string, reservationId: string): Promise<void>;
   /** The output of `muster` for these arguments. */
   muster(...words: readonly string[]): Promise<string>;
-  /** Makes machines that are ordered from now on boot for so long, or as they do where it is undefined. */
+  /** Sets the boot time of machines that are ordered from now on; undefined selects the usual time. */
   slowBoots(ms: number | undefined): Promise<void>;
-  /** Delays the answers to orders of machines by so long, or no longer where it is undefined. */
+  /** Delays the answers to orders of machines by this time; undefined ends the delay. */
   slowOrders(ms: number | undefined): Promise<void>;
-  /** Names of machines that the cloud has. */
+  /** Returns names of the cloud's machines. */
   machines(): readonly string[];
   kubeNodes(): Promise<readonly string[]>;
 };
 
-/** `policy`: fields of the one pool, as in the file of pools. */
+/** Starts the world. `policy` has fields of the one pool, as in the file of pools. */
 export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
@@ -140,7 +140,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
           () => true,
           () => false,
         );
-      await until("a service answers for jobs", answers, { timeoutMs: 90_000 });
+      await until("a service of jobs answers", answers, { timeoutMs: 90_000 });
       return jobs;
     },
     untilElastic,

@@ -11,7 +11,7 @@ const ask = (world: ScalerWorld) => makeHandlers(world.scaler, { leader: "me", l
 const undecided = async (world: ScalerWorld) => (await ask(world).dumpNodes(DumpNodesRequest.create(), call)).undecided;
 
 describe("a leader that has decided nothing yet", () => {
-  it("says what it waits for, and is silent about it once it has decided", async () => {
+  it("reports the reason of its wait, and no longer after it has decided", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.isWatcherSilent = true;
     world.watch();

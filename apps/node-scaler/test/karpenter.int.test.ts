@@ -44,14 +44,14 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
     const listed = async (nodeName: string, from = provider) =>
       (await from.list(never)).find((instance) => instance.nodeName === nodeName);
 
-    it("makes a NodeClaim of the type, and lists its node once it has joined", async () => {
+    it("creates a NodeClaim of the type, and lists its node once it has joined", async () => {
       const order = buildBoot({ spot: true, zone: "zone-b" });
       expect(await provider.start(order, never)).toEqual({
         kind: "started",
         instanceId: order.nodeName,
         zone: "zone-b",
       });
-      await until("it has joined", async () => (await listed(order.nodeName))?.kubernetesNode === order.nodeName);
+      await until("the node has joined", async () => (await listed(order.nodeName))?.kubernetesNode === order.nodeName);
       expect(await listed(order.nodeName)).toMatchObject({ state: "running", zone: "zone-b", lostAtMs: undefined });
       const claim = await world.calls.get<NodeClaim>(NODE_CLAIMS, order.nodeName);
       expect(claim.metadata?.labels).toMatchObject({ pool: "elastic" });
@@ -65,7 +65,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       });
     });
 
-    it("gives one claim to a node that is started twice, and none of another controller's", async () => {
+    it("gives one claim to a node that is started twice, and none of another controller", async () => {
       const order = buildBoot();
       const first = await provider.start(order, never);
       expect(await provider.start(order, never)).toMatchObject({ kind: "started", zone: "zone-a" });
@@ -85,28 +85,28 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       expect(await listed(order.nodeName)).toBeUndefined();
     });
 
-    it("continues without an answer of Karpenter's once its time is over", async () => {
+    it("continues without an answer of Karpenter after its timeout", async () => {
       const waiting = open(3000);
       await karpenter[Symbol.asyncDispose]();
       const order = buildBoot();
       expect(await waiting.start(order, never)).toMatchObject({ kind: "started", zone: undefined });
-      const instance = await until("it is listed", () => listed(order.nodeName, waiting));
+      const instance = await until("the claim is listed", () => listed(order.nodeName, waiting));
       expect(instance).toMatchObject({ state: "pending" });
       karpenter = playKarpenter(world.calls);
-      await until("it is launched", async () => (await listed(order.nodeName, waiting))?.state === "running");
+      await until("the claim is launched", async () => (await listed(order.nodeName, waiting))?.state === "running");
     });
 
-    it("ends a claim, once and again, and one that there is not", async () => {
+    it("ends a claim, also repeatedly, and ignores a missing one", async () => {
       const order = buildBoot();
       await provider.start(order, never);
       const instance = { instanceId: order.nodeName, nodeName: order.nodeName };
       await provider.stop(instance, never);
       await provider.stop(instance, never);
-      await until("it is gone", async () => (await listed(order.nodeName)) === undefined);
+      await until("the claim is gone", async () => (await listed(order.nodeName)) === undefined);
       await provider.stop(instance, never);
     });
 
-    it("says before the first boot what a pool lacks", async () => {
+    it("reports before the first boot what a pool lacks", async () => {
       const wrong = (pool = buildPolicy()) => provider.checkPool(pool, never);
       expect(await wrong()).toEqual(["the cluster knows no node class of kind EC2NodeClass in karpenter.k8s.aws"]);
       await world.calls.create(DEFINITIONS, NODE_CLASS);
@@ -127,7 +127,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       expect(await wrong(buildPolicy({ volumeGib: 20 }))).toMatchObject([expect.stringContaining("volume")]);
     });
 
-    it("says what a NodeClaim cannot", async () => {
+    it("reports settings that a NodeClaim lacks", async () => {
       expect(await provider.start(buildBoot({ volumeGib: 10 }), never)).toMatchObject({ kind: "unsupported" });
       expect(await provider.start(buildBoot({ privateIpOnly: true }), never)).toMatchObject({ kind: "unsupported" });
     });
@@ -136,16 +136,16 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       const order = buildBoot();
       await provider.start(order, never);
       let mayGo = false;
-      await until("it has joined", async () => (await listed(order.nodeName))?.kubernetesNode !== undefined);
+      await until("the node has joined", async () => (await listed(order.nodeName))?.kubernetesNode !== undefined);
       karpenter.leave = async () => {
-        await until("it may go", () => mayGo);
+        await until("the claim may be removed", () => mayGo);
       };
       await world.calls.delete(NODE_CLAIMS, order.nodeName);
       const lost = await listed(order.nodeName);
       expect(lost?.state).toBe("stopping");
       expect(lost?.lostAtMs).toBeGreaterThan(0);
       mayGo = true;
-      await until("it is gone", async () => (await listed(order.nodeName)) === undefined);
+      await until("the claim is gone", async () => (await listed(order.nodeName)) === undefined);
     });
   });
 });

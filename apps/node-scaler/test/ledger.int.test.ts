@@ -11,7 +11,7 @@ import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
 import { buildPolicy } from "./build-node.ts";
 
 const LEDGER = fileURLToPath(new URL("../../reservation-manager/src/main.ts", import.meta.url));
-/** One more than the ledger lists in one answer. */
+/** The ledger lists one less in one answer. */
 const WAITING = 501;
 
 const policies = new Map(["crowded", "quiet"].map((name) => [name, buildPolicy({ name, max: 1 })]));
@@ -48,7 +48,7 @@ function reserveFor(owner: { kind: string; id: string }, concurrencyLimit: numbe
   return ledger.reserve({ requestId: owner.id, owner, needs, wait: true, concurrencyLimit }, { timeoutMs });
 }
 
-it("sees what waits for a pool behind more than one answer of what waits for another, and each once", async () => {
+it("reads demands for a pool behind more than one answer of another pool's, and each once", async () => {
   for (let at = 0; at < WAITING; at += 1) await reserve(`s-${at}`, "crowded");
   await reserve("behind", "quiet");
   await reserve("both", "quiet", "crowded");

@@ -37,7 +37,7 @@ const BOOT: Boot = {
   taints: [{ key: "muster.dev/unopened", effect: "NoSchedule" }],
 };
 
-/** A cloud whose machines join no cluster: these tests cover the HTTP protocol. */
+/** Starts a cloud whose machines join no cluster: these tests cover the HTTP protocol. */
 function startCloud(directory: string): Promise<Machines> {
   const nothing = (): Promise<void> => Promise.resolve();
   const nodes = { join: () => Promise.resolve({ leave: nothing, die: nothing }) };
@@ -112,10 +112,10 @@ describe("the provider local", () => {
   const find = async (nodeName: string) =>
     (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
 
-  it("lists when an instance has joined and as which node", async () => {
+  it("lists when an instance has joined, and its Kubernetes node", async () => {
     const boot = fresh({ zone: "zone-b" });
     expect(await provider.start(boot, never)).toMatchObject({ kind: "started", zone: "zone-b" });
-    const instance = await until("it has joined", async () => {
+    const instance = await until("the instance has joined", async () => {
       const found = await find(boot.nodeName);
       return found?.kubernetesNode !== undefined && found;
     });
@@ -150,11 +150,11 @@ describe("the provider local", () => {
   it.each([
     ["a type that there is not", { instanceType: "huge" }, "huge is none of small, large"],
     ["a type that is not to be had as spot", { instanceType: "large", spot: true }, "large is not to be had as spot"],
-  ])("says that %s is unsupported", async (_title, more, message) => {
+  ])("reports that %s is unsupported", async (_title, more, message) => {
     expect(await provider.start(fresh(more), never)).toEqual({ kind: "unsupported", message });
   });
 
-  it("takes the newest image that has the properties; one without a date counts as the oldest", async () => {
+  it("chooses the newest image with the properties; one without a date counts as the oldest", async () => {
     expect(await provider.findImage({ os: "linux" }, never)).toBe("new");
     expect(await faultFrom(provider.findImage({ os: "plan9" }, never))).toMatchObject({ code: "not_found" });
   });
@@ -167,7 +167,7 @@ describe("the provider local", () => {
     expect((await provider.list(never)).filter(({ nodeName }) => nodeName === boot.nodeName)).toHaveLength(1);
   });
 
-  it("says before the first boot which types there are not", async () => {
+  it("reports before the first boot which types are missing", async () => {
     const instanceTypes = ["small", "huge"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
     expect(await provider.checkPool(buildPolicy({ instanceTypes }), never)).toEqual([
       "there is no instance type huge; one of small, large is needed",
@@ -175,7 +175,7 @@ describe("the provider local", () => {
     expect(await provider.checkPool(buildPolicy(), never)).toEqual([]);
   });
 
-  it("refuses a name that is there with other properties", async () => {
+  it("refuses an existing name with other properties", async () => {
     const boot = fresh();
     await provider.start(boot, never);
     expect(await faultFrom(provider.start({ ...boot, instanceType: "large" }, never))).toMatchObject({
@@ -199,7 +199,7 @@ describe("the provider local", () => {
     expect(await provider.list(never)).toBeInstanceOf(Array);
   });
 
-  it("gives up on an answer that takes too long, naming the limit", async () => {
+  it("fails on an answer that takes too long, and names the limit", async () => {
     await using hasty = await open(cloud, 50);
     await inject({ do: "delay", ms: 60_000 });
     expect(await faultFrom(hasty.list(never))).toEqual({
@@ -209,7 +209,7 @@ describe("the provider local", () => {
     });
   });
 
-  it("breaks off at its signal, and when it is closed", async () => {
+  it("aborts at its signal, and when it is closed", async () => {
     await cloud.inject({ id: "slow", match: {}, fault: { do: "delay", ms: 60_000 } });
     const stop = new AbortController();
     const listing = faultFrom(provider.list(stop.signal));
@@ -221,19 +221,21 @@ describe("the provider local", () => {
     expect(await stopping).toMatchObject({ name: "AbortError" });
   });
 
-  it("lists a spot instance that will be lost, one that vanished, and a failed boot", async () => {
+  it("lists a spot instance with its loss, omits a vanished one, and lists a failed boot", async () => {
     const [spot, lost, failed] = [fresh({ spot: true }), fresh(), fresh()];
     await inject({ do: "boot-failure", message: "no disk" }, { nodeNames: [failed.nodeName] });
     for (const boot of [spot, lost, failed]) await provider.start(boot, never);
-    await until("all are on", async () => (await provider.list(never)).every(({ state }) => state !== "pending"));
+    await until("all instances are running", async () =>
+      (await provider.list(never)).every(({ state }) => state !== "pending"),
+    );
     await cloud.loseSpot(spot.nodeName, 60_000);
     await cloud.vanish(lost.nodeName);
-    await until("it is gone", async () => (await find(lost.nodeName)) === undefined);
+    await until("the instance is gone", async () => (await find(lost.nodeName)) === undefined);
     expect((await find(spot.nodeName))?.lostAtMs).toBeGreaterThan(0);
     expect(await find(failed.nodeName)).toMatchObject({ failure: "no disk", kubernetesNode: undefined });
   });
 
-  it("names the file of the token when the cloud does not know it", async () => {
+  it("names the token file if the cloud does not know the token", async () => {
     const tokenFile = join(directory, "other-token");
     await writeFile(tokenFile, "other");
     await using foreign = await open({ ...cloud, tokenFile });
@@ -244,7 +246,7 @@ describe("the provider local", () => {
   it.each([
     ["no JSON", "<html>"],
     ["other JSON", '{"instances":[{"instanceId":7}]}'],
-  ])("does not take %s for an answer", async (_title, text) => {
+  ])("refuses %s as an answer", async (_title, text) => {
     const server = createServer((_request, response) => response.end(text)).listen(0, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
@@ -261,7 +263,7 @@ describe("the provider local", () => {
     }
   });
 
-  it("is not available while no server listens", async () => {
+  it("is unavailable while no server listens", async () => {
     const port = await freePort();
     await using unreachable = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
     expect(await faultFrom(unreachable.start(fresh(), never))).toMatchObject({ code: "unavailable" });

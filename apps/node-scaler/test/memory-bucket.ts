@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
 
-/** A bucket in memory with its view, which survives the scalers that use it. */
+/** Creates a bucket in memory with its view, which outlives the scalers that use it. */
 export function memoryBucket<Value>(): {
   readonly bucket: Pick<Bucket<Value>, "get" | "create" | "update" | "delete">;
   readonly view: Pick<View<Value>, "get" | "entries" | "ageMs">;

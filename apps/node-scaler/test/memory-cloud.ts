@@ -3,22 +3,22 @@ import type { Boot, Instance, NodeProvider, Started } from "../src/providers/pro
 
 /** The failures of the next calls of a cloud. */
 export type CloudFaults = {
-  /** Starts that answer this. */
+  /** Starts that report a shortage. */
   short?: { readonly times: number; readonly instanceTypes?: readonly string[] };
-  /** Starts that fail before they do anything. */
+  /** Starts that fail without an effect. */
   startFails?: number;
-  /** Starts that take effect, and then fail all the same. */
+  /** Starts that take effect, and then fail. */
   answerLost?: number;
-  /** Orders to stop that are refused. */
+  /** Stops that are refused. */
   stopFails?: number;
-  /** Orders to stop that are taken, and forgotten. */
+  /** Stops that are accepted, and have no effect. */
   stopForgotten?: number;
-  /** Calls of any kind that are refused with a time to wait. */
+  /** Calls of any kind that are refused with a retry hint. */
   rateLimited?: { readonly times: number; readonly retryAfterMs: number };
   listFails?: number;
   /** The errors in its pools. */
   wrong?: readonly string[];
-  /** Lists that are empty, whatever there is. */
+  /** Lists that are empty, whatever exists. */
   listsNothing?: number;
 };
 
@@ -32,14 +32,14 @@ export type CloudInstance = {
   failure: string | undefined;
 };
 
-/** A cloud in memory. Instances are gone at once when they are stopped, unless a fault says otherwise. */
+/** A cloud in memory. A stop ends an instance immediately, unless a fault prevents it. */
 export type MemoryCloud = {
   readonly provider: NodeProvider;
   readonly instances: Map<string, CloudInstance>;
-  /** How often each node was started, whatever came of it. */
+  /** Counts the starts of each node, whatever their outcome. */
   readonly starts: Map<string, number>;
   readonly faults: CloudFaults;
-  /** Called with each instance that is about to go. */
+  /** Called with each instance before it ends. */
   onStop: (instance: CloudInstance) => void;
 };
 

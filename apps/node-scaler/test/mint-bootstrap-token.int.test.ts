@@ -9,7 +9,7 @@ const assets = kubeAssets();
 const title = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
 
 describe.skipIf(!assets.found)(title, () => {
-  it("keeps a bootstrap token of each node for as long as its boot may take", async () => {
+  it("keeps the bootstrap token of each node for the maximum time of its boot", async () => {
     await using server = await kubeApiServer();
     await using calls = kubeCalls(loadKube(server.kubeconfig));
     const order = { nodeName: "elastic-1", nowMs: Date.parse("2026-01-01T00:00:00Z"), validMs: 300_000 };

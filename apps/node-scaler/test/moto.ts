@@ -12,7 +12,7 @@ const PROGRAM = (process.env["PATH"] ?? "")
   .map((directory) => join(directory, "moto_server"))
   .find(existsSync);
 
-/** moto_server is a double of EC2 that others maintain; `pip install 'moto[server]'` brings it. With CI=true a missing one is an error. */
+/** moto_server is an EC2 emulator of another project; `pip install 'moto[server]'` installs it. With CI=true a missing one is an error. */
 export const moto =
   PROGRAM === undefined
     ? { found: false as const, reason: "moto_server is not on the PATH" }
@@ -25,15 +25,15 @@ export type Ec2Double = AsyncDisposable & {
   readonly endpoint: string;
   /** The scheduled events of instances. moto has neither such events nor the filter by them, so the listener answers in its place. */
   readonly planned: PlannedEvent[];
-  /** How often each action was asked for. */
+  /** Counts the requests of each action. */
   readonly asked: Map<string, number>;
-  /** Looks at each request's parameters first: a code is answered as EC2 answers errors, a status without it as a broken service does, "hang" not at all. */
+  /** Decides by a request's parameters: a code gives an error as EC2 formats it, a status without a code that of a broken service, and "hang" no answer. */
   refuse: (parameters: URLSearchParams) => { code: string; message?: string; status?: number } | "hang" | undefined;
 };
 
 type Own = Pick<Ec2Double, "asked" | "planned" | "refuse">;
 
-/** A moto_server of its own, behind a listener that can refuse requests. */
+/** Starts a separate moto_server behind a listener that can refuse requests. */
 export async function startEc2(): Promise<Ec2Double> {
   if (!moto.found) throw new Error(moto.reason);
   const port = await freePort();

@@ -1,6 +1,6 @@
 import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
 
-/** A node in the eyes of the ledger. */
+/** A node as the ledger reports it. */
 export type LedgerNode = {
   readonly name: string;
   readonly allocatable: Amounts;
@@ -8,15 +8,15 @@ export type LedgerNode = {
   readonly use: "unused" | "in-parts" | "whole";
 };
 
-/** Undefined: a whole node. */
+/** Undefined for a whole node. */
 export type LedgerNeed = { readonly component: string; readonly shared?: Amounts };
 
 /** The node of each need of one reservation. */
 type Grant = { readonly places: ReadonlyMap<string, string>; readonly nodes: readonly LedgerNode[] };
 
 /**
- * The rule by which the ledger grants a reservation, in few lines: parts first, the largest first, each on the most allocated node in parts, else on an unused
- * one; of equal ones on the smallest. Nodes with extended resources that are not requested come last. Whole nodes follow. Undefined: it waits.
+ * Implements the ledger's rule for granting a reservation in few lines. Parts come first, the largest first, each on the most allocated node in parts, or else
+ * on an unused one; ties go to the smallest. Nodes with unrequested extended resources come last. Whole nodes follow. Undefined if the reservation waits.
  */
 export function grantNaively(nodes: readonly LedgerNode[], needs: readonly LedgerNeed[]): Grant | undefined {
   const left = new Map(nodes.map((node) => [node.name, node]));

@@ -45,7 +45,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
   const uidOf = async (name: string) => (await calls.get<V1Node>(NODES, name)).metadata?.uid ?? "";
   const isCordoned = async (name: string) => (await calls.get<V1Node>(NODES, name)).spec?.unschedulable === true;
 
-  it.skipIf(skip)("cordons a node with its reason, and takes that back", async () => {
+  it.skipIf(skip)("cordons a node with its reason, and removes the cordon", async () => {
     await makeNode("own");
     await nodes.cordon("own", "IDLE");
     await nodes.cordon("own", "IDLE");
@@ -63,7 +63,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
     expect(await isCordoned("foreign")).toBe(true);
   });
 
-  it.skipIf(skip)("deletes a node once, and finds nothing wrong with one that is gone", async () => {
+  it.skipIf(skip)("deletes a node once, and reports no error for a missing one", async () => {
     await makeNode("short-lived");
     const kubeNode = { name: "short-lived", uid: await uidOf("short-lived") };
     await nodes.deleteNode({ ...kubeNode, uid: "another" });
@@ -76,7 +76,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
     expect(gone).toBe("not_found");
   });
 
-  it.skipIf(skip)("evicts the pod that it means, and not another one of its name", async () => {
+  it.skipIf(skip)("evicts the intended pod, and not another one of its name", async () => {
     await makeNode("busy");
     const pod: V1Pod = {
       apiVersion: "v1",
@@ -89,7 +89,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
     expect(await nodes.evict({ ...of, uid: "00000000-0000-0000-0000-000000000000" })).toBeUndefined();
     expect((await calls.get<V1Pod>(PODS, "evicted")).metadata?.deletionTimestamp).toBeUndefined();
     expect(await nodes.evict({ ...of, uid })).toBeUndefined();
-    await until("the pod is gone, or going", async () => {
+    await until("the pod is gone or being deleted", async () => {
       const { items } = await calls.list<V1Pod>(PODS);
       return items.every(({ metadata }) => metadata?.name !== "evicted" || metadata.deletionTimestamp !== undefined);
     });

@@ -6,7 +6,7 @@ import { aSnapshot, NOW } from "./scaling-snapshots.ts";
 export type Given = Parameters<typeof aSnapshot>[0];
 type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
 
-/** The shortest description of a plan. */
+/** Formats a plan as briefly as possible. */
 function show(plan: ScalingPlan) {
   return {
     start: plan.start.map(({ spec, boundTo }) => {
@@ -28,7 +28,7 @@ function see(given: Given) {
   return show(compute(aSnapshot(given)));
 }
 
-/** One test for each row: a sentence, what is given, and what of the plan has to be. */
+/** Runs one test for each row: a sentence, the given world, and the expected part of the plan. */
 export function checkPlans(rows: readonly Row[]): void {
   it.each(rows)("%s", (_sentence, given, expected) => {
     expect(see(given)).toMatchObject(expected);

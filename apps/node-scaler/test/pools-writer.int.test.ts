@@ -26,7 +26,7 @@ beforeEach(() => writer.publish([]));
 const a = buildPolicy({ name: "a", max: 3 });
 const b = buildPolicy({ name: "b", max: 5, standby: [{ instanceType: "small", count: 2, spot: false }] });
 
-it("announces the scaled pools before anything was decided about them", async () => {
+it("announces the scaled pools before the first plan", async () => {
   await writer.announce([a, b]);
   expect(await read()).toMatchObject([
     { pool: "a", max: 3, standby: 0, booting: [], atMs: nowMs },
@@ -34,7 +34,7 @@ it("announces the scaled pools before anything was decided about them", async ()
   ]);
 });
 
-it("keeps what an earlier leader found out, with the sizes of now, and takes away pools that are not scaled any more", async () => {
+it("keeps the facts of an earlier leader with the current sizes, and removes unscaled pools", async () => {
   const booting = [{ instanceType: "small", spot: false, count: 2, sinceMs: 5 }];
   const blocked = { code: "UNAVAILABLE", message: "short" } as const;
   await writer.publish([{ ...buildFirstFacts(a), booting, blocked }, buildFirstFacts(b)]);
@@ -42,7 +42,7 @@ it("keeps what an earlier leader found out, with the sizes of now, and takes awa
   expect(await read()).toMatchObject([{ pool: "a", max: 9, booting, blockedCode: "UNAVAILABLE" }]);
 });
 
-it("writes again within half a minute although nothing has changed, and not in each round", async () => {
+it("rewrites unchanged facts within half a minute, and not in each round", async () => {
   await writer.publish([buildFirstFacts(a)]);
   const firstMs = nowMs;
   nowMs += 7000;

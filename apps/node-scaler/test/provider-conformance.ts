@@ -5,19 +5,19 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { guardProvider } from "../src/adapters/guard-provider.ts";
 import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
 
-/** A real counterpart of a provider, with what a test cannot do through the provider itself. */
+/** A real counterpart of a provider, with the operations that the provider itself lacks. */
 export type ProviderWorld = AsyncDisposable & {
   readonly provider: NodeProvider;
-  /** A boot that succeeds; the name is new each time. Its image is what `findImage(imageProperties)` says. */
+  /** A boot that succeeds; the name is new each time. Its image is the result of `findImage(imageProperties)`. */
   readonly boot: Boot;
   readonly imageProperties: Readonly<Record<string, string>>;
-  /** A boot of an unavailable type, and the zone that the answer names. Undefined: the counterpart declares, in `describeProvider`, that it is never short. */
+  /** A boot of an unavailable type, and the zone in its answer. Undefined: the counterpart declares, in `describeProvider`, that it is never short. */
   readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
-  /** False: the counterpart does not know repeated orders by their token, so that two at once cannot be tried on it. */
+  /** False if the counterpart does not recognize repeated orders by their token, so that concurrent ones cannot be tested. */
   readonly knowsTokens: boolean;
-  /** Makes an instance that is not this scaler's. */
+  /** Creates an instance of another scaler. */
   readonly makeForeign: () => Promise<void>;
-  /** No instance, in the form that the provider gives them. */
+  /** The ids of a missing instance, in the provider's format. */
   readonly unknown: Pick<Instance, "instanceId" | "nodeName">;
 };
 
@@ -68,7 +68,7 @@ function describeOne(
     };
     const named = async (nodeName: string): Promise<readonly Instance[]> =>
       (await provider.list(never)).filter((instance) => instance.nodeName === nodeName);
-    /** A provider may have lost the name of one that is ending, or have made it late: nothing at all is to be left. */
+    /** A provider may have lost the name of an ending instance, or have created it late: no instance at all may remain. */
     const nothingListed = (): Promise<unknown> =>
       until("nothing is listed", async () => {
         const listed = await provider.list(never);
@@ -90,9 +90,9 @@ function describeOne(
       await nothingListed();
     });
 
-    it("makes one instance of one name, however often and at once it is started", async () => {
+    it("creates one instance of one name, however often and concurrently it is started", async () => {
       const boot = await fresh();
-      // The second caller may be asked to retry; it may not get an instance of its own.
+      // The second caller may have to retry, but may not get a second instance.
       const together = await Promise.allSettled([started(boot), ...(world.knowsTokens ? [started(boot)] : [])]);
       const ids = new Set(together.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       for (const result of together) {
@@ -105,7 +105,7 @@ function describeOne(
       await nothingListed();
     });
 
-    it("takes the order to stop one instance twice, and once more when it is gone", async () => {
+    it("accepts the order to stop one instance twice, and once more after its end", async () => {
       const boot = await fresh();
       const instance = { instanceId: await started(boot), nodeName: boot.nodeName };
       await provider.stop(instance, never);
@@ -114,17 +114,17 @@ function describeOne(
       await provider.stop(instance, never);
     });
 
-    it("stops what it does not know without an error", async () => {
+    it("stops an unknown instance without an error", async () => {
       await provider.stop(world.unknown, never);
     });
 
-    it("does not list what is not this scaler's", async () => {
+    it("does not list instances of other scalers", async () => {
       await world.makeForeign();
       await nothingListed();
     });
 
     if (canBeShort) {
-      it("reports a shortage with the zone, and makes none", async () => {
+      it("reports a shortage with the zone, and creates no instance", async () => {
         const { boot: wanted, zone } = world.short ?? expect.fail("the counterpart is short of nothing");
         const boot = await fresh(wanted);
         expect(await provider.start(boot, never)).toMatchObject({ kind: "no-capacity", zone });
@@ -132,14 +132,14 @@ function describeOne(
       });
     }
 
-    it("knows no image that has a property of none", async () => {
+    it("finds no image for a property that no image has", async () => {
       const search = provider.findImage({ ...world.imageProperties, name: "no-such-image" }, never);
       const answer = await search.catch((error: unknown) => faultOf(error)?.code);
-      // Empty where the provider chooses by itself, whatever it is asked for.
+      // The answer is empty if the provider always chooses the image itself.
       expect(["", "not_found"]).toContain(answer);
     });
 
-    it("does nothing once its signal has aborted, and says the signal's reason", async () => {
+    it("does nothing after its signal has aborted, and throws the signal's reason", async () => {
       const boot = await fresh();
       const reason = new Error("the test has ended it");
       const signal = AbortSignal.abort(reason);

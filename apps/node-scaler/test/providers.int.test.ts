@@ -121,7 +121,7 @@ describe.skipIf(!moto.found)(moto.found ? "on moto_server" : `on moto_server (sk
     };
     const [provider, other] = [await open("own"), await open("other")];
     const zone = Subnets[0]?.AvailabilityZone;
-    // A type that no other test asks for here, so that it alone is short.
+    // No other test requests this type here, so that it alone is short.
     ec2.refuse = (parameters) =>
       parameters.get("Action") === "RunInstances" && parameters.get("InstanceType") === "m5.4xlarge"
         ? { code: "InsufficientInstanceCapacity" }

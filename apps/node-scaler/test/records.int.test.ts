@@ -32,24 +32,24 @@ afterAll(() => stack.disposeAsync());
 
 const names = (records: ReturnType<typeof makeRecords>) => records.list().map(({ name }) => name);
 
-it("shows its own writes at once, and those of others soon", async () => {
+it("shows its own writes immediately, and those of others soon", async () => {
   const [one, other] = [await open(), await open()];
   await one.create(buildNode("b-1"));
   await one.create(buildNode("a-1"));
   expect(names(one)).toEqual(["a-1", "b-1"]);
-  await until("the other sees them", () => names(other).length === 2);
+  await until("the other process has the records", () => names(other).length === 2);
   await one.changeNode({ node: "a-1", expected: "Available", phase: "Terminated" });
   expect(one.get("a-1")?.status).toMatchObject({ phase: "Terminated", phaseSinceMs: 7 });
   await one.purge("a-1");
   expect(names(one)).toEqual(["b-1"]);
-  await until("the other sees that it is gone", () => names(other).length === 1);
+  await until("the other process has observed the deletion", () => names(other).length === 1);
   expect(names(one)).toEqual(["b-1"]);
 });
 
-it("gives a claim and a stop that are decided at once to one of them", async () => {
+it("gives concurrent decisions for a claim and a stop to one of them", async () => {
   const [one, other] = [await open(), await open()];
   await one.create(buildNode("c-1"));
-  await until("the other sees it", () => other.get("c-1"));
+  await until("the other process has the record", () => other.get("c-1"));
   const claim = { owner: { kind: "job", id: "j" }, reservationId: "1", reached: false };
   const [claimed, stopped] = await Promise.all([
     one.changeNode({ node: "c-1", expected: "Available", phase: "Claimed", status: { claim } }),
@@ -58,7 +58,7 @@ it("gives a claim and a stop that are decided at once to one of them", async () 
   expect([claimed, stopped].filter((node) => node !== undefined)).toHaveLength(1);
 });
 
-it("refuses phases that may not follow, and takes away only what has ended", async () => {
+it("refuses invalid phase changes, and deletes only ended records", async () => {
   const records = await open();
   await records.create(buildNode("d-1"));
   const wrong = records.changeNode({ node: "d-1", expected: "Available", phase: "Created" });
@@ -70,7 +70,7 @@ it("refuses phases that may not follow, and takes away only what has ended", asy
   await expect(records.create(buildNode("d-1"))).rejects.toThrow("exists already");
 });
 
-it("is not current while a record cannot be read, until that is rewritten or gone", async () => {
+it("is not current while a record is unreadable, until that is rewritten or deleted", async () => {
   const [records, raw] = [await open(), await openRaw()];
   await records.checkCurrent();
   const revision = await raw.create("e-1", new Uint8Array([255, 255, 255]));
@@ -79,7 +79,7 @@ it("is not current while a record cannot be read, until that is rewritten or gon
       () => true,
       () => false,
     );
-  await until("it is not current", async () => !(await isCurrent()));
+  await until("the records are not current", async () => !(await isCurrent()));
   await expect(records.checkCurrent()).rejects.toThrow("the record of e-1, which cannot be read, is not available");
   const later = await open();
   await expect(later.checkCurrent()).rejects.toThrow("e-1");
@@ -88,7 +88,7 @@ it("is not current while a record cannot be read, until that is rewritten or gon
   await later.checkCurrent();
 });
 
-it("writes nothing in a process that leads no more", async () => {
+it("writes nothing in a process that no longer leads", async () => {
   const records = await open();
   await records.create(buildNode("f-1"));
   await records.changeNode({ node: "f-1", expected: "Available", phase: "Terminated" });

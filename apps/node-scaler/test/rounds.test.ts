@@ -37,7 +37,7 @@ describe("a gang of four", () => {
     expect(world.problems).toEqual([]);
   });
 
-  it("boots nothing when only a part of it could be made", async () => {
+  it("boots nothing if only a part of it could be created", async () => {
     const world = new ScalerWorld(buildPolicy({ max: 3 }));
     world.ledger.reserve("a", 4, world.nowMs);
     await world.run(MINUTE);
@@ -46,8 +46,8 @@ describe("a gang of four", () => {
   });
 });
 
-describe("a node that is of no use for a while", () => {
-  it("is reported as on its way since then, and not since it was made", async () => {
+describe("a node that is temporarily unusable", () => {
+  it("counts as booting since then, and not since its creation", async () => {
     const world = new ScalerWorld(buildPolicy({ healthyTimeoutMs: 10 * MINUTE }));
     const first = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(20 * MINUTE);
@@ -86,7 +86,7 @@ describe("a gang in one zone", () => {
     expect(world.problems).toEqual([]);
   });
 
-  it("gets no further nodes for a while in zones whose nodes turn out to have no label", async () => {
+  it("temporarily gets no further nodes in zones whose nodes turn out to have no label", async () => {
     const world = new ScalerWorld(buildPolicy({ zones, idleMs: MINUTE }));
     world.hasZoneLabels = false;
     world.ledger.reserveTogether("a", 2, world.nowMs, ZONE);
@@ -114,7 +114,7 @@ describe("a job with a node selector", () => {
     expect(world.problems).toEqual([]);
   });
 
-  it("gets one node and no further ones for a while when the node turns out not to match", async () => {
+  it("gets one node and temporarily no further ones if the node turns out not to match", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));
     world.ledger.reserve("a", 1, world.nowMs, ssd);
     await world.run(9 * MINUTE);
@@ -134,7 +134,7 @@ describe("a job with a node selector", () => {
   });
 });
 
-describe("nodes that the cloud taints", () => {
+describe("nodes with taints of the cloud", () => {
   const taints = [{ key: "gpu", effect: "NoSchedule" }];
   const selection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
 
@@ -185,7 +185,7 @@ it("labels its nodes with the record, the pool and its own name", async () => {
   expect([...world.cloud.instances.values()].map(({ boot }) => boot.labels)).toEqual([{ team: "x", ...own }]);
 });
 
-it("leaves every instance alone whose pool and provider are configured no more, until they are again", async () => {
+it("keeps every instance whose pool and provider are no longer configured, until they are again", async () => {
   const policy = buildPolicy({ idleMs: 0 });
   const world = new ScalerWorld(policy);
   const job = world.ledger.reserve("a", 2, world.nowMs);
@@ -205,7 +205,7 @@ it("leaves every instance alone whose pool and provider are configured no more, 
   expect(world.problems).toEqual([]);
 });
 
-it("keeps what is to stand by, and goes back to it when more is not needed any more", async () => {
+it("keeps the standby, and returns to it when no further nodes are needed", async () => {
   const standby = [{ instanceType: "small", count: 2, spot: false }];
   const world = new ScalerWorld(buildPolicy({ idleMs: 0, standby }));
   await world.run(MINUTE);
@@ -219,7 +219,7 @@ it("keeps what is to stand by, and goes back to it when more is not needed any m
   expect(world.problems).toEqual([]);
 });
 
-it("ends nodes of a pool whose nodes are used once, and no node that no pod reached", async () => {
+it("ends used nodes of a pool with `reuse: false`, and no node that no pod reached", async () => {
   const world = new ScalerWorld(buildPolicy({ reuse: false }));
   const [used, unused] = [world.ledger.reserve("a", 1, world.nowMs), world.ledger.reserve("a", 1, world.nowMs)];
   await world.run(MINUTE);
@@ -231,7 +231,7 @@ it("ends nodes of a pool whose nodes are used once, and no node that no pod reac
   expect(phases(world)).toEqual(["Available"]);
 });
 
-it("remembers that a node was used when it is granted again while it is cleaned, and ends it then", async () => {
+it("remembers that a node was used when it is granted again during its cleaning, and then ends it", async () => {
   const world = new ScalerWorld(buildPolicy({ reuse: false, idleMs: 60 * MINUTE }));
   const first = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -251,7 +251,7 @@ it("remembers that a node was used when it is granted again while it is cleaned,
   expect(world.records()).toEqual([]);
 });
 
-it("boots no node in the place of one that was just released, in whatever second that was", async () => {
+it("boots no node in place of a node that was just released, in whatever second that was", async () => {
   const starts: number[] = [];
   for (let second = 0; second < 35; second += 1) {
     const world = new ScalerWorld(buildPolicy({ max: 20 }));
@@ -283,7 +283,7 @@ describe("a provider that does not answer", () => {
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 
-  it("delays no node of another: it boots, is claimed and ends in its usual rounds", async () => {
+  it("delays no node of another provider: it boots, is claimed and ends in its usual rounds", async () => {
     const days = [false, true].map(async (withMute) => {
       const standby = [{ instanceType: "small", count: 1, spot: false }];
       const other = buildPolicy({ name: "b", provider: "mute", standby });
@@ -305,7 +305,7 @@ describe("a provider that does not answer", () => {
     expect(beside).toEqual(alone);
   });
 
-  it("has its last list believed for a while, and nothing concluded from it after that", async () => {
+  it("has its last list used for a while, and after that nothing concluded from it", async () => {
     const world = new ScalerWorld(buildPolicy());
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -338,7 +338,7 @@ describe("a provider that does not answer", () => {
 });
 
 describe("a cloud that fails", () => {
-  it("is asked for another type when it has no more of the first, which is left alone for ten minutes", async () => {
+  it("gets a request for another type during a shortage of the first, which is not requested for ten minutes", async () => {
     const types = ["small", "large"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
     const world = new ScalerWorld(buildPolicy({ instanceTypes: types }));
     world.cloud.faults.short = { times: 100, instanceTypes: ["small"] };
@@ -348,7 +348,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.starts.size).toBe(2);
   });
 
-  it("is asked less and less often", async () => {
+  it("gets requests at growing intervals", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.cloud.faults.startFails = 1000;
     world.ledger.reserve("a", 1, world.nowMs);
@@ -360,7 +360,7 @@ describe("a cloud that fails", () => {
     expect(phases(world)).toEqual(["Claimed"]);
   });
 
-  it("is asked less and less often for instances that it starts and that become no nodes", async () => {
+  it("gets requests at growing intervals for instances that start and become no nodes", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.bootMs = Infinity;
     world.ledger.reserve("a", 4, world.nowMs);
@@ -371,7 +371,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.starts.size).toBeGreaterThanOrEqual(16);
   });
 
-  it("is asked for another type when instances of the first become no nodes", async () => {
+  it("gets a request for another type if instances of the first become no nodes", async () => {
     const types = ["small", "large"].map((name) => ({ name, cpuMilli: 1, memoryBytes: 1, gpus: 0 }));
     const world = new ScalerWorld(buildPolicy({ instanceTypes: types, bootTimeoutMs: MINUTE }));
     world.ledger.reserve("a", 1, world.nowMs);
@@ -384,7 +384,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.starts.size).toBe(2);
   });
 
-  it("is left alone for as long as it asks for", async () => {
+  it("gets no request during the pause that it requests", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.ledger.reserve("a", 1, world.nowMs);
     world.cloud.faults.rateLimited = { times: 1, retryAfterMs: 4 * MINUTE };
@@ -394,7 +394,7 @@ describe("a cloud that fails", () => {
     expect(phases(world)).toEqual(["Claimed"]);
   });
 
-  it("is asked to stop again when it forgot", async () => {
+  it("gets the stop again if it had no effect", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -404,7 +404,7 @@ describe("a cloud that fails", () => {
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
   });
 
-  it("is asked repeatedly to stop when it refuses, and the record says why", async () => {
+  it("gets repeated stops if it refuses, and the record states the reason", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -421,7 +421,7 @@ describe("a cloud that fails", () => {
     expect([world.records(), [...world.cloud.instances]]).toEqual([[], []]);
   });
 
-  it("is asked to stop what it made although it had reported a failure", async () => {
+  it("gets a stop for an instance that it created although it had reported a failure", async () => {
     const world = new ScalerWorld(buildPolicy());
     world.cloud.faults.answerLost = 1;
     world.ledger.reserve("a", 1, world.nowMs);
@@ -430,7 +430,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.instances.size).toBe(1);
   });
 
-  it("is asked to stop an instance that reappeared, in the second scan", async () => {
+  it("gets a stop for an instance that reappeared, in the second scan", async () => {
     const world = new ScalerWorld(buildPolicy({ idleMs: 0 }));
     const job = world.ledger.reserve("a", 1, world.nowMs);
     await world.run(MINUTE);
@@ -445,7 +445,7 @@ describe("a cloud that fails", () => {
     expect([[...world.cloud.instances], [...world.nodes]]).toEqual([[], []]);
   });
 
-  it("has another node made for one that vanished", async () => {
+  it("gets an order for another node in place of a vanished one", async () => {
     const standby = [{ instanceType: "small", count: 1, spot: false }];
     const world = new ScalerWorld(buildPolicy({ standby, healthyTimeoutMs: 60 * MINUTE }));
     await world.run(MINUTE);
@@ -455,7 +455,7 @@ describe("a cloud that fails", () => {
     expect(world.cloud.instances.size).toBe(1);
   });
 
-  it("ends nothing by listing nothing while the machines are ready", async () => {
+  it("ends no node by an empty list while the machines are ready", async () => {
     const world = new ScalerWorld(buildPolicy());
     const job = world.ledger.reserve("a", 2, world.nowMs);
     await world.run(MINUTE);
@@ -468,7 +468,7 @@ describe("a cloud that fails", () => {
   });
 });
 
-it("makes nothing and takes no instance for an orphan while records may be missing", async () => {
+it("creates nothing and treats no instance as an orphan while records may be missing", async () => {
   const world = new ScalerWorld(buildPolicy());
   await world.round("heartbeat");
   world.ledger.reserve("a", 1, world.nowMs);
@@ -481,7 +481,7 @@ it("makes nothing and takes no instance for an orphan while records may be missi
   expect(world.cloud.starts.size).toBe(1);
 });
 
-it("makes nothing and ends no boot while the watcher is silent", async () => {
+it("creates nothing and ends no boot while the watcher is silent", async () => {
   const world = new ScalerWorld(buildPolicy());
   const first = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(20_000);
@@ -495,7 +495,7 @@ it("makes nothing and ends no boot while the watcher is silent", async () => {
   expect([phases(world).length, world.cloud.starts.size]).toEqual([5, 5]);
 });
 
-it("ends a node that never joins, and makes another", async () => {
+it("ends a node that never joins, and creates another", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 1, world.nowMs);
   await world.run(10_000);
@@ -509,7 +509,7 @@ it("ends a node that never joins, and makes another", async () => {
 it.each([
   ["as spot, with the next heartbeat", true, 10_000],
   ["on demand, with the next scan", false, 70_000],
-])("ends a node that the provider is about to take away %s, and another takes its place", async (_, spot, withinMs) => {
+])("ends a node that the provider is about to reclaim %s, and replaces it", async (_, spot, withinMs) => {
   const standby = [{ instanceType: "small", count: 1, spot }];
   const world = new ScalerWorld(buildPolicy({ standby }));
   await world.run(70_000);
@@ -525,7 +525,7 @@ it.each([
 it.each([
   ["before", 60 * MINUTE],
   ["back", -60 * MINUTE],
-])("gives what runs on a node the time of the notice, also when the clock was set %s", async (_, aheadMs) => {
+])("gives the pods on a node the time of the notice, even if the clock was set %s", async (_, aheadMs) => {
   const standby = [{ instanceType: "small", count: 1, spot: true }];
   const world = new ScalerWorld(buildPolicy({ standby }));
   await world.run(70_000);
@@ -539,7 +539,7 @@ it.each([
   });
 });
 
-it("evicts the other pods of a node when one cannot be evicted", async () => {
+it("evicts the other pods of a node if one cannot be evicted", async () => {
   const world = new ScalerWorld(buildPolicy({ drainTimeoutMs: 10 * MINUTE }));
   const job = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -570,7 +570,7 @@ it("evicts the other pods of a node when one cannot be evicted", async () => {
   expect(failed).toEqual([expect.stringContaining("evicting default/stuck from"), expect.stringContaining("draining")]);
 });
 
-/** A drain whose two pods may not be evicted, until `refusals` has them no more. */
+/** Starts a drain whose two pods may not be evicted, until they are removed from `refusals`. */
 async function stalledDrain() {
   const world = new ScalerWorld(buildPolicy({ drainTimeoutMs: 10 * MINUTE }));
   const job = world.ledger.reserve("a", 1, world.nowMs);
@@ -616,8 +616,8 @@ async function stalledDrain() {
   return { world, setPods, refusals, failed, reap };
 }
 
-describe("why a drain stalls", () => {
-  it("is written as long as it does, and reported once", async () => {
+describe("the reason of a stalled drain", () => {
+  it("is in the record while the drain stalls, and is reported once", async () => {
     const { refusals, failed, reap } = await stalledDrain();
     expect(await reap()).toEqual(["Claimed", expect.stringContaining("the drain stalls")]);
     expect(failed).toHaveLength(1);
@@ -625,13 +625,13 @@ describe("why a drain stalls", () => {
     expect(await reap()).toEqual(["Claimed", undefined]);
   });
 
-  it("is forgotten once another client has deleted the pods", async () => {
+  it("is removed after another client has deleted the pods", async () => {
     const { setPods, reap } = await stalledDrain();
     setPods(true);
     expect(await reap()).toEqual(["Claimed", undefined]);
   });
 
-  it("leaves another trouble of the node as it is once the drain proceeds", async () => {
+  it("does not replace another trouble of the node when the drain proceeds", async () => {
     const { world, refusals, reap } = await stalledDrain();
     const [node] = world.records();
     const trouble = { code: "STOP_FAILED", message: "the provider is silent" } as const;
@@ -640,14 +640,14 @@ describe("why a drain stalls", () => {
     expect(await reap()).toEqual(["Claimed", "the provider is silent"]);
   });
 
-  it("is forgotten once the drain is over its time", async () => {
+  it("is removed after the time of the drain", async () => {
     const { world, reap } = await stalledDrain();
     world.nowMs += 11 * MINUTE;
     expect(await reap()).toEqual(["Terminating", undefined]);
   });
 });
 
-it("boots the rest of a gang of as many as its pool may have where a pod of others is on one node", async () => {
+it("boots the rest of a gang as large as its pool, if a foreign pod is on one node", async () => {
   const world = new ScalerWorld(buildPolicy({ max: 3, idleMs: 0 }));
   const one = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -663,7 +663,7 @@ it("boots the rest of a gang of as many as its pool may have where a pod of othe
   expect(world.problems).toEqual([]);
 });
 
-/** A world in which the provider has one instance without a record. */
+/** Builds a world in which the provider has one instance without a record. */
 function orphanWorld(stop: NodeProvider["stop"]) {
   const world = new ScalerWorld(buildPolicy());
   const [name, provider] = [...world.scaler.providers][0] ?? [];
@@ -674,7 +674,7 @@ function orphanWorld(stop: NodeProvider["stop"]) {
   return { world, scaler: { ...world.scaler, providers } };
 }
 
-it("asks a provider that does not answer once to stop an orphan, however many scans find it", async () => {
+it("requests the stop of an orphan once from a provider that does not answer, however many scans find it", async () => {
   const answer = Promise.withResolvers<undefined>();
   const stopped: string[] = [];
   const { world, scaler } = orphanWorld(({ instanceId }) => {
@@ -694,7 +694,7 @@ it("asks a provider that does not answer once to stop an orphan, however many sc
   expect(stopped).toEqual(["i-orphan", "i-orphan"]);
 });
 
-it("leaves a provider alone that refuses to stop an orphan, for as long as it asks", async () => {
+it("pauses the stop of an orphan for as long as the refusing provider requests", async () => {
   const retryAfterMs = 10 * MINUTE;
   let stops = 0;
   const { world, scaler } = orphanWorld(() => {
@@ -711,7 +711,7 @@ it("leaves a provider alone that refuses to stop an orphan, for as long as it as
   expect(stops).toBe(2);
 });
 
-it("finishes a step of a scan that has taken longer than its round waits for", async () => {
+it("finishes a step of a scan that takes longer than its round waits", async () => {
   const answer = Promise.withResolvers<undefined>();
   const { world, scaler } = orphanWorld(() => answer.promise);
   await scanRound(scaler);
@@ -747,7 +747,7 @@ it("names the provider of a node that does not end because the provider is no lo
   });
 });
 
-it("cordons the second of two names under which a node has joined, and makes no other node", async () => {
+it("cordons the second of two names under which a node has joined, and creates no other node", async () => {
   const standby = [{ instanceType: "small", count: 1, spot: false }];
   const world = new ScalerWorld(buildPolicy({ standby }));
   await world.run(MINUTE);
@@ -780,7 +780,7 @@ it("never stops a node that was granted after it was listed as surplus", async (
   expect(world.problems).toEqual([]);
 });
 
-it("keeps a node that another client has cordoned, and makes another in its place", async () => {
+it("keeps a node that another client has cordoned, and creates another in its place", async () => {
   const standby = [{ instanceType: "small", count: 1, spot: false }];
   const world = new ScalerWorld(buildPolicy({ standby, idleMs: 0 }));
   await world.run(MINUTE);
@@ -823,10 +823,10 @@ it("uncordons a node whose end it withdraws, although the watcher has not report
   expect(world.records()[0]?.spec.terminate).toBeUndefined();
 });
 
-it("ends what an earlier leader left Creating, and continues with what was Created", async () => {
+it("ends Creating nodes of an earlier leader, and continues with Created ones", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 2, world.nowMs);
-  // Both records are written, and one of the boots has been answered.
+  // Both records are written, and the provider has answered one of the boots.
   world.killAfter(3);
   await world.round("pool");
   await world.run(3 * MINUTE);
@@ -835,7 +835,7 @@ it("ends what an earlier leader left Creating, and continues with what was Creat
   expect(world.problems).toEqual([]);
 });
 
-it("continues with what an earlier leader left Cleaning", async () => {
+it("continues with Cleaning nodes of an earlier leader", async () => {
   const world = new ScalerWorld(buildPolicy());
   const holder = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(MINUTE);
@@ -853,7 +853,7 @@ it("continues with what an earlier leader left Cleaning", async () => {
   expect(world.cloud.starts.size).toBe(1);
 });
 
-describe("what is remembered of a pool in trouble", () => {
+describe("the memory of a pool in trouble", () => {
   const troublesOf = ({ scaler }: ScalerWorld) =>
     buildPoolTroubles({ ...scaler.memory, policies: scaler.policies, nowMs: scaler.now() });
 
@@ -868,18 +868,18 @@ describe("what is remembered of a pool in trouble", () => {
     expect(troublesOf(world)).toEqual([]);
   });
 
-  it("has ready nodes that the ledger never offers, and makes them less and less often", async () => {
+  it("has ready nodes that the ledger never offers, and creates them at growing intervals", async () => {
     const world = new ScalerWorld(buildPolicy({ max: 4 }));
     world.ledger.reserve("a", 4, world.nowMs);
     await world.run(60 * MINUTE, () => {
       for (const node of world.nodes.values()) node.tainted = true;
     });
     expect(troublesOf(world)).toMatchObject([{ pool: "a", code: "UNHEALTHY", instanceType: "small" }]);
-    // Twice as many without a pause.
+    // Without a pause there would be twice as many.
     expect(world.cloud.starts.size).toBeLessThanOrEqual(52);
   });
 
-  it("has nodes on standby whose kubelets die after their first ready state, and makes them less and less often", async () => {
+  it("has standby nodes whose kubelets fail after their first ready state, and creates them at growing intervals", async () => {
     const world = new ScalerWorld(buildPolicy({ standby: [{ instanceType: "small", count: 1, spot: false }] }));
     await world.run(60 * MINUTE, () => {
       for (const node of world.nodes.values()) node.ready = node.hasStartupTaint;
@@ -888,7 +888,7 @@ describe("what is remembered of a pool in trouble", () => {
     expect(world.cloud.starts.size).toBeLessThanOrEqual(13);
   });
 
-  it("has a boot that failed once, however often its end could not be written", async () => {
+  it("counts a failed boot once, however often the write of its end failed", async () => {
     const world = new ScalerWorld(buildPolicy({ bootTimeoutMs: MINUTE }));
     world.bootMs = Infinity;
     world.ledger.reserve("a", 1, world.nowMs);
@@ -914,7 +914,7 @@ describe("what is remembered of a pool in trouble", () => {
   });
 });
 
-it("keeps the startup taint of a node that joins after its boot was given up, so that it is not granted", async () => {
+it("keeps the startup taint of a node that joins after the end of its boot, so that it is not granted", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.cloud.faults.stopForgotten = 1000;
   world.ledger.reserve("a", 1, world.nowMs);
@@ -931,7 +931,7 @@ it("keeps the startup taint of a node that joins after its boot was given up, so
   expect(phases(world)).toContain("Claimed");
 });
 
-it("makes another node for a demand whose node the ledger does not offer", async () => {
+it("creates another node for a demand whose node the ledger does not offer", async () => {
   const world = new ScalerWorld(buildPolicy());
   const job = world.ledger.reserve("a", 1, world.nowMs);
   await world.run(25_000);
@@ -945,7 +945,7 @@ it("makes another node for a demand whose node the ledger does not offer", async
   expect(world.ledger.reservations.get(job)?.machines).toHaveLength(1);
 });
 
-it("makes nothing before a new leader has looked at everything once", async () => {
+it("creates nothing before a new leader has observed everything once", async () => {
   const world = new ScalerWorld(buildPolicy());
   world.ledger.reserve("a", 1, world.nowMs);
   await world.round("pool");

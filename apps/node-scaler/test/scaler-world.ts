@@ -24,7 +24,7 @@ const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
   scan: scanRound,
 };
 
-/** Ends of nodes that must never hit a held one. */
+/** Reasons to end that must never apply to a held node. */
 const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
 const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
@@ -35,12 +35,12 @@ type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & {
   tainted?: boolean;
 };
 
-/** One life of a process. After its last effect everything that it touches fails, as if it had been killed there. */
+/** One life of a process. After its last effect every call fails, as if the process had been killed there. */
 type Life = { readonly skewMs: number; effectsLeft: number; readonly term: number };
 
 class Killed extends Error {}
 
-/** Nodes and pods as they were at that time. */
+/** The nodes and pods of one moment. */
 type Observation = {
   readonly atMs: number;
   readonly nodes: readonly { readonly node: KubeNode; readonly pool: string }[];
@@ -48,43 +48,43 @@ type Observation = {
 };
 
 /**
- * A cluster, a cloud, a ledger and a store that outlive the scaler, which is driven round by round and can be killed between any two effects. `problems` has
- * what must never happen.
+ * A cluster, a cloud, a ledger and a store that outlive the scaler. Tests drive it round by round and can kill it between any two effects. `problems` lists
+ * violated guarantees.
  */
 export class ScalerWorld {
   nowMs = 1_000_000_000;
   readonly problems: string[] = [];
   readonly ledger = new SmallLedger();
   readonly cloud = memoryCloud({ name: "cloud", now: () => this.nowMs });
-  /** Providers beside the cloud. */
+  /** Providers in addition to the cloud. */
   readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
-  /** How much the clock that others go by has been set. */
+  /** How far the wall clock is ahead. */
   wallAheadMs = 0;
-  /** How long an instance boots. */
+  /** The boot time of an instance. */
   bootMs = 30_000;
-  /** Names of nodes that the holder's pods have come to. */
+  /** Pods of the holder, by the name of their node. */
   readonly pods = new Map<string, readonly PodOnNode[]>();
   policies: ReadonlyMap<string, PoolPolicy>;
-  /** Labels that nodes get although nothing configures them. */
+  /** Labels that nodes get without any configuration. */
   lateLabels: Readonly<Record<string, string>> = {};
-  /** Whether nodes get the label of the zone that they are created in. */
+  /** Whether nodes get the label of their zone. */
   hasZoneLabels = true;
-  /** Taints that nodes get beside the startup taint. */
+  /** Taints that nodes get in addition to the startup taint. */
   cloudTaints: readonly Taint[] = [];
-  /** Since when the view of the records may lack some. */
+  /** The age of the records' view, which may lack newer ones. */
   viewAgeMs = 0;
   /** Whether the ledger does not answer. */
   isLedgerSilent = false;
   /** Whether the watcher reports nothing new. */
   isWatcherSilent = false;
-  /** How old what they know of nodes and pods is, without their knowing that. */
+  /** The unnoticed age of their data about nodes and pods. */
   readonly lagMs = { scaler: 0, ledger: 0 };
-  /** Whether the file of pools has the clouds. */
+  /** Whether the file of pools contains the clouds. */
   isConfigured = true;
   readonly #store = memoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
-  /** The oldest first. What a reader knows never becomes older than it was. */
+  /** The oldest observation first. A reader's data never become older. */
   readonly #history: Observation[] = [];
   #known: { readonly scaler: Observation; readonly ledger: Observation };
   #scaler: Scaler;
@@ -108,14 +108,14 @@ export class ScalerWorld {
     return this.#scaler;
   }
 
-  /** The leader is killed after so many more effects. */
+  /** Kills the leader after this many more effects. */
   killAfter(effects: number): void {
     this.#life.effectsLeft = effects;
   }
 
-  /** Another leader begins, with a clock that differs by so much from this world's. */
+  /** Starts another leader, whose clock differs by this much from the world's. */
   restart(skewMs = 0): void {
-    // Whatever the earlier one still does is done by a process that does not lead.
+    // Further effects of the earlier leader come from a process that does not lead.
     this.#life.effectsLeft = 0;
     [this.#scaler, this.#records, this.#life] = this.#lead({
       skewMs,
@@ -124,7 +124,7 @@ export class ScalerWorld {
     });
   }
 
-  /** One round of a loop, and the boots that it began. A new leader begins when the round was its last. */
+  /** Runs one round of a loop, and the boots that it began. If the round was the leader's last, starts a new one. */
   async round(loop: LoopName): Promise<void> {
     this.#rounds += 1;
     try {
@@ -137,7 +137,7 @@ export class ScalerWorld {
     if (this.#life.effectsLeft <= 0) this.restart();
   }
 
-  /** Instances boot and join, and the watcher reports all nodes. */
+  /** Boots and joins instances, and lets the watcher report all nodes. */
   watch(): void {
     for (const { boot, startedAtMs, joins } of this.cloud.instances.values()) {
       const name = `k-${boot.nodeName}`;
@@ -192,7 +192,7 @@ export class ScalerWorld {
     );
   }
 
-  /** Time passes as in life: every loop in its interval, the watcher and the ledger in between, and `each` every second. */
+  /** Lets time pass realistically: every loop at its interval, the watcher and the ledger in between, and `each` every second. */
   async run(ms: number, each: () => void = () => undefined): Promise<void> {
     const endMs = this.nowMs + ms;
     for (let second = 1; this.nowMs < endMs; second += 1) {
@@ -202,13 +202,13 @@ export class ScalerWorld {
       each();
       if (second % 5 === 0) await this.round("heartbeat");
       if (second % 5 === 2) await this.round("reaper");
-      // Without the ledger it rejects, and decides nothing.
+      // Without the ledger the round rejects, and decides nothing.
       if (second % 7 === 0 && !this.isLedgerSilent) await this.round("pool");
       if (second % 60 === 0) await this.round("scan");
     }
   }
 
-  /** The holder's pods come to the machines of a grant. */
+  /** Starts the holder's pods on the machines of a grant. */
   reach(id: string): void {
     const reservation = this.ledger.reservations.get(id);
     for (const node of reservation?.machines ?? []) {
@@ -217,7 +217,7 @@ export class ScalerWorld {
     }
   }
 
-  /** The holder's pods end, and it gives its machines back. */
+  /** Ends the holder's pods, and releases its machines. */
   release(id: string): void {
     for (const node of this.ledger.reservations.get(id)?.machines ?? []) this.pods.delete(node);
     this.ledger.release(id);
@@ -325,7 +325,7 @@ export class ScalerWorld {
       this.problems.push(`${instanceId} of ${boot.nodeName} is stopped for ${code ?? "nothing"} while it is held`);
   }
 
-  /** No instance is booted for a demand that has a node on its way or ready. */
+  /** Checks that no instance is booted for a demand with a booting or ready node. */
   #checkStart(name: string): void {
     const bound = this.#records.get(name)?.status.boundTo;
     if (bound === undefined) return;

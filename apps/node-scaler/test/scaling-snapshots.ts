@@ -49,7 +49,7 @@ export function aDemand(name: string, differences: Partial<Demand> = {}): Demand
   };
 }
 
-/** Demands that get their nodes together. */
+/** Builds demands that get their nodes together. */
 export function aGang(size: number, differences: Partial<Demand> = {}): Demand[] {
   return Array.from({ length: size }, (_, index) => aDemand(`gang/${index}`, { group: "gang", ...differences }));
 }
@@ -146,7 +146,7 @@ export function aSnapshot({
   };
 }
 
-/** The world after a plan was carried out, in the same moment. */
+/** Returns the world after a plan was carried out, at the same moment. */
 export function applyPlan(snapshot: ScalingSnapshot, plan: ScalingPlan, seed: string): ScalingSnapshot {
   const updates = new Map(plan.updates.map((update) => [update.name, update]));
   const stopped = new Set(plan.stop.map(({ name }) => name));
@@ -249,7 +249,7 @@ const shortage: fc.Arbitrary<Unavailability> = fc
   })
   .map((differences) => aShortage({ ...differences, untilMs: differences.sinceMs + 600_000 }));
 
-/** Small worlds in which everything competes with everything. */
+/** Generates small worlds in which all demands compete for all nodes. */
 export const snapshots: fc.Arbitrary<ScalingSnapshot> = fc
   .tuple(fc.integer({ min: 0, max: 12 }), fc.integer({ min: 0, max: 12 }), fc.integer({ min: 0, max: 3 }))
   .chain(([demands, nodes, machines]) =>

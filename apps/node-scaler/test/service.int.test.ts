@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** Records that have not ended, of every page. */
+/** Returns the records that have not ended, from every page. */
 async function liveNodes(limit = 0) {
   const { NODE_PHASE_TERMINATED } = muster.node.v1.NodePhase;
   const found = [];
@@ -33,7 +33,7 @@ const untilNothingIsLeft = () =>
   });
 
 describe("the node scaler, with the ledger and the watcher", () => {
-  it("makes exactly four nodes for a gang of four, and none stays once nothing needs them", async () => {
+  it("creates exactly four nodes for a gang of four, and keeps none after their use", async () => {
     const reservation = await world.reserve("gang", 4);
     const granted = await world.untilGranted("gang");
     expect(granted).toHaveLength(4);
@@ -48,7 +48,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
 
   it("explains a request, and lists its loops and its nodes", async () => {
     const reservation = await world.reserve("explained", 6);
-    const explained = await until("it boots", async () => {
+    const explained = await until("the nodes boot", async () => {
       const reply = await world.nodes.explainDemand({ owner: { kind: "lease", id: "explained" } });
       return reply.known && reply;
     });
@@ -61,7 +61,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await world.release("explained", reservation);
   }, 400_000);
 
-  it("shows in `muster explain` the number and type of the nodes that boot for the waiting owner, and for how long", async () => {
+  it("shows in `muster explain` the number and type of the nodes that boot for the waiting owner, and since when", async () => {
     await untilNothingIsLeft();
     await world.slowBoots(3_600_000);
     const reservation = await world.reserve("slow", 2);
@@ -95,7 +95,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 400_000);
 
-  it("has more than the pool may ever have refused at once, while there is no node, and boots the most", async () => {
+  it("refuses a request beyond the maximum of the pool immediately, even without a node, and boots the maximum", async () => {
     await untilNothingIsLeft();
     const tooMany = { code: "pool_capacity", pool: "elastic", requested: MAX + 1, capacity: MAX };
     await expect(world.reserve("too-large", MAX + 1)).rejects.toMatchObject({ fault: tooMany });
@@ -106,10 +106,10 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 400_000);
 
-  it("has a job checked against what its pool may have at most, and makes the nodes of one that fits", async () => {
+  it("checks a job against the maximum of its pool, and creates the nodes of one that fits", async () => {
     const jobs = await world.startJobs();
     const manifest = (replicas: number): string => {
-      // Runs until it is ended: the nodes of a job that fails at once are held for moments only.
+      // The job runs until it is ended, because the nodes of a job that fails immediately are held only briefly.
       const template = { spec: { containers: [{ name: "main", image: "i", command: ["simulate"] }] } };
       const spec = { replicaSpecs: { worker: { pool: "elastic", replicas, template } } };
       return JSON.stringify({ apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "grows" }, spec });
@@ -129,10 +129,10 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 480_000);
 
-  it("continues in another replica when the leader is killed in the middle of a boot", async () => {
+  it("continues in another replica when the leader is killed during a boot", async () => {
     second = await world.startScaler();
     const reservation = await world.reserve("survivor", 4);
-    await until("nodes are being made", () => world.machines().length > 0, {
+    await until("nodes are being created", () => world.machines().length > 0, {
       timeoutMs: 90_000,
       everyMs: 5,
     });
@@ -143,17 +143,17 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await until("every record has ended", async () => (await liveNodes()).length === 0);
   }, 400_000);
 
-  it("continues in another replica while the leader is frozen, which starts nothing when it continues", async () => {
+  it("continues in another replica while the leader is frozen, which starts nothing when it resumes", async () => {
     third = await world.startScaler();
     const { leader } = await world.nodes.dumpNodes({});
     second.freeze();
     const reservation = await world.reserve("beside-frozen", 2);
-    // The first answer may come before the new leader orders a node.
+    // The first answer may arrive before the new leader orders a node.
     await until("the nodes are listed", async () => /NAME/.test(await world.muster("nodes")), { timeoutMs: 120_000 });
     expect(await world.untilGranted("beside-frozen")).toHaveLength(2);
     expect((await world.nodes.dumpNodes({})).leader).not.toBe(leader);
     second.resume();
-    // An orderly end shows that it has continued.
+    // An orderly end proves that it has resumed.
     await second.stop();
     expect(world.machines()).toHaveLength(2);
     // The scaler records a grant in its next heartbeat round.
@@ -166,7 +166,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
     await untilNothingIsLeft();
   }, 400_000);
 
-  it("finishes the order of a machine when it is asked to stop, and the next leader continues with the node", async () => {
+  it("finishes the order of a machine when it is stopped, and the next leader continues with the node", async () => {
     await world.slowOrders(1500);
     const reservation = await world.reserve("during-stop", 1);
     const node = await until("a node is ordered", async () =>

@@ -18,12 +18,12 @@ beforeEach(async () => {
   await until("no node is left", () => world.machines().length === 0, { timeoutMs: 240_000 });
 }, 300_000);
 
-/** Names of all nodes that were ever created, ended ones included. */
+/** Returns names of all created nodes, including ended ones. */
 async function created(): Promise<readonly string[]> {
   return (await world.nodes.listNodes({})).nodes.map(({ name }) => name);
 }
 
-/** Waits until the scaler has decided again, a whole idle time after now. */
+/** Waits until the scaler has decided again, a whole idle time from now. */
 async function untilIdleTimeIsOver(): Promise<void> {
   const afterMs = Date.now() + IDLE_MS;
   await until("a round begins after the idle time", async () => {
@@ -33,7 +33,7 @@ async function untilIdleTimeIsOver(): Promise<void> {
   });
 }
 
-it("makes one node for two parts that fit on it, which stays until both are released", async () => {
+it("creates one node for two parts that fit on it, which stays until both are released", async () => {
   const before = new Set(await created());
   const ids = await Promise.all(["a", "b"].map((name) => world.reserve(name, 1, HALF)));
   const nodes = await Promise.all(["a", "b"].map((name) => world.untilGranted(name)));
@@ -48,7 +48,7 @@ it("makes one node for two parts that fit on it, which stays until both are rele
   await world.release("b", ids[1] ?? "");
 }, 400_000);
 
-it("makes two nodes for three parts when one node holds two of them", async () => {
+it("creates two nodes for three parts if one node has room for two of them", async () => {
   const before = new Set(await created());
   const id = await world.reserve("gang", 3, HALF);
   expect(new Set(await world.untilGranted("gang")).size).toBe(2);

@@ -5,14 +5,14 @@ import { workOfADay } from "../bench/work-of-a-day.ts";
 import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
 
 const SEED = 3;
-/** One group in eight: a smaller pool, the same kind of day. */
+/** One group in eight, with a smaller pool, gives the same kind of day. */
 const work = workOfADay(SEED).filter(({ demand }) => Number(/\d+/.exec(demand.name)?.[0]) % 8 === 0);
 const pool = { max: 300 };
 
 const wasted = ({ paidMs, usedMs }: Day) => paidMs - usedMs;
 const meanWait = ({ waitsMs }: Day) => waitsMs.reduce((one, other) => one + other, 0) / waitsMs.length;
 
-it("wastes a good deal less over a day than never stopping, and lets work wait a good deal less than a node for each demand", () => {
+it("wastes much less over a day than without any stops, and lets work wait much less than with a node for each demand", () => {
   const ours = simulateDay(work, pool, compute, SEED);
   const never = simulateDay(work, pool, neverStop, SEED);
   const each = simulateDay(work, pool, oneNodeEach, SEED);
@@ -31,7 +31,7 @@ it("serves all of a day's work through lost spot nodes, failed boots and shortag
   expect(day?.maxNodes).toBeLessThanOrEqual(pool.max);
 });
 
-it("keeps its promises in each of the twelve thousand rounds of a day", () => {
+it("keeps its guarantees in each of the twelve thousand rounds of a day", () => {
   const watched: DayPolicy = (snapshot: ScalingSnapshot) => {
     const plan = compute(snapshot);
     expect(plan.start.length).toBeLessThanOrEqual(snapshot.limits.bootsPerRound);

@@ -11,9 +11,9 @@ const RUNS = 150;
 
 type Step =
   | { readonly kind: "run"; readonly seconds: number }
-  /** Out of turn, with whatever the watcher and the ledger have seen so far. */
+  /** An extra round, with whatever the watcher and the ledger have observed so far. */
   | { readonly kind: "round"; readonly loop: LoopName }
-  /** `snatch`: a request that is granted right after a pool round. */
+  /** `snatch` is a request that is granted immediately after a pool round. */
   | { readonly kind: "watch" | "grant" | "snatch" }
   | { readonly kind: "reserve"; readonly size: number }
   | { readonly kind: "reach" | "release"; readonly at: number }
@@ -27,7 +27,7 @@ type Step =
     }
   | { readonly kind: "short" | "limit"; readonly times: number }
   | { readonly kind: "silence"; readonly of: "watcher" | "ledger" | "none" }
-  /** From now on they know what was true a minute before, and take it for what is true. */
+  /** From now on their data are one minute old, without their notice. */
   | { readonly kind: "lag"; readonly of: "scaler" | "ledger" | "both" | "none" };
 
 const at = fc.nat(8);
@@ -103,7 +103,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 5, maxLength: 60 },
 );
 
-/** Instances that were there once, so that they can come back from the dead. */
+/** Ended instances, so that they can reappear. */
 type Past = Map<string, CloudInstance>;
 
 async function take(world: ScalerWorld, past: Past, step: Step): Promise<void> {
@@ -204,7 +204,7 @@ function heal(world: ScalerWorld): void {
   for (const id of [...ledger.reservations.keys()]) world.release(id);
 }
 
-it("leaks nothing, boots nothing twice, takes nothing from a holder, and works again, whatever was killed and failed", async () => {
+it("leaks nothing, boots nothing twice, takes nothing from a holder, and recovers, whatever was killed and failed", async () => {
   await fc.assert(
     fc.asyncProperty(steps, fc.constantFrom(0, MINUTE), async (script, idleMs) => {
       const world = new ScalerWorld(buildPolicy({ max: 6, idleMs }));

@@ -12,11 +12,11 @@ type Reservation = {
   readonly atMs: number;
   readonly selection: NodeSelection | undefined;
   readonly topology?: string;
-  /** Names of Kubernetes nodes; undefined while it waits. */
+  /** Names of Kubernetes nodes; undefined while the reservation waits. */
   machines: readonly string[] | undefined;
 };
 
-/** Tainted: another client has put a taint on it that no work tolerates. */
+/** `tainted` means that another client has set a taint that no work tolerates. */
 type LedgerNode = KubeNode & { readonly tainted?: boolean; readonly taints?: readonly Taint[] };
 
 function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
@@ -26,7 +26,7 @@ function isOpen({ cordoned, hasStartupTaint, tainted }: LedgerNode): boolean {
 /** This ledger grants whole machines only. */
 const NO_PARTS = { sharedHolders: [], allocatable: new Map(), free: new Map() };
 
-/** The ledger's promises in few lines: all machines or none, the oldest first, and nothing but what its own view of the nodes shows as usable. */
+/** Implements the ledger's guarantees in few lines: all machines or none, the oldest reservation first, and only nodes that its own view shows as usable. */
 export class SmallLedger {
   readonly reservations = new Map<string, Reservation>();
   #view: readonly { readonly node: LedgerNode; readonly pool: string }[] = [];
@@ -40,7 +40,7 @@ export class SmallLedger {
     return id;
   }
 
-  /** All nodes of the reservation have the same value of the label. */
+  /** Reserves nodes with the same value of the label. */
   reserveTogether(pool: string, size: number, atMs: number, topology: string): string {
     const id = this.reserve(pool, size, atMs);
     const reservation = this.reservations.get(id);

@@ -39,7 +39,7 @@ it("records the life of each node as one trace, from its order to its end, acros
   expect(new Set(boots.map(({ traceId }) => traceId)).size).toBe(2);
 });
 
-it("records only rounds that change something, with the nodes that they order and mark, linked to the traces of these", () => {
+it("records only rounds that change something, with their ordered and marked nodes, linked to the traces of these", () => {
   const rounds = named("pool round");
   expect(rounds.map(({ attributes }) => [attributes["muster.starts"], attributes["muster.stops"]])).toEqual([
     [2, 0],

@@ -5,7 +5,7 @@ const files = import.meta.glob<string>("../../../../examples/{http-benchmark,tra
   import: "default",
 });
 
-/** Examples of the repository, by kind. Each is loaded when the user chooses it. */
+/** Examples of the repository by kind, each loaded when the user chooses it. */
 export const EXAMPLES: Readonly<Record<string, () => Promise<string>>> = {
   session: example("http-benchmark"),
   job: example("training-job"),

@@ -25,7 +25,7 @@ export type Feeds = {
 
 export type FeedName = keyof Feeds;
 
-/** The fields by which the gateway knows an item. */
+/** Returns the field by which the gateway identifies an item. */
 const KEYS: { readonly [Name in FeedName]: (item: Feeds[Name]) => string } = {
   sessions: ({ name }) => name,
   jobs: ({ key }) => `${key?.kind ?? ""}/${key?.namespace ?? ""}/${key?.name ?? ""}`,
@@ -37,12 +37,12 @@ const KEYS: { readonly [Name in FeedName]: (item: Feeds[Name]) => string } = {
   queues: ({ queue }) => queue?.name ?? "",
 };
 
-/** Changes within this time are shown together. */
+/** Changes within this time are rendered together. */
 const FLUSH_MS = 100;
 
 type Item = Feeds[FeedName];
 
-/** One list that is followed, for all who read it. */
+/** One followed list, for all its readers. */
 export type Feed<Of> = {
   readonly state: () => FeedState<Of>;
   /** Calls back at each change of the list until the returned function is called. */
@@ -56,14 +56,14 @@ type OwnFeed = Feed<Item> & {
 
 let onUnauthenticated: () => void = () => undefined;
 
-/** Calls back when the gateway no longer accepts the user. */
+/** Registers the callback for the moment at which the gateway no longer accepts the user. */
 export function whenUnauthenticated(callback: () => void): void {
   onUnauthenticated = callback;
 }
 
 const feeds = new Map<FeedName, OwnFeed>();
 
-/** The feed of a list. All components that ask for one list share its feed. */
+/** Returns the feed of a list, which all components share. */
 export function feedOf<Name extends FeedName>(name: Name): Feed<Feeds[Name]> {
   const known = feeds.get(name) ?? makeFeed(name);
   feeds.set(name, known);
@@ -105,7 +105,7 @@ function makeFeed(name: FeedName): OwnFeed {
   };
 }
 
-/** Lists that a page has asked for. They stay followed, because pages change, and all share one connection. */
+/** Lists that a page has requested. They stay followed when pages change, and all share one connection. */
 const followed = new Set<FeedName>();
 let places: ListPlaces = { lastEventId: "" };
 let connection: AbortController | undefined;
@@ -114,11 +114,11 @@ let connecting: number | undefined;
 function follow(name: FeedName): void {
   if (followed.has(name)) return;
   followed.add(name);
-  // All lists of a page are in one request.
+  // The delay collects all lists of a page into one request.
   connecting ??= window.setTimeout(connect);
 }
 
-/** Replaces the connection. The gateway continues the lists that the page has already. */
+/** Replaces the connection. The gateway continues the lists that the page already has. */
 function connect(): void {
   disconnect();
   if (document.hidden || followed.size === 0) return;
@@ -183,7 +183,7 @@ function refusedBy({ status, code, detail }: Problem): FeedEvent<Item> {
   return { kind: "stale", detail };
 }
 
-// A hidden page leaves its connection to others.
+// A hidden page frees its connection for others.
 if (typeof document !== "undefined")
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {

@@ -8,22 +8,22 @@ export type ListEvent =
   | { readonly kind: "stale" | "closed"; readonly problem: Problem };
 
 export type ListsReader = {
-  /** The gateway serves the lists, from the place on that the browser had. */
+  /** Called when the gateway serves the lists, from the browser's position on. */
   readonly onOpen: () => void;
   readonly onEvent: (list: string, event: ListEvent) => void;
-  /** The connection is over. It is made again. */
+  /** Called when the connection has ended; it is opened again. */
   readonly onLost: (problem: Problem) => void;
 };
 
 const RETRY_MS = { first: 1000, max: 15_000 };
-/** When a list is asked for again that the gateway has closed, such as one without the right to watch it. */
+/** The interval after which a list that the gateway has closed is requested again, such as one without the right to watch it. */
 const REOPEN_MS = 30_000;
 const LOST: Problem = { status: 0, code: "UNREACHABLE", detail: "the connection to the gateway is lost" };
 
-/** The place of the browser in every list, which a later connection continues. */
+/** The browser's position in every list, which a later connection continues. */
 export type ListPlaces = { lastEventId: string };
 
-/** Follows all lists over one connection until the signal, and connects again after each failure. */
+/** Follows all lists over one connection until the signal, and reconnects after each failure. */
 export async function followLists(
   names: readonly string[],
   places: ListPlaces,
@@ -40,12 +40,12 @@ export async function followLists(
   }
 }
 
-/** A function, because the compiler does not expect that the answer changes while the caller waits. */
+/** A function is needed, because the compiler assumes that the property does not change during an await. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-/** Resolves with why the connection has ended; undefined: to ask for the lists again that the gateway has closed. */
+/** Resolves with the reason why the connection has ended; undefined if closed lists are due to be requested again. */
 async function followOnce(
   names: readonly string[],
   places: ListPlaces,
@@ -75,7 +75,7 @@ async function followOnce(
   }
 }
 
-/** Reads server-sent events to their end. An id without data is no event, but the place in the lists, too. */
+/** Reads server-sent events to their end. An id without data is no event, but updates the positions. */
 async function readEvents({ body }: Response, places: ListPlaces, onEvent: ListsReader["onEvent"]): Promise<void> {
   const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -87,10 +87,10 @@ async function readEvents({ body }: Response, places: ListPlaces, onEvent: Lists
       const { event, data, id } = fields;
       if (event !== undefined && data !== undefined) {
         const { resource, ...more } = JSON.parse(data) as { readonly resource?: string };
-        // The end of all lists ends the connection, too.
+        // The end of all lists also ends the connection.
         if (resource !== undefined) onEvent(resource, { kind: event, ...more } as ListEvent);
       }
-      // After the event, which is otherwise lost where handling it fails.
+      // The position is updated after the event, which would be lost if its handling failed.
       places.lastEventId = id ?? places.lastEventId;
     }
   }

@@ -2,20 +2,20 @@ import type { LogPiece } from "./messages.ts";
 import { askJson, RequestError } from "./request.ts";
 
 const RETRY_MS = 2000;
-/** The gateway answers after this time, also without text. Without a wait, `complete` would mean that one run is over, and not the job. */
+/** The gateway answers after this time, even without text. Without a wait, `complete` would mean the end of one run, and not of the job. */
 const LONG_POLL_MS = 4000;
-/** A log that is written steadily is read in pieces of so much time. */
+/** A continuously written log is read at this interval. */
 const BETWEEN_MS = 250;
-/** A piece of this size is probably not the last one that can be read. */
+/** A chunk of this size is probably not the last one that is available. */
 const FULL_BYTES = 256 * 1024;
 
 export type LogReader = {
   readonly onText: (text: string) => void;
-  /** Whether it is being read, or why it is not. */
+  /** Reports whether the log is being read, or why not. */
   readonly onState: (state: string) => void;
 };
 
-/** Follows a log until its end or the signal, and continues where it was after an outage. An offset counts within one run of a member of a job. */
+/** Follows a log until its end or the signal, and continues from its position after an outage. An offset counts within one run of a job's member. */
 export async function followLog(path: string, { onText, onState }: LogReader, signal: AbortSignal): Promise<void> {
   const decoder = new TextDecoder();
   let place = "offset=0";
@@ -39,7 +39,7 @@ export async function followLog(path: string, { onText, onState }: LogReader, si
   }
 }
 
-/** `nextInMs` undefined: there is nothing more to read. */
+/** `nextInMs` is undefined if the log is complete. */
 type Progress = { readonly state: string; readonly nextInMs: number | undefined };
 
 function afterFailure(error: unknown): Progress {

@@ -21,7 +21,7 @@ export type ReplicaSetSpec = Json["muster.farm.v1.ReplicaSetSpec"];
 export type JobPlan = Json["muster.job.v1.CheckJobReply"];
 export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 
-/** A piece of a log. Only members of jobs have runs. */
+/** A chunk of a log. Only members of jobs have runs. */
 export type LogPiece = Json["muster.session.v1.GetLogsReply"] &
   Partial<Pick<Json["muster.job.v1.GetJobLogsReply"], "run">>;
 

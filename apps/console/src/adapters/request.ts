@@ -18,7 +18,7 @@ export type Asking = {
   readonly signal?: AbortSignal;
 };
 
-/** Asks the gateway. Throws RequestError. */
+/** Sends a request to the gateway. Throws RequestError. */
 export async function ask(
   path: string,
   { method = "GET", body, csrfToken, headers, signal }: Asking = {},
@@ -44,7 +44,7 @@ export async function ask(
   return reply;
 }
 
-/** The answer as JSON. The types of answers are those of the messages that the gateway writes. */
+/** Returns the answer as JSON. Its type is that of the message that the gateway writes. */
 export async function askJson<Answer>(path: string, asking: Asking = {}): Promise<Answer> {
   const reply = await ask(path, asking);
   return (reply.status === 204 ? undefined : await reply.json()) as Answer;

@@ -5,7 +5,7 @@ const files = import.meta.glob<object>("../../../../schemas/{session,job,pinned-
   import: "default",
 });
 
-/** The schemas of documents by their kinds. Other kinds are checked by the services alone. */
+/** The schemas of documents by kind. Only the services check other kinds. */
 export const SCHEMAS: Readonly<Record<string, object>> = {
   Session: schemaIn("session"),
   Job: schemaIn("job"),

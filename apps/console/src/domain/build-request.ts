@@ -4,12 +4,12 @@ import type { ReadDocument } from "./read-documents.ts";
 
 /** The request to the gateway for a document. */
 export type DocumentRequest = {
-  /** Where it is sent to. */
+  /** The path to which the document is sent. */
   readonly path: string;
-  /** Where it is checked before; undefined: the gateway has no check of this kind. */
+  /** The path at which it is checked first; undefined if the gateway cannot check this kind. */
   readonly planPath: string | undefined;
   readonly body: unknown;
-  /** The page of what it makes. */
+  /** The page of the created item. */
   readonly page: { readonly kind: "session" | "job" | "replica-set"; readonly id: string };
 };
 
@@ -26,7 +26,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
 
-/** The request for a document that fits its schema. */
+/** Builds the request for a document that fits its schema. */
 export function buildRequest(document: ReadDocument, { namespace, suffix }: RequestContext): BuiltRequest {
   const { kind, value } = document;
   const { metadata, spec } = value as { readonly metadata?: Fields; readonly spec?: Fields };
@@ -64,7 +64,7 @@ function buildSessionSpec(spec: Fields): Fields {
   });
 }
 
-/** `server` with replicas 2 is `server-0` and `server-1`. */
+/** Expands replicas: `server` with replicas 2 is `server-0` and `server-1`. */
 function buildComponents({ name, kind, replicas, template, ...rest }: Fields): readonly Fields[] {
   const component = (named: string): Fields =>
     withoutUndefined({ ...rest, name: named, kind: String(kind).toUpperCase(), templateJson: jsonOf(template) });
@@ -107,7 +107,7 @@ export type PoolNeed = {
   readonly isFree: boolean;
 };
 
-/** The machines that a session would ask for. Parts of machines are compared by the ledger alone. */
+/** Plans the machines that a session would request. Only the ledger compares parts of machines. */
 export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
   const { spec } = body as { readonly spec: { readonly components: readonly { readonly pool: string }[] } };
   const byPool = [...Map.groupBy(spec.components, ({ pool }) => pool)];

@@ -51,7 +51,7 @@ it.each<[because: Partial<WaitReason>, text: string]>([
   expect(describeWait({ pool: "", ...because } as WaitReason)).toBe(text);
 });
 
-it("joins the parts of a line that arrive one after another", () => {
+it("joins the parts of a line that arrive in several chunks", () => {
   const log = ["one\ntw", "o\n", "three"].reduce((before, part) => appendLog(before, part), EMPTY_LOG);
   expect(searchLog(log, "").map(({ line }) => line)).toEqual(["one", "two", "three"]);
 });
@@ -65,11 +65,11 @@ it("drops the oldest lines beyond the limit, and keeps their numbers", () => {
   ]);
 });
 
-it("finds lines whatever their case", () => {
+it("finds lines in any letter case", () => {
   expect(searchLog(appendLog(EMPTY_LOG, "An Error\nfine\n"), "error")).toEqual([{ number: 1, line: "An Error" }]);
 });
 
-it("sorts by a column rising, falling, and then not at all", () => {
+it("sorts by a column in ascending order, descending order, and then not at all", () => {
   const rising = nextSort({}, "age");
   const falling = nextSort(rising, "age");
   expect([rising, falling, nextSort(falling, "age")]).toEqual([{ sort: "age" }, { sort: "age", desc: true }, {}]);

@@ -1,7 +1,7 @@
 import { formatDuration } from "@muster/faults";
 import type { WaitReason } from "../adapters/messages.ts";
 
-/** `3m`, `2h5m`: the time between two moments, at most its two largest units. */
+/** Formats the time between two moments with at most its two largest units: `3m`, `2h5m`. */
 export function formatAge(fromMs: number, nowMs: number): string {
   const ms = Math.max(0, nowMs - fromMs);
   if (ms < 1000) return "0s";
@@ -11,7 +11,7 @@ export function formatAge(fromMs: number, nowMs: number): string {
   return formatDuration(Math.floor(ms / smallest) * smallest);
 }
 
-/** `2026-03-01 12:00:05` in the zone of the browser. */
+/** Formats `2026-03-01 12:00:05` in the zone of the browser. */
 export function formatTime(ms: number): string {
   if (ms === 0) return "";
   const date = new Date(ms);
@@ -20,7 +20,7 @@ export function formatTime(ms: number): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-/** An amount of a resource as people write it: cores for cpu, binary units for bytes. */
+/** Formats an amount of a resource for people: cores for cpu, binary units for bytes. */
 export function formatAmount(resource: string, amount: number): string {
   if (resource === "cpu") return String(amount / 1000);
   if (!/memory|storage/.test(resource)) return String(amount);
@@ -30,7 +30,7 @@ export function formatAmount(resource: string, amount: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)}${units[power] ?? ""}`;
 }
 
-/** Why a reservation waits, for people. */
+/** Describes why a reservation waits, for people. */
 export function describeWait({ code, pool, requested, available, ahead, queue, quota }: WaitReason): string {
   const ofPool = pool === "" ? "machines" : `machines of ${pool}`;
   switch (code) {
@@ -73,7 +73,7 @@ export function describeWait({ code, pool, requested, available, ahead, queue, q
 
 const ESCAPE = String.fromCodePoint(0x1b);
 const BELL = String.fromCodePoint(0x07);
-/** Sequences of terminals, ends of lines of Windows, and every control character except tabs and ends of lines. */
+/** Matches terminal sequences, line ends of Windows, and every control character except tabs and line ends. */
 const CONTROLS = new RegExp(
   [
     `${ESCAPE}\\[[0-?]*[ -/]*[@-~]`,
@@ -84,7 +84,7 @@ const CONTROLS = new RegExp(
   "gu",
 );
 
-/** Text of a program without what a terminal would obey: colours, moves of the cursor, control characters. */
+/** Removes everything from a program's text that a terminal would obey: colours, cursor movements, control characters. */
 export function cleanLog(text: string): string {
   return text.replaceAll(CONTROLS, "");
 }

@@ -1,9 +1,9 @@
 import type { Lease, Reservation, ReservationExplanation, Session } from "../adapters/messages.ts";
 import { timeOf } from "./work.ts";
 
-/** When a request gets its machines at the latest, as far as deadlines show it. */
+/** The latest time at which a request gets its machines, as far as deadlines determine it. */
 export type StartEstimate = {
-  /** Undefined: unknown. */
+  /** Undefined if unknown. */
   readonly byMs: number | undefined;
   /** The reason for the time, or why it is unknown. */
   readonly because: string;
@@ -11,7 +11,7 @@ export type StartEstimate = {
 
 type Owner = { readonly kind: string; readonly id: string };
 
-/** The latest end of each owner that has one, by `kind/id`: the timeout of a session, the expiry of a lease, the deadline of a preemption. */
+/** Returns the latest end of each owner that has one, by `kind/id`: the timeout of a session, the expiry of a lease, the deadline of a preemption. */
 export function latestEnds(
   reservations: readonly Reservation[],
   sessions: readonly Session[],
@@ -33,10 +33,10 @@ export function latestEnds(
   return ends;
 }
 
-/** Codes of requests that wait for work to end which may have a deadline. */
+/** Codes of requests that wait for the end of work, which may have a deadline. */
 const HAS_DEADLINES: ReadonlySet<string> = new Set(["POOL_AVAILABILITY", "HELD_FOR_OLDER", "CONCURRENCY_LIMIT"]);
 
-/** The start of a request that waits. Only deadlines count: how long work takes without one is unknown. */
+/** Estimates the start of a waiting request. Only deadlines count, because the duration of work without one is unknown. */
 export function estimateStart(explained: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
   const { code, place, preempted, preemptedMore, pools } = explained;
   if (code === "") return unknown("the request does not wait");
@@ -52,14 +52,14 @@ export function estimateStart(explained: ReservationExplanation, ends: ReadonlyM
 
 const NOW: StartEstimate = { byMs: 0, because: "" };
 
-/** When the limit of its kind admits one more. */
+/** Estimates when the limit of its kind admits one more. */
 function freePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
   if (concurrency === undefined || concurrency.limit === 0 || concurrency.granted < concurrency.limit) return NOW;
   const ended = concurrency.holders.map(({ owner }) => ({ units: 1, end: endOf(owner, ends) }));
   return nthEnd(concurrency.granted - concurrency.limit + 1, ended) ?? unknown("not all holders are listed");
 }
 
-/** When enough whole machines of a pool are free. */
+/** Estimates when enough whole machines of a pool are free. */
 function freeIn(
   { pool, parts, requested, available, capacity, holders }: ReservationExplanation["pools"][number],
   ends: ReadonlyMap<string, number>,
@@ -74,7 +74,7 @@ function freeIn(
 
 type Ended = { readonly units: number; readonly end: StartEstimate };
 
-/** When so many units are free, the earliest ends first; the end that is unknown, if that is why. Undefined: there are too few. */
+/** Estimates when the wanted number of units is free, the earliest ends first; an unknown end makes the time unknown. Undefined if too few units exist. */
 function nthEnd(wanted: number, ended: readonly Ended[]): StartEstimate | undefined {
   let missing = wanted;
   for (const { units, end } of ended.toSorted(
@@ -92,7 +92,7 @@ function endOf(owner: Owner | undefined, ends: ReadonlyMap<string, number>): Sta
   return byMs === undefined ? unknown(`${name} has no deadline`) : { byMs, because: `${name} ends by then` };
 }
 
-/** The latest of all; unknown as soon as one is. */
+/** Returns the latest time; unknown if any is unknown. */
 function lastOf(all: readonly StartEstimate[]): StartEstimate {
   const latest = all.toSorted((one, other) => (other.byMs ?? Infinity) - (one.byMs ?? Infinity))[0];
   return latest === undefined || latest.byMs === 0 ? unknown("the ledger names nothing that it waits for") : latest;

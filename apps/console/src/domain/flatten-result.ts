@@ -1,9 +1,9 @@
-/** Values that a page shows; the document has all. */
+/** Limits the values that a page shows; the document contains all. */
 const MAX_VALUES = 100;
 
 export type ResultValue = { readonly name: string; readonly value: string };
 
-/** The result of a session, a row for each value, named by the way to it: `latencyMs.p99`. A text that is no JSON is one value. */
+/** Flattens the result of a session: one row per value, named by its path, such as `latencyMs.p99`. A text that is no JSON is one value. */
 export function flattenResult(json: string): readonly ResultValue[] {
   const values = flatten("", parse(json));
   if (values.length <= MAX_VALUES) return values;

@@ -43,7 +43,7 @@ it("does not depend on how events are batched", () => {
   );
 });
 
-it("leaves the state before as it was", () => {
+it("does not change the previous state", () => {
   const before = foldFeed(emptyFeed<number>(), list);
   foldFeed(before, [put("c"), { kind: "deleted", key: "a" }]);
   expect(shown(before)).toBe("live a=1 b=1");

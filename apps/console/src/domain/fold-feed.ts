@@ -3,10 +3,10 @@ export type FeedStatus = "loading" | "live" | "stale" | "forbidden" | "unauthent
 
 export type FeedState<Item> = {
   readonly items: ReadonlyMap<string, Item>;
-  /** The list that is being received again; it replaces `items` once it is complete. */
+  /** A list during its reception, which replaces `items` once it is complete. */
   readonly incoming: ReadonlyMap<string, Item> | undefined;
   readonly status: FeedStatus;
-  /** Why it is not live, for people. */
+  /** Why the feed is not live, for people. */
   readonly detail: string;
 };
 
@@ -15,7 +15,7 @@ export type FeedEvent<Item> =
   | { readonly kind: "put"; readonly key: string; readonly item: Item }
   | { readonly kind: "deleted"; readonly key: string }
   | { readonly kind: "synced" }
-  /** The connection is there again. The gateway then sends what was missed. */
+  /** The connection is restored, and the gateway then sends the missed events. */
   | { readonly kind: "opened" }
   | { readonly kind: "stale"; readonly detail: string }
   | { readonly kind: "refused"; readonly status: "forbidden" | "unauthenticated"; readonly detail: string };
@@ -25,7 +25,7 @@ export function emptyFeed<Item>(): FeedState<Item> {
   return { items: new Map(), incoming: undefined, status: "loading", detail: "" };
 }
 
-/** The feed after these events, in their order. The lists are copied once, however many events there are. */
+/** Applies events to the feed, in their order. The lists are copied once, however many events arrive. */
 export function foldFeed<Item>(before: FeedState<Item>, events: readonly FeedEvent<Item>[]): FeedState<Item> {
   let { status, detail } = before;
   const isTouched = events.some(({ kind }) => kind === "put" || kind === "deleted");

@@ -15,13 +15,13 @@ export function stageOfNode({ phase }: NodeRecord): Stage {
   return STAGES[phase ?? ""] ?? "waiting";
 }
 
-/** The owner that holds the node, or the demand that the scaler creates it for. */
+/** Returns the owner that holds the node, or the demand for which the scaler creates it. */
 export function forWhom({ holder, boundTo }: NodeRecord): string {
   if (holder) return `${holder.kind}/${holder.id}`;
   return boundTo;
 }
 
-/** The nodes that have all words in what a row shows. */
+/** Selects the nodes whose rows contain all words. */
 export function selectNodes(nodes: readonly NodeRecord[], q: string): readonly NodeRecord[] {
   const words = q
     .toLowerCase()

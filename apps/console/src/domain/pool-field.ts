@@ -3,23 +3,23 @@ import type { NodeRecord, Pool, Reservation } from "../adapters/messages.ts";
 /** The use of a machine of a pool. */
 export type MachineUse = "held" | "shared" | "free" | "booting" | "lost";
 
-/** Machines of a pool with one use: one colour of its field. */
+/** Machines of a pool with the same use, which get one colour. */
 export type FieldGroup = {
   readonly use: MachineUse;
-  /** Who holds them, `session/echo`; for the others a word for the use. */
+  /** The owner of the machines, such as `session/echo`, or else a word for the use. */
   readonly label: string;
-  /** 0 to 7 with `held`: the colour of the holder, the same in every pool. */
+  /** A number from 0 to 7 with `held`: the colour of the owner, which is equal in every pool. */
   readonly hue: number;
-  /** Since when; 0: unknown. */
+  /** The start of the use; 0 if unknown. */
   readonly sinceMs: number;
-  /** Names of the machines as far as they are known; the others have none. */
+  /** The known names of the machines; the others have none. */
   readonly nodes: readonly string[];
   readonly count: number;
 };
 
 export const HUES = 8;
 
-/** The machines of one pool, by what is on them: holders first, then free, booting and lost ones. */
+/** Groups the machines of one pool by use: owners first, then free, booting and lost machines. */
 export function buildPoolField(
   pool: Pool,
   reservations: readonly Reservation[],
@@ -52,7 +52,7 @@ const LOST: Readonly<Record<string, string>> = {
 
 type Holding = { readonly owner: string; readonly sinceMs: number };
 
-/** Who holds each node of the pool, as a whole or in parts. */
+/** Returns the owners of each node of the pool, as a whole or in parts. */
 function holdersOf(pool: string, reservations: readonly Reservation[]): ReadonlyMap<string, readonly Holding[]> {
   const byNode = new Map<string, Holding[]>();
   for (const { machines, owner, grantedAtMs } of reservations) {
@@ -89,17 +89,17 @@ function groupByHolder(byNode: ReadonlyMap<string, readonly Holding[]>): FieldGr
     .sort((one, other) => (one.label < other.label ? -1 : 1));
 }
 
-/** FNV-1a: neighbours in the order of names get different colours. */
+/** Hashes with FNV-1a, so that neighbours in the order of names get different colours. */
 function hueOf(text: string): number {
   let hash = 0x811c9dc5;
   for (const letter of text) hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01000193) >>> 0;
   return hash % HUES;
 }
 
-/** Where the machines of a field are, each a square of one unit in rows of `columns`. */
+/** The positions of the machines of a field, each a square of one unit in rows of `columns`. */
 export type FieldShape = { readonly rows: number; readonly paths: readonly string[] };
 
-/** One SVG path for each group, so that a pool of thousands is a few elements. `gap`: the part of a unit between squares. */
+/** Builds one SVG path for each group, so that a pool of thousands needs few elements. `gap` is the part of a unit between squares. */
 export function shapeField(groups: readonly FieldGroup[], columns: number, gap: number): FieldShape {
   let at = 0;
   const side = 1 - gap;
@@ -112,7 +112,7 @@ export function shapeField(groups: readonly FieldGroup[], columns: number, gap: 
   return { rows: Math.ceil(at / columns), paths };
 }
 
-/** The machine at a place of the field; undefined: none is there. */
+/** Returns the machine at a position of the field; undefined if there is none. */
 export function machineAt(
   groups: readonly FieldGroup[],
   index: number,

@@ -31,7 +31,7 @@ it("has one bar for each resource that is used, borrowed or owned", () => {
   ]);
 });
 
-it("lists who waits in the order of the ledger", () => {
+it("lists waiting requests in the order of the ledger", () => {
   const waits = (id: string, priority: number, sequence: number, of = "a", state = "WAITING"): Reservation =>
     ({ id, priority, sequence, queue: of, state }) as Reservation;
   const all = [

@@ -1,9 +1,9 @@
 import type { QueueState, Reservation } from "../adapters/messages.ts";
 
-/** A queue at its place in its tree. */
+/** A queue with its position in its tree. */
 export type PlacedQueue = { readonly state: QueueState; readonly name: string; readonly depth: number };
 
-/** The trees, each queue after its parent, those with one parent by name. A queue whose parent is missing, or that is below itself, is a root. */
+/** Arranges queues as trees: each after its parent, siblings by name. A queue with a missing parent, or below itself, is a root. */
 export function placeQueues(queues: readonly QueueState[]): readonly PlacedQueue[] {
   const named = queues.map((state) => ({ state, name: state.queue?.name ?? "", parent: state.queue?.parent ?? "" }));
   const sorted = named.toSorted((one, other) => (one.name < other.name ? -1 : 1));
@@ -31,7 +31,7 @@ export type QueueBar = {
   readonly borrowed: number;
 };
 
-/** One bar for each resource that the queue has a quota of, or uses. */
+/** Returns one bar for each resource of which the queue has a quota, or which it uses. */
 export function barsOfQueue({ used, borrowed, quota }: QueueState): readonly QueueBar[] {
   const bars = new Map<string, QueueBar>();
   const add = (uses: QueueState["used"], field: "used" | "nominal" | "borrowed"): void => {
@@ -48,7 +48,7 @@ export function barsOfQueue({ used, borrowed, quota }: QueueState): readonly Que
   return [...bars].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, bar]) => bar);
 }
 
-/** Requests that wait, in the order of the ledger: higher priorities first, then older ones. */
+/** Returns waiting requests in the order of the ledger: higher priorities first, then older ones. */
 export function waitingIn(queue: string, reservations: readonly Reservation[]): readonly Reservation[] {
   return reservations
     .filter((each) => each.queue === queue && each.state === "WAITING")
@@ -64,7 +64,7 @@ const QUEUE_PROBLEMS: Readonly<Record<string, string>> = {
   NOT_A_LEAF: "queues are below it; only queues at the bottom admit work",
 };
 
-/** Why a queue admits nothing, for people. */
+/** Describes why a queue admits nothing, for people. */
 export function describeQueueProblem(problem: string): string {
   return QUEUE_PROBLEMS[problem] ?? problem;
 }

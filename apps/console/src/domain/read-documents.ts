@@ -9,16 +9,16 @@ export type ReadDocument = {
   readonly name: string;
   readonly namespace: string;
   readonly value: unknown;
-  /** Empty: it fits its schema, as far as there is one. */
+  /** Empty if the document fits its schema, or its kind has none. */
   readonly findings: readonly Finding[];
 };
 
-/** A text beyond this is not read while it is written. */
+/** A longer text is not checked during editing. */
 const MAX_CHARACTERS = 1_048_576;
 const MAX_FINDINGS = 20;
-/** Aliases multiply what a document says. */
+/** Limits aliases, because they multiply the content of a document. */
 const MAX_ALIASES = 1000;
-/** Parts of a value have the findings that these sum up. */
+/** Keywords whose findings only summarise those of parts of the value. */
 const SUMMARIES: ReadonlySet<string> = new Set([
   "properties",
   "items",
@@ -29,7 +29,7 @@ const SUMMARIES: ReadonlySet<string> = new Set([
   "else",
 ]);
 
-/** The documents of a YAML text, each checked against the schema of its kind. Never throws. */
+/** Reads the documents of a YAML text, each checked against the schema of its kind. Never throws. */
 export function readDocuments(text: string, schemas: Readonly<Record<string, object>>): readonly ReadDocument[] {
   if (text.length > MAX_CHARACTERS) {
     const message = `the text has ${text.length} characters; ${MAX_CHARACTERS} at most are read`;
@@ -72,7 +72,7 @@ function readDocument(
   return { ...about, findings: [...unique.values()].slice(0, MAX_FINDINGS) };
 }
 
-/** The document as data; as text why it cannot be had. */
+/** Returns the document as data, or the reason as text if it cannot be converted. */
 function plainOf(document: Document.Parsed): unknown {
   try {
     const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -91,7 +91,7 @@ function pathOf({ instanceLocation }: OutputUnit): readonly string[] {
   return parts.map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** Where the value stands, or the nearest part of the document around it. */
+/** Returns the offset of the value, or of the nearest part of the document around it. */
 function offsetOf(document: Document.Parsed, error: OutputUnit): number {
   const path = pathOf(error);
   const { contents } = document;

@@ -56,14 +56,14 @@ it.each<[query: Record<string, unknown>, filter: WorkFilter]>([
   expect(readWorkFilter(query)).toEqual(filter);
 });
 
-it("groups what waits by its reason, most first", () => {
+it("groups waiting work by its reason, the most frequent first", () => {
   expect(groupWaits(WORK)).toEqual([
     { code: "POOL_AVAILABILITY", because: "3 are free", count: 2, oldestMs: 50 },
     { code: "TOO_FEW_NODES", because: "", count: 1, oldestMs: 100 },
   ]);
 });
 
-it("lists the newest failures first, and not more than asked for", () => {
+it("lists the newest failures first, up to the limit", () => {
   expect(ids(latestFailures(WORK, 5))).toBe("3-1 default/old");
   expect(ids(latestFailures(WORK, 1))).toBe("3-1");
 });

@@ -7,7 +7,7 @@ export type WorkFilter = {
   readonly stage?: Stage;
 };
 
-/** The work that fits all of the filter. Words of the search are looked for in everything that a row shows. */
+/** Selects the work that fits the whole filter. The search covers everything that a row shows. */
 export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkFilter): readonly Work[] {
   const words = q
     .toLowerCase()
@@ -38,7 +38,7 @@ function hasWords(work: Work, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** The filter in the query of an address; what is unknown there is ignored. */
+/** Reads the filter from the query of an address, and ignores unknown values. */
 export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFilter {
   const { q } = query;
   const kind = WORK_KINDS.find((each) => each === query["kind"]);
@@ -47,7 +47,7 @@ export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFi
   return { ...(text !== "" && { q: text }), ...(kind && { kind }), ...(stage && { stage }) };
 }
 
-/** Work that waits, by the reason for it, most first. */
+/** Groups waiting work by its reason, the most frequent first. */
 export function groupWaits(
   work: readonly Work[],
 ): readonly { readonly code: string; readonly because: string; readonly count: number; readonly oldestMs: number }[] {

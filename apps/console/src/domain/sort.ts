@@ -1,4 +1,4 @@
-/** The order of a list in the query of an address: a column, and whether it falls. */
+/** The order of a list in the query of an address: a column, and whether it is descending. */
 export type Sort = { readonly sort?: string; readonly desc?: boolean };
 
 export function readSort({ sort, desc }: Readonly<Record<string, unknown>>): Sort {
@@ -6,7 +6,7 @@ export function readSort({ sort, desc }: Readonly<Record<string, unknown>>): Sor
   return { sort, ...(desc === true && { desc: true }) };
 }
 
-/** The next order when a column is chosen: rising, falling, and then that of the list. */
+/** Returns the next order when a column is chosen: ascending, descending, and then that of the list. */
 export function nextSort({ sort, desc = false }: Sort, column: string): Sort {
   if (sort !== column) return { sort: column };
   return desc ? {} : { sort: column, desc: true };

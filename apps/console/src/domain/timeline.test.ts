@@ -62,7 +62,7 @@ it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
   expect(shown(bars)).toEqual(expected);
 });
 
-it("shows the steps of members of a job by the events of their pods", () => {
+it("shows the steps of a job's members by the events of their pods", () => {
   const member = (component: string, pod: string, state: string) => ({ component, pod, state });
   const members = [
     member("w-0", "train-w-0", "RUNNING"),
@@ -100,7 +100,7 @@ it("shows the steps of members of a job by the events of their pods", () => {
   ]);
 });
 
-it("shows a lease by its history, and by its order before there is one", () => {
+it("shows a lease by its history, or by its order if it has none", () => {
   const lease = { record: { order: { created: "1970-01-01T00:00:00.010Z" } } } as unknown as Lease;
   const event = (eventType: string, ms: number) =>
     ({ eventType, message: "", at: new Date(ms).toISOString() }) as LeaseEvent;
@@ -113,7 +113,7 @@ it("shows a lease by its history, and by its order before there is one", () => {
   ]);
 });
 
-it("places bars within the whole, and shows those that last no time", () => {
+it("places bars within the whole, and shows bars without a duration", () => {
   const bars = timelineOfSession(session(["QUEUE", 0], ["RUN", 51], ["DONE", 101]), NOW_MS);
   expect(bars.map((bar) => placeBar(bar, bars))).toEqual([
     { left: 0, width: 50 },

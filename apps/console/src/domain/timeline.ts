@@ -6,7 +6,7 @@ export type Bar = {
   readonly label: string;
   readonly stage: Stage;
   readonly fromMs: number;
-  /** The present moment for what is not over. */
+  /** The present moment if the bar is not over. */
   readonly toMs: number;
   readonly isOver: boolean;
   readonly note: string;
@@ -17,7 +17,7 @@ export type Bar = {
 /** The steps of a member of a job. */
 export type MemberStep = "waiting" | "pulling" | "starting" | "running" | "ending";
 
-/** Phases of a session: each lasts until the next event. */
+/** Returns the phases of a session: each lasts until the next event. */
 export function timelineOfSession({ events, createdAtMs }: Session, nowMs: number): readonly Bar[] {
   const stages: Readonly<Record<string, Stage>> = {
     QUEUE: "waiting",
@@ -36,7 +36,7 @@ export function timelineOfSession({ events, createdAtMs }: Session, nowMs: numbe
   return barsBetween(points, nowMs);
 }
 
-/** Phases of a job as far as its times and conditions remember them. */
+/** Returns the phases of a job, as far as its times and conditions record them. */
 export function timelineOfJob(job: Job, nowMs: number): readonly Bar[] {
   const { state, createdAtMs, startedAtMs, finishedAtMs, conditions } = job;
   const since = (type: string): number =>
@@ -55,7 +55,7 @@ export function timelineOfJob(job: Job, nowMs: number): readonly Bar[] {
   return barsBetween(known, nowMs);
 }
 
-/** The step that begins with an event of a pod. Other events begin none. */
+/** Maps an event of a pod to the step that it begins. Other events begin none. */
 const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
   Scheduled: "starting",
   Pulling: "pulling",
@@ -65,7 +65,7 @@ const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
   Killing: "ending",
 };
 
-/** Members of a job by the events of their pods, each a bar for each step. Without a pod a member waits. */
+/** Returns the members of a job by the events of their pods, with one bar per step. Without a pod a member waits. */
 export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: number): readonly Bar[] {
   const byObject = Map.groupBy(events, ({ object }) => object);
   const endMs = job.finishedAtMs || nowMs;
@@ -78,7 +78,7 @@ export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: 
       })
       .toSorted((one, other) => one.atMs - other.atMs);
     const steps = [{ what: "waiting" as MemberStep, atMs: job.createdAtMs, note: "" }, ...points];
-    // Of several events of one step, the first one counts.
+    // The first of several events of one step counts.
     const changes = steps.filter(({ what }, index) => what !== steps[index - 1]?.what);
     return changes.flatMap(({ what, atMs, note }, index): Bar[] => {
       const next = changes[index + 1];
@@ -92,7 +92,7 @@ export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: 
   });
 }
 
-/** Places of a replica set, and the transfer that is under way. */
+/** Returns the nodes of a replica set, and a transfer in progress. */
 export function timelineOfSet({ record, replicas }: ReplicaSet, nowMs: number): readonly Bar[] {
   const health = new Map(replicas.map(({ node, health: each }) => [node, each]));
   const places = (record?.placements ?? []).map(({ node, sinceMs }): Bar => {
@@ -106,7 +106,7 @@ export function timelineOfSet({ record, replicas }: ReplicaSet, nowMs: number): 
   return [...places, { label, stage: "starting", fromMs, toMs: nowMs, isOver: false, note }];
 }
 
-/** Phases of a lease, from its history. */
+/** Returns the phases of a lease, from its history. */
 export function timelineOfLease({ record }: Lease, history: readonly LeaseEvent[], nowMs: number): readonly Bar[] {
   const stages: Readonly<Record<string, Stage>> = {
     ORDERED: "waiting",
@@ -130,7 +130,7 @@ export function timelineOfLease({ record }: Lease, history: readonly LeaseEvent[
 
 type Point = Pick<Bar, "label" | "stage" | "note"> & { readonly atMs: number };
 
-/** A bar from each point to the next one. The end of the work is a point of its own, which lasts no time. */
+/** Builds a bar from each point to the next one. The end of the work is a separate point without a duration. */
 function barsBetween(points: readonly Point[], nowMs: number): readonly Bar[] {
   const ends: readonly Stage[] = ["succeeded", "failed", "cancelled"];
   return points.map(({ atMs, ...point }, index) => {
@@ -141,7 +141,7 @@ function barsBetween(points: readonly Point[], nowMs: number): readonly Bar[] {
   });
 }
 
-/** Where a bar is, in hundredths of the whole; bars of no length stay visible. */
+/** Returns the position of a bar in percent; bars of no length stay visible. */
 export function placeBar(bar: Bar, bars: readonly Bar[]): { readonly left: number; readonly width: number } {
   const from = Math.min(...bars.map(({ fromMs }) => fromMs));
   const span = Math.max(1, Math.max(...bars.map(({ toMs }) => toMs)) - from);

@@ -3,37 +3,37 @@ import type { Job, Lease, ReplicaSet, Session } from "../adapters/messages.ts";
 export const WORK_KINDS = ["session", "job", "replica-set", "lease"] as const;
 export type WorkKind = (typeof WORK_KINDS)[number];
 
-/** Where a piece of work of any kind is in its life. */
+/** The stages in the life of work of any kind. */
 export const STAGES = ["waiting", "starting", "running", "ending", "succeeded", "failed", "cancelled"] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** One piece of work of any kind, as lists show it. */
+/** Work of any kind, as lists show it. */
 export type Work = {
   readonly kind: WorkKind;
   /** Unique among the work of its kind: the last parts of its address. */
   readonly id: string;
   readonly name: string;
-  /** The kind of a job, the type of a lease; otherwise empty. */
+  /** The kind of a job, or the type of a lease; otherwise empty. */
   readonly type: string;
   readonly stage: Stage;
-  /** In the words of its service. */
+  /** The state as its service names it. */
   readonly state: string;
   readonly pools: readonly string[];
   readonly machines: number;
   readonly createdAtMs: number;
-  /** 0: it is not over. */
+  /** Zero until the work is over. */
   readonly finishedAtMs: number;
-  /** Stable word for why it waits, or has failed; empty: neither. */
+  /** The stable reason of a wait or a failure; empty without either. */
   readonly code: string;
-  /** The same for people. */
+  /** The reason as text for people. */
   readonly because: string;
-  /** By which the ledger knows a job; empty for other kinds. */
+  /** The id by which the ledger knows a job; empty for other kinds. */
   readonly ownerId: string;
-  /** W3C traceparent; empty: none. */
+  /** The W3C traceparent; empty if none. */
   readonly traceparent: string;
 };
 
-/** One piece of work as its service answers, by its kind. */
+/** Work as its service answers, by its kind. */
 export type WorkItem =
   | { readonly kind: "session"; readonly item: Session }
   | { readonly kind: "job"; readonly item: Job }
@@ -186,7 +186,7 @@ export function workOfLease({ record, waitingBecause, stuck }: Lease): Work {
   };
 }
 
-/** Milliseconds of a time in RFC 3339; 0 for none. */
+/** Returns the milliseconds of a time in RFC 3339; 0 for none. */
 export function timeOf(time: string | undefined): number {
   return time === undefined ? 0 : Date.parse(time);
 }
@@ -198,7 +198,7 @@ function poolsOf(parts: readonly { readonly pool: string }[]): Pick<Work, "pools
   };
 }
 
-/** The work that the ledger knows as this owner: the part of a replica set before `--`. */
+/** Returns the path of the work that the ledger knows as this owner: of a replica set, the part before `--`. */
 export function workPathOf({ kind, id }: { readonly kind: string; readonly id: string }): string | undefined {
   const name = id.split("--")[0] ?? "";
   return kind === "session" || kind === "replica-set" || kind === "lease" ? `${kind}/${name}` : undefined;

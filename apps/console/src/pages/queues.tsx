@@ -15,7 +15,7 @@ import { useNow } from "../parts/use-now.ts";
 const NOW_MS = 5000;
 /** The answer of the ledger changes with other work. */
 const EXPLAIN_MS = 5000;
-/** Requests that a queue shows; the others are counted. */
+/** Limits the requests that a queue shows; the others are counted. */
 const MAX_WAITING = 10;
 
 export function Queues(): ReactNode {
@@ -81,7 +81,7 @@ function QueueCard({ queue: { name, depth, state }, reservations, nowMs }: Queue
   );
 }
 
-/** Deeper queues are indented like these. */
+/** Deeper queues have the same indent as this depth. */
 const MAX_DEPTH = 4;
 
 type WaitingParts = { readonly label: string; readonly waiting: readonly Reservation[]; readonly nowMs: number };

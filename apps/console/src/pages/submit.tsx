@@ -11,7 +11,7 @@ import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
 
-/** Plans are asked for once the text has not changed for so long. */
+/** A plan is requested after the text has not changed for this time. */
 const PLAN_DELAY_MS = 400;
 const SUFFIX_LETTERS = 5;
 
@@ -163,7 +163,7 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
   const send = async (): Promise<void> => {
     setIsBusy(true);
     const results: Sent[] = [];
-    // In the order of the text, because later documents may need earlier ones.
+    // Documents are sent in the order of the text, because later ones may need earlier ones.
     for (const request of requests) results.push(await submit(request, csrfToken));
     onSent(results);
   };
@@ -274,7 +274,7 @@ async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent
   }
 }
 
-/** The namespace that the job controller serves. */
+/** Returns the namespace that the job controller serves. */
 function useNamespace(): string {
   const { data } = useQuery({
     queryKey: ["namespace"],

@@ -16,14 +16,14 @@ export function WorkList(): ReactNode {
   const search = workRoute.useSearch();
   const navigate = workRoute.useNavigate();
   const { q, kind, stage, sort, desc } = search;
-  // Typing goes before the list, which may have thousands of rows.
+  // Typing has priority over the list, which may have thousands of rows.
   const wanted = useDeferredValue(q);
   const shown = useMemo(
     () => selectWork(work, { ...(wanted && { q: wanted }), ...(kind && { kind }), ...(stage && { stage }) }),
     [work, wanted, kind, stage],
   );
   const filter = (change: { q?: string | undefined; kind?: WorkKind | undefined; stage?: Stage | undefined }): void => {
-    // A filter that is empty is not in the address.
+    // The address omits empty filters.
     const all = Object.entries({ ...search, ...change }).filter(([, value]) => value !== undefined && value !== "");
     void navigate({ search: Object.fromEntries(all), replace: true });
   };
@@ -101,7 +101,7 @@ const COLUMNS: Column<Work>[] = [
   {
     id: "age",
     header: "Age",
-    // Rising: the newest first.
+    // Ascending order shows the newest first.
     accessorFn: ({ createdAtMs }) => -createdAtMs,
     cell: ({ row }) => <Age sinceMs={row.original.createdAtMs} />,
   },

@@ -29,14 +29,14 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
   const { type = "" } = workPageRoute.useSearch();
   const feed = useFeed(FEED_OF[kind]);
   const listed = feed.list.find((each) => isIt(kind, id, type, each));
-  // The list names the version; the answer about the one has all of it.
+  // The list only provides the version; the answer about the item has all fields.
   const version = JSON.stringify(listed && revisionOf(kind, listed));
   const { data, error } = useQuery({
     queryKey: ["work", kind, id, type, version],
     queryFn: ({ signal }) => askJson<WorkItem["item"]>(workPath(kind, id, "", type), { signal }),
     placeholderData: (before) => before,
   });
-  // Without the list the page is complete, and a notice that disappears would move its buttons away from a click.
+  // Without the list the page is complete, and a notice that disappears would move buttons during a click.
   const isShown = data === undefined || feed.status !== "loading";
   const notice = <FeedNotice feeds={isShown ? [{ name: FEED_OF[kind], feed }] : []} />;
   if (data === undefined) {
@@ -53,7 +53,7 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
     );
   }
   const isGone = listed === undefined && feed.status === "live";
-  // The kind in the address states the type of the answer.
+  // The kind in the address determines the type of the answer.
   return (
     <Shown
       of={{ kind, item: data } as WorkItem}
@@ -155,7 +155,7 @@ function isIt(kind: WorkKind, id: string, type: string, item: unknown): boolean 
   return work.id === id && (type === "" || work.type === type);
 }
 
-/** Changes whenever the item does: members of a job and replicas of a set change without their record. */
+/** Returns a value that changes whenever the item does: members of a job and replicas of a set change without their record. */
 function revisionOf(kind: WorkKind, item: unknown): unknown {
   return kind === "session" || kind === "lease" ? (item as Session | Lease).revision : item;
 }

@@ -1,23 +1,23 @@
 import type { ReactNode } from "react";
 
-/** A column of a short table. It is left out while it is empty in every row. */
+/** A column of a short table. It is omitted while it is empty in every row. */
 export type CaptionedColumn<Row> = {
   readonly header: string;
   readonly cell: (row: Row, index: number) => ReactNode;
-  /** It names its row. */
+  /** Set if the cell names its row. */
   readonly isHeading?: true;
 };
 
 type TableParts<Row> = {
   readonly caption: string;
-  /** For assistive technology, where the caption alone is not unique on its page. */
+  /** The label for assistive technology, if the caption is not unique on its page. */
   readonly label?: string;
   readonly rows: readonly Row[];
   readonly columns: readonly CaptionedColumn<Row>[];
   readonly rowKey: (row: Row, index: number) => string;
 };
 
-/** A table with all of its rows in the page, which scrolls sideways where it is too wide. */
+/** A table that renders all of its rows, and scrolls sideways if it is too wide. */
 export function CaptionedTable<Row>({ caption, label = caption, rows, columns, rowKey }: TableParts<Row>): ReactNode {
   const cells = rows.map((row, index) => columns.map(({ cell }) => cell(row, index)));
   const shown = columns

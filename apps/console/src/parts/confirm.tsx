@@ -3,14 +3,14 @@ import { RequestError } from "../adapters/request.ts";
 
 type Confirmation = {
   readonly title: string;
-  /** The word on the button that does it. */
+  /** The text of the button that confirms. */
   readonly verb: string;
   readonly children?: ReactNode;
   readonly act: () => Promise<unknown>;
   readonly onClose: () => void;
 };
 
-/** Asks before something is changed, and shows why the change was refused. */
+/** Asks for confirmation before a change, and shows why the change was refused. */
 export function Confirm({ title, verb, children, act, onClose }: Confirmation): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
   const [refusal, setRefusal] = useState("");

@@ -26,7 +26,7 @@ export type Column<Row extends object> = ColumnDef<typeof features, Row> & {
 };
 
 type TableParts<Row extends object> = {
-  /** For assistive technology. */
+  /** The label for assistive technology. */
   readonly label: string;
   readonly rows: readonly Row[];
   readonly columns: Column<Row>[];
@@ -36,7 +36,7 @@ type TableParts<Row extends object> = {
   readonly empty: ReactNode;
 };
 
-/** A sorted list of any length: only the rows in view are in the page. */
+/** A sorted list of any length, which renders only the rows in view. */
 export function DataTable<Row extends object>({
   label,
   rows,

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from "react";
 import { stringify } from "yaml";
 
-/** Plain data as YAML or JSON. */
+/** Shows plain data as YAML or JSON. */
 export function DocumentView({ value, label }: { readonly value: unknown; readonly label: string }): ReactNode {
   const [form, setForm] = useState<"YAML" | "JSON">("YAML");
   return (

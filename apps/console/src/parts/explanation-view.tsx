@@ -7,7 +7,7 @@ import { ReservationView } from "./reservation-view.tsx";
 
 type ExplanationParts = { readonly explanation: Explanation; readonly nowMs: number };
 
-/** Why work is in its phase, what the user can do, who holds the machines, and which requests are served first. */
+/** Shows why work is in its phase, the next step for the user, the owners of the machines, and the requests that are served first. */
 export function ExplanationView({ explanation, nowMs }: ExplanationParts): ReactNode {
   const { reasons, reservation, scaling } = explanation;
   const waits = reservation !== undefined && reservation.code !== "";

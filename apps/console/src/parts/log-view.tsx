@@ -4,10 +4,10 @@ import { followLog } from "../adapters/follow-log.ts";
 import { appendLog, EMPTY_LOG, searchLog } from "../domain/append-log.ts";
 
 const LINE_PIXELS = 20;
-/** Text that arrives within this time is shown together. */
+/** Text that arrives within this time is rendered together. */
 const FLUSH_MS = 100;
 
-/** The log of one component, which grows as it is written. */
+/** Shows the log of one component, and appends new text. */
 export function LogView({ path, label }: { readonly path: string; readonly label: string }): ReactNode {
   const { log, state } = useLog(path);
   const [text, setText] = useState("");

@@ -2,16 +2,16 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { workPathOf } from "../domain/work.ts";
 
-/** `session/echo`, as its parts. */
+/** Splits `session/echo` into its parts. */
 export function ownerParts(text: string): { readonly kind: string; readonly id: string } {
   const slash = text.indexOf("/");
   return { kind: text.slice(0, slash), id: text.slice(slash + 1) };
 }
 
-/** An owner, as a link where its page can be told from its id. */
+/** Shows an owner, as a link if its page follows from its id. */
 export function OwnerLink({ owner }: { readonly owner: { readonly kind: string; readonly id: string } }): ReactNode {
   const label = `${owner.kind}/${owner.id}`;
-  // Jobs are found by their names: the ledger does not know their namespaces.
+  // Jobs are found by their names, because the ledger does not know their namespaces.
   if (owner.kind === "job")
     return (
       <Link className="long" to="/workloads" search={{ q: owner.id, kind: "job" }}>

@@ -3,7 +3,7 @@ import { formatAge } from "../domain/describe.ts";
 import { machineAt, shapeField, type FieldGroup } from "../domain/pool-field.ts";
 import { OwnerLink, ownerParts } from "./owner-link.tsx";
 
-/** Sides of one machine in pixels, by how many there are. */
+/** The side of one machine in pixels, by the number of machines. */
 const SIDES = [
   { upTo: 60, side: 22 },
   { upTo: 400, side: 14 },
@@ -11,12 +11,12 @@ const SIDES = [
 ] as const;
 const SMALLEST = 7;
 const GAP = 0.16;
-/** Holders in the legend; the field shows all. */
+/** Limits the owners in the legend; the field shows all. */
 const MAX_LEGEND = 8;
 
 type FieldParts = { readonly name: string; readonly groups: readonly FieldGroup[]; readonly nowMs: number };
 
-/** One pool as a field of squares, each a machine. The legend has the same as text. */
+/** Shows one pool as a field of squares, one per machine. The legend repeats it as text. */
 export function PoolField({ name, groups, nowMs }: FieldParts): ReactNode {
   const count = groups.reduce((sum, group) => sum + group.count, 0);
   const box = useRef<HTMLDivElement>(null);

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { formatAmount } from "../domain/describe.ts";
 import type { QueueBar } from "../domain/queue-tree.ts";
 
-/** Used, nominal and borrowed amounts, one bar for each resource. */
+/** Shows used, nominal and borrowed amounts, one bar for each resource. */
 export function QuotaBars({ bars }: { readonly bars: readonly QueueBar[] }): ReactNode {
   if (bars.length === 0) return <p className="quiet">no quota of its own, and nothing used</p>;
   return (

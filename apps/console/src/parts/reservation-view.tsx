@@ -10,7 +10,7 @@ import { useFeed } from "./use-feed.ts";
 type Holder = ReservationExplanation["preempted"][number];
 type Ahead = ReservationExplanation["requestsAhead"][number];
 
-/** When a waiting request gets its machines, which requests are served first, and which work is preempted for it. */
+/** Shows when a waiting request gets its machines, which requests are served first, and which work is preempted for it. */
 export function ReservationView({
   explained,
   nowMs,

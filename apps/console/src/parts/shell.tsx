@@ -10,7 +10,7 @@ const PAGES = [
   { path: "/submit", label: "Submit", key: "s" },
 ] as const;
 
-/** A letter counts as the second one after `g` for so long. */
+/** A letter completes a shortcut for this long after `g`. */
 const SEQUENCE_MS = 1500;
 
 /** The parts of every page: navigation, the user, and the keyboard. */

@@ -8,14 +8,14 @@ type Signed = SignedIn & { readonly signOut: () => Promise<void> };
 
 const SignedContext = createContext<Signed | undefined>(undefined);
 
-/** Who is signed in. Only below the gate. */
+/** Returns the signed-in user. Usable only below the gate. */
 export function useSignedIn(): Signed {
   const signed = useContext(SignedContext);
   if (signed === undefined) throw new Error("this is shown only to users who are signed in");
   return signed;
 }
 
-/** How users may sign in, and where traces are. */
+/** Returns how users may sign in, and the address of traces. */
 export function useMethods(): SignInMethods | undefined {
   const { data } = useQuery({
     queryKey: ["methods"],
@@ -27,7 +27,7 @@ export function useMethods(): SignInMethods | undefined {
 
 const SESSION = ["session"];
 
-/** The token of a link that `npm start` prints. It leaves the address before anything else is loaded or kept. */
+/** Reads the token of a link that `npm start` prints. It is removed from the address before any other code runs. */
 const linkToken = new URLSearchParams(location.hash.slice(1)).get("token");
 if (linkToken !== null) history.replaceState(null, "", `${location.pathname}${location.search}`);
 
@@ -48,7 +48,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   }
   const signOut = async (): Promise<void> => {
     await ask("/auth/session", { method: "DELETE", csrfToken: data.csrfToken });
-    // Nothing that this user has seen or follows stays for the next one.
+    // The reload drops all data and lists of this user before the next one signs in.
     location.reload();
   };
   return <SignedContext value={{ ...data, signOut }}>{children}</SignedContext>;

@@ -3,7 +3,7 @@ import { formatAge, formatTime } from "../domain/describe.ts";
 import { placeBar, type Bar } from "../domain/timeline.ts";
 import { Badge } from "./badge.tsx";
 
-/** A row for each phase or part, with its bars. The same as text stands beside them. */
+/** Shows a row for each phase or part, with its bars. The text beside them has the same content. */
 export function Timeline({ label, bars }: { readonly label: string; readonly bars: readonly Bar[] }): ReactNode {
   if (bars.length === 0) return null;
   const lanes = [...Map.groupBy(bars, ({ label: of }) => of)];

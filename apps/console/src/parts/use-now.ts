@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The present moment, again at each interval. */
+/** Returns the present moment, updated at each interval. */
 export function useNow(intervalMs: number): number {
   const [nowMs, setNowMs] = useState(() => Date.now());
   useEffect(() => {

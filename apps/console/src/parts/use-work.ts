@@ -3,7 +3,7 @@ import type { FeedState } from "../domain/fold-feed.ts";
 import { workOfJob, workOfLease, workOfSession, workOfSet, type Work } from "../domain/work.ts";
 import { useFeed } from "./use-feed.ts";
 
-/** All work of every kind, newest first, with the feeds that it comes from. */
+/** Returns all work of every kind, newest first, with the feeds of the lists. */
 export function useWork(): { readonly work: readonly Work[]; readonly feeds: readonly NamedFeed[] } {
   const sessions = useFeed("sessions");
   const jobs = useFeed("jobs");

@@ -8,7 +8,7 @@ type ActionParts = {
   readonly of: WorkItem;
   readonly work: Work;
   readonly path: (part: string) => string;
-  /** Shows a question; undefined: none. */
+  /** Shows a question; undefined closes it. */
   readonly ask: (question: ReactNode) => void;
 };
 
@@ -118,7 +118,7 @@ type ScaleParts = {
 function ScaleButton({ desired, name, send, ask }: ScaleParts): ReactNode {
   const replicas = useRef<HTMLInputElement>(null);
   const act = (): Promise<unknown> =>
-    // A set that was scaled meanwhile is left as it is.
+    // A set that was scaled meanwhile stays unchanged.
     send({ replicasDesired: replicas.current?.valueAsNumber, expected: desired });
   const question = (
     <Confirm title={`Scale ${name}`} verb="Scale it" act={act} onClose={() => ask(undefined)}>

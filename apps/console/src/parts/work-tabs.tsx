@@ -19,7 +19,7 @@ import { ExplanationView } from "./explanation-view.tsx";
 import { LogView } from "./log-view.tsx";
 import { Timeline } from "./timeline.tsx";
 
-/** Events and explanations change without the work. */
+/** Events and explanations are polled, because they change without the work. */
 const POLL_MS = 5000;
 
 type TabParts = {
@@ -89,7 +89,7 @@ type Member = {
   readonly message: string;
 };
 
-/** The components of a session, the members of a job, or the replicas of a set. */
+/** Returns the components of a session, the members of a job, or the replicas of a set. */
 function membersOf({ kind, item }: WorkItem): readonly Member[] {
   switch (kind) {
     case "session":
@@ -128,7 +128,7 @@ const MEMBER_COLUMNS: readonly CaptionedColumn<Member>[] = [
   { header: "Message", cell: ({ message }) => message },
 ];
 
-/** Names of the parts that have logs. */
+/** Returns names of the parts that have logs. */
 export function componentsOf({ kind, item }: WorkItem): readonly string[] {
   if (kind === "session") return item.components.map(({ name }) => name);
   return kind === "job" ? item.members.map(({ component }) => component) : [];
@@ -211,7 +211,7 @@ export function EventsTab(parts: TabParts): ReactNode {
   const events = useEvents(parts);
   if (events === undefined) return <p className="quiet">Loading…</p>;
   if (events.all.length === 0) return <p className="quiet">No events are kept.</p>;
-  // Of one moment, the last one first.
+  // Among events of one moment, the last one comes first.
   const newest = events.all.toReversed().sort((one, other) => other.atMs - one.atMs);
   return (
     <CaptionedTable

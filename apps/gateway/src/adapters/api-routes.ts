@@ -30,7 +30,7 @@ export type ApiParts = ProblemContext &
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     readonly reads: SharedReads;
-    /** Where the rights on resources without a namespace in their paths are asked for. */
+    /** The namespace of rights on resources whose paths contain none. */
     readonly namespace: string;
   };
 
@@ -40,7 +40,7 @@ const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", 
 type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
-/** Where a request keeps them. */
+/** The keys under which a request stores these facts. */
 const IDENTIFIED = "identified";
 const ADMITTED = "admitted";
 
@@ -53,8 +53,8 @@ function admittedBy(request: FastifyRequest): Admitted | undefined {
 }
 
 /**
- * Adds the paths of the table. The checks of a request have this order: its user, the rate of the user, the right, the rights on what its body names, and last
- * its query and its body.
+ * Adds the paths of the table. Each request is checked in this order: its user, the user's rate, the right, the rights on objects in its body, and last its
+ * query and its body.
  */
 export function addApi(api: FastifyInstance, parts: ApiParts): void {
   api.decorateRequest(IDENTIFIED);
@@ -102,7 +102,7 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
       }),
       handler: async (request, reply) => {
         const by = admittedBy(request);
-        // Fails closed, should a hook ever be missing.
+        // Fails closed if a hook is missing.
         if (by === undefined) throw new Error(`${route.path}: a request was not admitted`);
         return answer(parts, route, by, { request, reply });
       },
@@ -119,11 +119,11 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
   refuseOtherMethods(api, WATCH_PATH, ["GET"]);
 }
 
-/** Adds the path that follows several lists over one connection. A list that the user may not watch is refused alone. */
+/** Adds the path that follows several lists over one connection. A list that the user may not watch is refused separately. */
 function addWatch(api: FastifyInstance, parts: ApiParts): void {
   api.get(WATCH_PATH, async (request, reply) => {
     const by = identifiedBy(request);
-    // Fails closed, should a hook ever be missing.
+    // Fails closed if a hook is missing.
     if (by === undefined) throw new Error(`${WATCH_PATH}: a request has no user`);
     const lists = readWatchedLists(parts.routes, (request as Asked).query).map((list) => {
       const { name, route } = list;
@@ -131,7 +131,7 @@ function addWatch(api: FastifyInstance, parts: ApiParts): void {
       const refusal = (): Promise<Problem | undefined> => refusalOf(parts, route, { ...by, access });
       return { ...list, name, access, refusal: limitFailedChecks(refusal) };
     });
-    // Each has a right of its own, which is reviewed.
+    // Each list needs its own right, whose review counts as a request.
     const limited = limitRate(by.user, parts, lists.length - 1);
     if (limited !== undefined) return sendProblem(reply, limited);
     const areAllowed = await Promise.all(lists.map(({ access }) => parts.authorize(by.user, access)));
@@ -164,7 +164,7 @@ async function forbid(
   return sendProblem(reply, problem);
 }
 
-/** The first right that the user does not have. */
+/** Returns the first right that the user lacks. */
 async function findMissing(
   { authorize }: ApiParts,
   user: User,
@@ -226,9 +226,9 @@ async function answer(
   const ask = async (requestId: string): Promise<Answer> => {
     const audit = auditOf(parts, route, by, { request, requestId });
     try {
-      // A long poll lasts as a stream does.
+      // A long poll lasts as long as a stream, and so takes a slot of one.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
-      // A change continues without its client, so that its outcome is known.
+      // A change continues after its client disconnects, so that its outcome is known.
       const signal = audit === undefined ? signalOf(reply) : new AbortController().signal;
       const asking = { ...asked, signal, by: by.user.name, requestId };
       const answered = await answerRequest(
@@ -252,7 +252,7 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
   return waitMs !== "0";
 }
 
-/** Why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError where that cannot be found out now. */
+/** Returns why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError if this cannot be checked now. */
 async function refusalOf(
   { admission, authorize }: ApiParts,
   route: Route,
@@ -272,7 +272,7 @@ function sendJson(reply: FastifyReply, request: FastifyRequest, json: string, ta
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
 
-/** A request without an effect has no audit. */
+/** Returns the audit of a change; a request without an effect has none. */
 function auditOf(
   { audit }: ApiParts,
   { change, method }: Route,
@@ -285,7 +285,7 @@ function auditOf(
   return audit({ requestId, atMs, user, access: { ...access, name }, method: method.name, address: request.ip });
 }
 
-/** The call, once its announcement is on disk: a gateway that ends in between leaves a record. */
+/** Makes the call after its announcement is on disk, so that a gateway that crashes in between leaves a record. */
 function announced(call: Call, audit: AttemptAudit): Call {
   return async (route, request, signal) => {
     await audit.announce();
@@ -299,7 +299,7 @@ function isKnown(header: string | undefined, tag: string): boolean {
   return known !== undefined && (known.includes(tag) || known.includes("*"));
 }
 
-/** Aborted when the client closes its connection before it has the answer. */
+/** Aborted when the client disconnects before it has the answer. */
 function signalOf(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => {

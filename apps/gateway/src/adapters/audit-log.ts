@@ -9,7 +9,7 @@ const { ChangeAudited } = muster.gateway.v1;
 const MAX_GROUPS = 32;
 const MAX_NAME = 253;
 
-/** One attempt of a change. */
+/** One attempt to make a change. */
 export type Attempt = {
   readonly requestId: string;
   readonly atMs: number;
@@ -22,16 +22,18 @@ export type Attempt = {
 export type Outcome = {
   /** The status of the HTTP answer. */
   readonly status: number;
-  /** Empty: the change was done. */
+  /** The code of the problem; empty if the change succeeded. */
   readonly code: string;
 };
 
 /** The audit of one attempt. */
 export type AttemptAudit = {
-  /** Announces the change, immediately before a service is asked. Rejects with FaultError where the stream does not take it: then no service is asked. */
+  /**
+   * Announces the change, immediately before the service is called. Rejects with FaultError if the stream does not accept it: the service is not called then.
+   */
   announce(): Promise<void>;
   /**
-   * Completes the announced change; without an announcement, records the refusal. Never rejects: an outcome that the stream does not take is published again
+   * Completes the announced change; without an announcement, records the refusal. Never rejects: an outcome that the stream does not accept is published again
    * in the background, and a refusal is logged as an error.
    */
   end(outcome: Outcome): Promise<void>;
@@ -39,10 +41,10 @@ export type AttemptAudit = {
 
 export type Audit = (attempt: Attempt) => AttemptAudit;
 
-/** Waits when disposed for the outcomes of the announced changes, which take the time of one call at most. */
+/** The audit. Disposal waits for the outcomes of announced changes, which arrive within the timeout of one call. */
 export type AuditLog = AsyncDisposable & { readonly audit: Audit };
 
-/** Changes and refusals in streams of their own, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
+/** Opens separate streams for changes and refusals, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
 export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "warn" | "info">): Promise<AuditLog> {
   await bus.ensureStream(streams.apiAudit);
   await bus.ensureStream(streams.apiRefusals);
@@ -57,7 +59,7 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "war
     const publish = (outcome: Outcome): Promise<unknown> => {
       const { resource } = record;
       const subject = isAnnounced ? subjects.changeAudited(resource, user, id) : subjects.changeRefused(resource, user);
-      // The request id would drop the events of repeated attempts as duplicates.
+      // A random id is used, because the request id would drop the events of repeated attempts as duplicates.
       return publishEvent(bus, subject, ChangeAudited, { ...record, ...outcome }, { messageId: randomUUID() });
     };
     return {
@@ -89,7 +91,7 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "war
   };
 }
 
-/** The name of a user as a part of a subject. */
+/** Returns the name of a user as a token of a subject. */
 export function userKey(user: string): string {
   return createHash("sha256").update(user).digest("hex").slice(0, 16);
 }

@@ -6,14 +6,14 @@ import type { CallBytes } from "../api/shared-reads.ts";
 
 type AnyClient = Readonly<Record<string, (request: object, options: CallOptions) => ReturnType<Call>>>;
 
-/** Calls over the bus. A call ends with its caller. */
+/** Opens calls over the bus. A call is aborted when its caller is. */
 export function openCalls(bus: Bus, timeoutMs: number): Call {
-  // The table names methods of the service, whose types it does not keep.
+  // The cast is needed, because the table names methods without keeping their types.
   const callsOf = clientsBy<AnyClient>((service) => client(bus, service));
   return (route, request, signal) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
 }
 
-/** Calls whose replies stay encoded. They have no caller of their own, and end with their reply or their time. */
+/** Opens calls whose replies stay encoded. They have no caller, and end with their reply or their timeout. */
 export function openByteCalls(bus: Bus, timeoutMs: number): CallBytes {
   const callsOf = clientsBy<ByteClient>((service) => byteClient(bus, service));
   return (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });

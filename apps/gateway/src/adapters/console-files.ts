@@ -7,10 +7,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 /** The build of apps/console in a checkout. */
 const BUILD = fileURLToPath(new URL("../../../console/dist", import.meta.url));
 const YEAR_S = 31_536_000;
-/** Paths that programs use: an unknown path below them gets an error document instead of the page. */
+/** Paths for programs: an unknown path below them gets a problem document instead of the page. */
 const RESERVED = /^\/(v1|auth|openapi\.json|healthz|readyz|assets)(\/|$)/;
 
-/** Everything comes from this host. Neither scripts nor styles are inline. */
+/** The policy allows only this host, and neither inline scripts nor inline styles. */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -35,12 +35,12 @@ const NO_CONSOLE = `<!doctype html>
 </html>
 `;
 
-/** Answers a path that no route has; false: it is not one of the console. */
+/** Answers a path without a route; returns false if the path is not one of the console. */
 export type SendPage = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**
- * Adds the files of the console as they are at the start, each with a route of its own, so that no path leaves the folder. The returned function sends the
- * first page at every other path, whose state the page itself keeps.
+ * Adds a route for each file that the console has at the start, so that no path leaves the folder. The returned function sends the first page at every other
+ * path, because the page itself reads its state from the path.
  */
 export async function addConsole(server: FastifyInstance, directory = BUILD): Promise<SendPage> {
   const isInstalled = await access(join(directory, "index.html")).then(
@@ -72,7 +72,7 @@ function sendNoConsole(reply: FastifyReply): FastifyReply {
     .send(NO_CONSOLE);
 }
 
-/** The name of an asset changes with its content. The page that names the assets is never kept. */
+/** The name of an asset changes with its content, so browsers may cache it. The page that names the assets is never cached. */
 function cacheControlOf(path: string): string {
   if (/^index\.html(\.br|\.gz)?$/.test(basename(path))) return "no-store";
   return /[\\/]assets[\\/]/.test(path) ? `public, max-age=${YEAR_S}, immutable` : "no-cache";

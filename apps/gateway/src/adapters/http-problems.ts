@@ -13,7 +13,7 @@ export type ProblemContext = {
   readonly logger: Pick<Logger, "info" | "warn" | "error">;
 };
 
-/** The problem of an error that ends a request. An error that nothing expects is logged, and its text stays here. */
+/** Converts an error that ends a request into a problem. It logs an unexpected error, and does not reveal its text. */
 export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): Problem {
   const fault = faultOf(thrown);
   if (fault !== undefined) return buildProblem(fault);
@@ -38,7 +38,7 @@ export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): 
   return buildProblem({ code: "internal", operation: "the request" });
 }
 
-/** Answers a request that could not be read, such as one whose headers come too slowly, and closes its connection. */
+/** Answers a request that could not be read, such as one with slow headers, and closes its connection. */
 export function answerUnread(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();

@@ -2,22 +2,22 @@ import { once } from "node:events";
 import { throwFault } from "@muster/faults";
 import type { FastifyReply } from "fastify";
 
-/** A reply that is written piece by piece. */
+/** A reply that is written in chunks. */
 export type HttpStream = {
-  /** Aborted when the client is gone, or the stream has ended. */
+  /** Aborted when the client disconnects, or the stream has ended. */
   readonly closed: AbortSignal;
-  /** Resolves when there is room for more. Rejects with FaultError deadline_exceeded for a client that reads nothing for `stallMs`. */
+  /** Resolves when the stream can take more. Rejects with FaultError deadline_exceeded if the client reads nothing for `stallMs`. */
   write(piece: string | Uint8Array): Promise<void>;
-  /** Ends the stream; what is written before arrives if the client reads it soon. */
+  /** Ends the stream; earlier chunks arrive if the client reads them soon. */
   end(last?: string): void;
-  /** Breaks the connection, so that the client knows that the end is missing. Without an effect after `end`. */
+  /** Breaks the connection, so that the client detects the missing end. Has no effect after `end`. */
   break(): void;
 };
 
-/** Time to read what was written before the end. */
+/** The time for the client to read the chunks written before the end. */
 const END_MS = 5000;
 
-/** Takes the reply over from the framework, and sends its head. */
+/** Takes over the reply from the framework, and sends its headers. */
 export function openHttpStream(reply: FastifyReply, contentType: string, stallMs: number): HttpStream {
   const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
   reply.hijack();
@@ -26,7 +26,7 @@ export function openHttpStream(reply: FastifyReply, contentType: string, stallMs
   const { signal: closed } = gone;
   raw.once("close", () => gone.abort());
   raw.on("error", () => gone.abort());
-  // Proxies must not collect it.
+  // The header tells proxies not to buffer the stream.
   raw.writeHead(200, { ...Object.fromEntries(headers), "content-type": contentType, "x-accel-buffering": "no" });
   raw.flushHeaders();
   return {

@@ -8,22 +8,22 @@ import { openBucket, type Bucket, type Codec } from "@muster/store";
 import type { User } from "../api/user.ts";
 import { decideRepeat, type KeptAnswer, type KeptRequest } from "../domain/decide-repeat.ts";
 
-/** From the last write: an answer is kept as long. */
+/** An answer is kept for this time after the last write. */
 const KEPT_MS = 24 * 3_600_000;
-/** About a hundred thousand requests. */
+/** The size holds about a hundred thousand requests. */
 const BUCKET_BYTES = 128 * 1024 * 1024;
-/** Retry hint at that limit: by then some entries have expired. */
+/** The retry hint at that limit: some entries have expired by then. */
 const FULL_RETRY_MS = 60_000;
-/** Compressed. */
+/** The limit of a compressed entry. */
 const MAX_ENTRY_BYTES = 64 * 1024;
-/** An entry without an answer, with its subject and headers. */
+/** The size of an entry without an answer, with its subject and headers. */
 const OPEN_ENTRY_BYTES = 512;
 /** The memory that one user may fill in one process: immediately, and again after the first entries expire. */
 const SHARE_BYTES = 16 * 1024 * 1024;
 const SHARE = { perSecond: (SHARE_BYTES * 1000) / KEPT_MS, burst: SHARE_BYTES };
-/** Users with a share of their own; beyond, they use one. */
+/** Limits the users with a separate share; further users share one. */
 const MAX_SHARES = 10_000;
-/** An entry may expire between two looks at it. */
+/** A read may find that an entry has expired, and is then retried. */
 const MAX_ATTEMPTS = 3;
 
 /** The next step for a request with a key. */
@@ -33,16 +33,16 @@ export type Begun =
   | {
       readonly kind: "open";
       readonly requestId: string;
-      /** Keeps the answer, and resolves with the one that every repetition gets: that of another gateway where it was faster. Never rejects. */
+      /** Keeps the answer, and resolves with the one that every repetition gets: that of another gateway if it was faster. Never rejects. */
       keep(answer: KeptAnswer): Promise<KeptAnswer>;
     };
 
 export type KeptRequests = {
-  /** Rejects with FaultError unavailable, or limit_exceeded for a new key where the bucket is full or the share of the user is used up. */
+  /** Rejects with FaultError unavailable, or limit_exceeded for a new key if the bucket is full or the share of the user is used up. */
   begin(user: User, key: string, digest: string): Promise<Begun>;
 };
 
-/** Requests with a key, in a bucket that all gateways share: an answer at one of them is the answer at each. */
+/** Opens requests with a key, in a bucket that all gateways share: an answer of one gateway is the answer of each. */
 export async function openKeptRequests(
   connection: NatsBus["connection"],
   logger: Pick<Logger, "warn">,
@@ -65,7 +65,7 @@ export async function openKeptRequests(
           { user: refusal.user, refused: refusal.reportRefused },
           "a user has used up its share of requests with an idempotency key and is refused",
         );
-      // Keys of different users never meet, and none is readable in the bucket.
+      // Different users have different digests, and the bucket contains no readable key.
       const name = digestOf([user.name, user.uid ?? "", key]);
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
         const made: KeptRequest = { digest, requestId: randomUUID() };
@@ -96,12 +96,12 @@ function refuseShare(retryAfterMs: number): never {
   });
 }
 
-/** Equal for equal values. */
+/** Returns equal digests for equal values. */
 export function digestOf(value: unknown): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("hex");
 }
 
-/** The revision of the new entry; undefined: the key has one. */
+/** Creates the entry and returns its revision; undefined if the key already exists. */
 async function createUnlessKnown(
   bucket: Bucket<KeptRequest>,
   name: string,
@@ -137,7 +137,7 @@ async function keepAnswer(
   }
 }
 
-/** JSON with a compressed answer, which takes the largest part of an entry. */
+/** Encodes JSON with a compressed answer, which is the largest part of an entry. */
 const keptCodec: Codec<KeptRequest> = {
   encode: ({ answer, ...kept }) => {
     const packed = answer && { status: answer.status, body: deflateRawSync(answer.body).toString("base64") };

@@ -19,7 +19,7 @@ function world(status: object | Error) {
 const ADA = { name: "ada", uid: "u-1", groups: ["team-a"], extra: { scopes: ["all"] } };
 const ACCESS = { verb: "get", resource: "jobs", namespace: "default", name: "train" } as const;
 
-it("asks for a right once in 10 s", async () => {
+it("reviews a right once in 10 s", async () => {
   const { reviews, asked, now, wait } = world({ allowed: true });
   const authorize = kubeAuthorizer(reviews, now);
   expect(await Promise.all([authorize(ADA, ACCESS), authorize(ADA, ACCESS)])).toEqual([true, true]);
@@ -40,7 +40,7 @@ it.each([
   ["another group", { ...ADA, groups: [] }, ACCESS],
   ["another verb", ADA, { ...ACCESS, verb: "delete" } as const],
   ["another name", ADA, { ...ACCESS, name: "other" }],
-])("asks for %s on its own", async (_what, user, access) => {
+])("reviews %s separately", async (_what, user, access) => {
   const { reviews, asked, now } = world({ allowed: true });
   const authorize = kubeAuthorizer(reviews, now);
   await authorize(ADA, ACCESS);
@@ -48,12 +48,15 @@ it.each([
   expect(asked).toHaveLength(2);
 });
 
-it.each([{ allowed: false }, {}, { allowed: "yes" }])("denies what the answer %o does not allow", async (status) => {
-  const { reviews, now } = world(status);
-  expect(await kubeAuthorizer(reviews, now)(ADA, ACCESS)).toBe(false);
-});
+it.each([{ allowed: false }, {}, { allowed: "yes" }])(
+  "denies a right that the answer %o does not allow",
+  async (status) => {
+    const { reviews, now } = world(status);
+    expect(await kubeAuthorizer(reviews, now)(ADA, ACCESS)).toBe(false);
+  },
+);
 
-it("is away when the API server is, and asks again", async () => {
+it("reports an outage of the API server, and retries", async () => {
   const { reviews, asked, now } = world(new KubeError("POST", 503, {}, {}));
   const authorize = kubeAuthorizer(reviews, now);
   for (const attempt of [1, 2]) {
@@ -63,14 +66,14 @@ it("is away when the API server is, and asks again", async () => {
   expect(asked).toHaveLength(2);
 });
 
-it("knows a user by a token that is meant for its audience", async () => {
+it("accepts a user by a token with its audience", async () => {
   const user = { username: "ada", groups: ["team-a"] };
   const { reviews, now } = world({ authenticated: true, audiences: ["muster"], user });
   expect(await kubeAuthenticator(reviews, "muster", now)("t")).toMatchObject({ name: "ada", groups: ["team-a"] });
   expect(await kubeAuthenticator(reviews, "other", now)("t")).toBeUndefined();
 });
 
-it("finds no user for a token that the API server does not know", async () => {
+it("finds no user for a token that is unknown to the API server", async () => {
   const { reviews, now } = world({ authenticated: false, user: { username: "ada" } });
   expect(await kubeAuthenticator(reviews, undefined, now)("t")).toBeUndefined();
 });

@@ -4,7 +4,7 @@ import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 
-/** How long a change of rights, or the end of a token, may take to have an effect. */
+/** A change of rights, or the end of a token, takes effect after at most this time. */
 const KEPT_MS = 10_000;
 const MAX_TOKENS = 4096;
 const MAX_RIGHTS = 16_384;
@@ -32,7 +32,7 @@ const ACCESSES = { apiVersion: "authorization.k8s.io/v1", plural: "subjectaccess
 type Reviews = Pick<KubeCalls, "create">;
 const monotonicMs = (): number => performance.now();
 
-/** Users by tokens that the API server knows. `audience`: the token has to be meant for it; undefined: for the API server. */
+/** Authenticates users by tokens that the API server knows. A token must have the audience `audience`; undefined requires that of the API server. */
 export function kubeAuthenticator(
   calls: Reviews,
   audience: string | undefined,
@@ -40,7 +40,7 @@ export function kubeAuthenticator(
 ): Authenticate {
   const known = keepAnswers<User | undefined>({ keptMs: KEPT_MS, maxEntries: MAX_TOKENS, nowMs });
   return (token) => {
-    // No token is kept.
+    // Only digests are kept, and no token.
     const key = hash("sha256", token, "base64");
     return known.get(key, () => reviewToken(calls, token, audience));
   };
@@ -56,7 +56,7 @@ async function reviewToken(calls: Reviews, token: string, audience: string | und
   return { name, uid, groups, extra };
 }
 
-/** Rights by the roles of the cluster. */
+/** Authorizes by the roles of the cluster. */
 export function kubeAuthorizer(calls: Reviews, nowMs: () => number = monotonicMs): Authorize {
   const known = keepAnswers<boolean>({ keptMs: KEPT_MS, maxEntries: MAX_RIGHTS, nowMs });
   return (user, access) => {
@@ -73,7 +73,7 @@ async function reviewAccess(calls: Reviews, user: User, access: Access): Promise
   return status?.allowed === true;
 }
 
-/** Every failure is an outage to the client. For operators, the cause of the error names the missing right. */
+/** Reports every failure to the client as an outage. For operators, the cause of the error names the missing right. */
 async function asking<Review>(what: string, call: Promise<Review>): Promise<Review> {
   try {
     return await call;
@@ -84,5 +84,5 @@ async function asking<Review>(what: string, call: Promise<Review>): Promise<Revi
   }
 }
 
-/** Without a cluster only the owner of the local token has rights. */
+/** Without a cluster, only the owner of the local token has rights. */
 export const localAuthorizer: Authorize = ({ isLocal = false }) => Promise.resolve(isLocal);

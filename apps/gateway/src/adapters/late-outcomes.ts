@@ -1,16 +1,16 @@
 import { backoffMs, pause } from "@muster/backoff";
 import type { Logger } from "@muster/service";
 
-/** The outcome of a change, as the log shows it. */
+/** The outcome of a change, with its record for the log. */
 export type LateOutcome = { readonly record: object; readonly publish: () => Promise<unknown> };
 
-/** Outcomes that the stream has not taken. Disposal publishes each once more. What is lost is logged as an error with its record. */
+/** Outcomes that the stream has not accepted. Disposal publishes each once more, and logs a lost one as an error with its record. */
 export type LateOutcomes = AsyncDisposable & {
-  /** Publishes it again until the stream takes it. `error`: of the first attempt. */
+  /** Publishes the outcome again until the stream accepts it. `error` is that of the first attempt. */
   add(outcome: LateOutcome, error: unknown): void;
 };
 
-/** Outcomes that wait at the same time, of 1 KB each; one more is lost. */
+/** Limits the waiting outcomes, of 1 KB each; a further one is lost. */
 const MAX_LATE = 10_000;
 const RETRY = { firstMs: 500, maxMs: 10_000 };
 
@@ -30,7 +30,7 @@ export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">
   const retry = async (): Promise<void> => {
     for (let attempt = 1; late.size > 0 && !stop.signal.aborted; attempt += 1) {
       await pause(backoffMs(attempt, RETRY), stop.signal);
-      // The first failure is logged, and the rest differ in nothing.
+      // Only the first failure is logged, because later ones are equal.
       await publishAll().catch(() => undefined);
     }
     retrying = undefined;

@@ -4,12 +4,12 @@ import type { User } from "../api/user.ts";
 import { buildProblem, type Problem } from "../domain/build-problem.ts";
 
 export type RateParts = {
-  /** Requests of each user. */
+  /** Limits the requests of each user. */
   readonly rates: RequestRates;
   readonly logger: Pick<Logger, "warn">;
 };
 
-/** Counts requests of the user. The problem: they are too many. */
+/** Counts requests of the user. Returns a problem if they exceed the rate. */
 export function limitRate({ name }: User, { rates, logger }: RateParts, requests = 1): Problem | undefined {
   const refusal = rates.take(name, performance.now(), requests);
   if (refusal === undefined) return undefined;

@@ -4,7 +4,7 @@ import { muster, type AuditService } from "@muster/proto";
 const MAX_LIMIT = 500;
 const { ReplicaVersion } = muster.gateway.v1;
 
-/** Answers which versions run: that of each replica of a service that is connected to NATS. */
+/** Lists the version of each replica of a service that is connected to NATS. */
 export function listVersions(bus: Pick<NatsBus, "services">): Handlers<typeof AuditService>["listVersions"] {
   return async ({ limit, continue: after }, { pageBytes }) => {
     const replicas = (await bus.services()).filter(({ id }) => id > after).sort((a, b) => (a.id < b.id ? -1 : 1));

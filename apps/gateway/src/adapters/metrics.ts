@@ -1,9 +1,9 @@
 import { metrics } from "@opentelemetry/api";
 
-/** The answers that refuse a request for its user: without a valid token, without the right, above the rate. */
+/** Statuses of answers that refuse a request for its user: without a valid token, without the right, above the rate. */
 const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429]);
 
-/** Counts the answers that refuse a request. Made once a server, after telemetry has started. */
+/** Counts the answers that refuse a request. Created once per server, after telemetry has started. */
 export function refusalCounter(): (status: number) => void {
   const refusals = metrics.getMeter("@muster/gateway").createCounter("muster.gateway.refusals", {
     unit: "{request}",

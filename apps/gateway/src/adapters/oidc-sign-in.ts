@@ -8,15 +8,15 @@ import type { SignInFlow } from "./sessions.ts";
 const TIMEOUT_S = 5;
 const DISCOVERY_KEPT_MS = 3_600_000;
 
-/** The authorization code flow with PKCE. Both reject with FaultError unavailable where the issuer does not answer. */
+/** The authorization code flow with PKCE. Both functions reject with FaultError unavailable if the issuer does not answer. */
 export type OidcSignIn = {
-  /** Where the browser signs in, and what it keeps until it is back. */
+  /** Returns the address at which the browser signs in, and the data that it keeps meanwhile. */
   start(redirectUri: string): Promise<{ readonly url: string; readonly flow: Omit<SignInFlow, "returnTo"> }>;
-  /** The token of the user; `reason`: the issuer has refused, or its answer is not for this flow. */
+  /** Returns the token of the user, or `reason` if the issuer refused or its answer does not belong to this flow. */
   finish(callback: URL, flow: SignInFlow): Promise<{ readonly token: string } | { readonly reason: string }>;
 };
 
-/** Throws FaultError invalid_request where the secret of the client cannot be read. */
+/** Throws FaultError invalid_request if the client's secret is unreadable. */
 export async function openOidcSignIn(config: OidcConfig): Promise<OidcSignIn> {
   const { issuer, audience, scope, clientSecretFile } = config;
   const secret = clientSecretFile === undefined ? undefined : await readSecret(clientSecretFile);
@@ -65,7 +65,7 @@ export async function openOidcSignIn(config: OidcConfig): Promise<OidcSignIn> {
   };
 }
 
-/** Why the issuer or its answer ends the flow; undefined: the issuer is away. */
+/** Returns why the issuer or its answer ends the flow; undefined if the issuer does not answer. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError)
     return [error.error, error.error_description].filter((each) => each !== undefined).join(": ");
@@ -75,7 +75,7 @@ function reasonOf(error: unknown): string | undefined {
   return isAway ? undefined : [error.message, claimOf(error)].filter((each) => each !== undefined).join(": ");
 }
 
-/** The claim of the token that is wrong, without its value. */
+/** Returns the name of the invalid claim, without its value. */
 function claimOf({ cause }: client.ClientError): string | undefined {
   const inner: unknown = cause instanceof Error ? cause.cause : undefined;
   if (typeof inner !== "object" || inner === null || !("claim" in inner)) return undefined;

@@ -4,14 +4,14 @@ import type { OidcConfig } from "../config.ts";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Authenticate, User } from "../api/user.ts";
 
-/** An unknown key is looked up at most this often, whatever tokens are sent. */
+/** An unknown key is looked up at most this often, whichever tokens arrive. */
 const COOLDOWN_MS = 30_000;
 const TIMEOUT_MS = 5000;
 const DISCOVERY_KEPT_MS = 3_600_000;
 const MAX_DOCUMENT_BYTES = 1_048_576;
-/** How far the clocks of the issuer and of this host may differ. */
+/** The maximum difference between the clocks of the issuer and of this host. */
 const CLOCK_SKEW_S = 30;
-/** Signatures that need the issuer's private key. */
+/** Signature algorithms that need the issuer's private key. */
 const ALGORITHMS = [
   "RS256",
   "RS384",
@@ -26,7 +26,7 @@ const ALGORITHMS = [
   "Ed25519",
 ];
 
-/** Users by tokens of an OpenID Connect issuer, whose keys are found by discovery and renewed when it rotates them. */
+/** Authenticates users by tokens of an OpenID Connect issuer, whose keys are found by discovery and reloaded when it rotates them. */
 export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS): Authenticate {
   const { issuer, audience } = config;
   const found = keepAnswers<JWTVerifyGetKey>({
@@ -56,7 +56,7 @@ export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS):
   };
 }
 
-/** Whose token it claims to be, before that is verified. */
+/** Reads the issuer that a token claims, before it is verified. */
 function issuerOf(token: string): string | undefined {
   try {
     return decodeJwt(token).iss;
@@ -78,7 +78,7 @@ async function discoverKeys(issuer: string, cooldownDuration: number): Promise<J
   return createRemoteJWKSet(keysAt, { cooldownDuration, timeoutDuration: TIMEOUT_MS });
 }
 
-/** Whether the token is wrong, and not the issuer away. */
+/** Whether the error is caused by the token, and not by an unavailable issuer. */
 function isOfToken(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return false;
   return (
@@ -91,7 +91,7 @@ function isOfToken(error: unknown): boolean {
 function userOf(payload: JWTPayload, { userClaim, groupsClaim, prefix }: OidcConfig): User | undefined {
   const name = payload[userClaim];
   if (typeof name !== "string" || name === "") return undefined;
-  // An address that the issuer has not verified may be another user's.
+  // An address that the issuer has not verified may belong to another user.
   if (userClaim === "email" && payload["email_verified"] !== true) return undefined;
   const claimed = payload[groupsClaim];
   const groups = (Array.isArray(claimed) ? claimed : [claimed]).filter((group) => typeof group === "string");

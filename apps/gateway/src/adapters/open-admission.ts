@@ -7,16 +7,16 @@ import { oidcAuthenticator } from "./oidc.ts";
 import { localAuthenticator, openTokenFile } from "./token-file.ts";
 
 export type Admission = AsyncDisposable & {
-  /** Users whom the gateway finds itself: the owner of the local token, and those of the issuer, whose keys it has. */
+  /** Authenticates users without the cluster: the owner of the local token, and users of the issuer, whose keys the gateway has. */
   readonly verify: Authenticate;
-  /** Users whom the cluster finds, at the cost of a review. */
+  /** Authenticates users by the cluster, at the cost of a review. */
   readonly review: Authenticate;
-  /** Both. */
+  /** Authenticates by either of these. */
   readonly authenticate: Authenticate;
   readonly authorize: Authorize;
 };
 
-/** Who is known, and who decides about rights: the owner of the local token, the issuer, and the cluster, as far as each is configured. */
+/** Opens the configured authenticators and the authorizer: the owner of the local token, the issuer, and the cluster. */
 export async function openAdmission(context: ServiceContext<Config>): Promise<Admission> {
   const { tokenFile, kube, oidc } = context.config;
   await using opening = new AsyncDisposableStack();

@@ -18,7 +18,7 @@ import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from 
 export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
   SignInParts & {
     readonly http: HttpConfig;
-    /** Undefined: where the build of apps/console is. */
+    /** Undefined selects the build of apps/console. */
     readonly consoleDirectory: string | undefined;
     readonly version: string;
     /** The reason why this process cannot answer; undefined: it can. */
@@ -33,22 +33,22 @@ export type HttpServer = AsyncDisposable & {
 const MAX_HEADER_BYTES = 16_384;
 const MAX_URL_CHARACTERS = 8192;
 const KEEP_ALIVE_MS = 10_000;
-/** Interval of the checks for requests that take too long to arrive. */
+/** The interval at which requests that arrive too slowly are detected. */
 const CHECK_MS = 1000;
-/** The share of one address in the concurrent requests: those whose user and body the gateway does not have yet. */
+/** The share of one address in the concurrent requests whose user and body the gateway has not received yet. */
 const ADDRESS_SHARE = 0.25;
 const MIN_ADDRESS_SHARE = 8;
-/** Retry hint at the limit of concurrent requests, and while the gateway stops. */
+/** The retry hint at the limit of concurrent requests, and while the gateway stops. */
 const BUSY_RETRY_MS = 1000;
-/** Time that running requests have to end when the gateway stops. */
+/** The time for running requests to end when the gateway stops. */
 const FINISH_MS = 15_000;
 
 const STOPPING = buildProblem({ code: "unavailable", dependency: "this gateway", retryAfterMs: BUSY_RETRY_MS });
 
-/** They report whether the process lives, and so no limit refuses them. */
+/** No limit refuses these paths, because they report whether the process is healthy. */
 const PROBES = new Set<string | undefined>(["/healthz", "/readyz"]);
 
-/** No answer but those of the console is a document of a browser, and none may be kept by others than its reader. */
+/** Only answers of the console are documents for a browser, and only the reader's own browser may store any answer. */
 const SECURITY_HEADERS = {
   "cache-control": "private, no-cache",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -59,7 +59,10 @@ const SECURITY_HEADERS = {
 };
 const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
 
-/** Serves the API until disposed, which first lets running requests end, but for streams. Rejects with FaultError unavailable where the address is in use. */
+/**
+ * Serves the API until it is disposed of. Disposal first waits for running requests, except streams. Rejects with FaultError unavailable if the address is in
+ * use.
+ */
 export async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { http, trouble } = parts;
   const context = { limits: http.limits, logger: parts.logger };
@@ -124,7 +127,7 @@ async function makeServer(
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: true,
-    // Longer ones do not pass the limit of headers.
+    // The limit of headers already refuses longer parameters.
     routerOptions: { maxParamLength: MAX_HEADER_BYTES },
     frameworkErrors: (error: Error, _request: FastifyRequest, reply: FastifyReply) => {
       sendProblem(reply.headers(securityHeaders(tls)), problemOf(error, context));
@@ -139,14 +142,14 @@ async function makeServer(
   }
   const certificate = await readCertificate(tls);
   const https = { ...certificate, allowHTTP1: true, maxHeaderSize: MAX_HEADER_BYTES, maxHeaderListPairs: 100 };
-  // Types differ between the versions of HTTP; requests and replies of both have everything that is used here.
+  // Types differ between the versions of HTTP; requests and replies of both have all members that are used here.
   const server = fastify({
     ...common,
     http2: true,
     http2SessionTimeout: limits.requestTimeoutMs,
     https,
   } as never) as unknown as FastifyInstance;
-  // The same limits for clients of HTTP/1.1, which the server of HTTP/2 has as properties only.
+  // Sets the same limits for clients of HTTP/1.1, which the server of HTTP/2 accepts only as properties.
   Object.assign(server.server, timeouts, { maxConnections: limits.maxConnections });
   const stop = new AbortController();
   server.addHook("onClose", async () => {
@@ -159,13 +162,13 @@ async function makeServer(
 }
 
 type Requests = {
-  /** Takes a request out of the number of concurrent ones. */
+  /** Removes a request from the count of concurrent requests. */
   readonly leave: (request: FastifyRequest) => void;
-  /** Refuses new requests from now on. Resolves once none runs, and after FINISH_MS in any case. */
+  /** Refuses new requests from now on. Resolves once none runs, at the latest after FINISH_MS. */
   readonly finish: () => Promise<void>;
 };
 
-/** Refuses requests over the limits before anything of them is read, and ends those whose bodies come too slowly. */
+/** Refuses requests over the limits before it reads any part of them, and ends those whose bodies arrive too slowly. */
 function limitRequests(
   server: FastifyInstance,
   limits: HttpLimits,
@@ -188,7 +191,7 @@ function limitRequests(
   const begin = (request: FastifyRequest): void => {
     const maxMs = request.routeOptions.url === SESSION ? SIGN_IN_TIMEOUT_MS : Infinity;
     const timeoutMs = Math.min(maxMs, limits.requestTimeoutMs);
-    // Nothing more arrives of a request without a body.
+    // A request without a body is already complete.
     const late = hasBody(request) ? setTimeout(() => request.raw.destroy(), timeoutMs + CHECK_MS).unref() : undefined;
     const ofAddress = arriving.get(request.ip) ?? new Map<FastifyRequest, NodeJS.Timeout | undefined>();
     arriving.set(request.ip, ofAddress.set(request, late));
@@ -234,13 +237,13 @@ function limitRequests(
   };
 }
 
-/** HTTP/2 needs neither header for a body; there the method decides. */
+/** Whether the request has a body. HTTP/2 needs neither header for one, so the method decides there. */
 function hasBody({ method, headers }: FastifyRequest): boolean {
   const isRead = method === "GET" || method === "HEAD";
   return !isRead || "content-length" in headers || "transfer-encoding" in headers;
 }
 
-/** All users share these limits, and so no user has asked too often: the status is 503. */
+/** The status is 503, because all users share these limits, and no single user exceeds them. */
 function tooMany(what: string, limit: number): Problem {
   return { ...buildProblem({ code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS }), status: 503 };
 }

@@ -12,7 +12,7 @@ export type ReviewParts = {
 };
 
 /**
- * Who has the token. Every path where a client can try tokens counts the unknown ones of its address here. A token that the gateway verifies itself is never
+ * Returns the user of a token. Every path that accepts tokens counts the unknown tokens of an address here. Tokens that the gateway verifies itself are never
  * refused.
  */
 export async function reviewToken(

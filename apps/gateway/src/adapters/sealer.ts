@@ -6,10 +6,10 @@ import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from "jose";
 /** The purpose of a sealed text: a text with another purpose does not open. */
 export type Purpose = "session" | "sign-in";
 
-/** Encrypts what a browser keeps for the gateway. Every replica with the same keys opens it. */
+/** Encrypts data that a browser stores for the gateway. Every replica with the same keys can decrypt it. */
 export type Sealer = {
   seal(purpose: Purpose, claims: JWTPayload, expiresAtMs: number): Promise<string>;
-  /** Undefined: it is of another key, for another purpose, changed or expired. */
+  /** Undefined if the text has another key or purpose, was changed, or has expired. */
   open(purpose: Purpose, text: string): Promise<JWTPayload | undefined>;
 };
 
@@ -17,11 +17,11 @@ const ALGORITHM = { alg: "dir", enc: "A256GCM" } as const;
 const KEY_BYTES = 32;
 const MIN_KEY_CHARACTERS = 32;
 const MAX_KEYS = 16;
-/** Others, and a group that writes. A mounted Secret belongs to root, and its reader has only the group. */
+/** Permission bits of others, and of a group that writes. A mounted Secret belongs to root, so its reader needs the rights of the group. */
 const OTHERS = 0o027;
 const FIELD = "GATEWAY_SESSION_KEY_FILE";
 
-/** Seals with the first key, and opens with each. */
+/** Seals with the first key, and opens with any key. */
 export function makeSealer(secrets: readonly [string, ...string[]]): Sealer {
   const keys = new Map(secrets.map(keyOf));
   const [kid, first] = keyOf(secrets[0]);
@@ -49,7 +49,9 @@ export function makeSealer(secrets: readonly [string, ...string[]]): Sealer {
   };
 }
 
-/** The keys of the file; a random one without a file. Throws FaultError invalid_request for a file without keys, and for one that others can use. */
+/**
+ * Reads the keys of the file; without a file, returns a random key. Throws FaultError invalid_request for a file without keys, and for one that others can use.
+ */
 export async function readSessionKeys(path: string | undefined): Promise<readonly [string, ...string[]]> {
   if (path === undefined) return [randomBytes(KEY_BYTES).toString("base64url")];
   await using file = await open(path).catch((error: unknown) =>

@@ -11,22 +11,24 @@ type Asked = muster.gateway.v1.ListChangesRequest;
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 500;
-/** One call reads at most this many events of other names, or from before `sinceMs`; its page may have fewer than the limit, and is continued. */
+/**
+ * One call reads at most this many events of other names, or from before `sinceMs`. Its page may then have fewer changes than the limit, and can be continued.
+ */
 const MAX_READ = 5000;
-/** Longer than the time limit of any call: a change without an outcome then has lost its gateway. */
+/** This is longer than the timeout of any call: the gateway of a change without an outcome has died by then. */
 const SETTLED_MS = 65_000;
 const RESOURCE = /^[a-z]{1,63}$/;
 const TOKEN = /^[1-9]\d{0,15}$/;
 
 type Page = {
-  /** The oldest first. */
+  /** The changes, sorted from old to new. */
   readonly changes: readonly Change[];
-  /** Undefined: there are no older ones. */
+  /** Undefined if no older changes exist. */
   readonly before: number | undefined;
   readonly lastSequence: number;
 };
 
-/** Answers who has changed what, from the streams of `openAuditLog`, and which versions run, until disposed. */
+/** Serves the audit from the streams of `openAuditLog`, and the running versions, until it is disposed of. */
 export function serveAudit(
   bus: NatsBus,
   { version, logger }: { readonly version: string; readonly logger: Pick<Logger, "error"> },
@@ -51,7 +53,7 @@ export function serveAudit(
   );
 }
 
-/** The part of a page that fits into one reply: its newest events, or of those after a number the oldest ones. */
+/** Cuts a page to the size of one reply: keeps its newest events, or, of a page after a number, its oldest. */
 function fit(
   { changes, before, lastSequence }: Page,
   isAfter: boolean,
@@ -88,8 +90,8 @@ async function readPage(bus: NatsBus, asked: Asked, signal: AbortSignal): Promis
 }
 
 /**
- * Forward, so that a follower misses none. Ends before a change in flight: its outcome has another number, and a follower sees each change once. A number that
- * the stream does not have is one of a lost stream.
+ * Reads forward, so that a follower misses no change. Stops before a change in flight: its outcome has another number, and a follower gets each change once. A
+ * number outside the stream belongs to a lost stream.
  */
 async function readAfter(bus: NatsBus, asked: Asked, signal: AbortSignal): Promise<Page> {
   const range = rangeOf(asked);
@@ -117,7 +119,7 @@ function changeOf({ payload, sequence }: { readonly payload: Uint8Array; readonl
   return Object.assign(ChangeAudited.decode(payload), { sequence });
 }
 
-/** The subject selects the resource and a digest of the user; a digest may have several users. */
+/** Whether the change matches the query. The subject selects the resource and a digest of the user, which several users may share. */
 function isAsked(change: Change, { user, name }: Asked): boolean {
   return (user === "" || change.user === user) && (name === "" || change.name === name);
 }

@@ -13,8 +13,8 @@ export async function readCertificate({ certFile, keyFile }: Files): Promise<Cer
 }
 
 /**
- * Serves what the files have, so that a renewed certificate needs no restart. While they do not match, as between two writes, the previous certificate stays.
- * `served`: what the server has. Resolves at the signal; open connections keep their certificate.
+ * Serves the certificate in the files, so that a renewal needs no restart. While the files do not match, as between two writes, the previous certificate stays.
+ * `served` is the server's current one. Resolves at the signal; open connections keep their certificate.
  */
 export async function followCertificate(
   server: Pick<Server, "setSecureContext">,

@@ -4,13 +4,13 @@ import type { Route } from "@muster/gateway-api";
 import type { Call } from "../api/answer-request.ts";
 import type { HttpStream } from "./http-stream.ts";
 
-/** Short, because a caller waits until its deadline for the reply of a service that died. */
+/** Long polls are short, because a caller waits until its deadline for the reply of a service that died. */
 const LONG_POLL_MS = 4000;
-/** The wait for the first piece is short, so that the head of the answer comes soon. */
+/** The wait for the first chunk is short, so that the headers of the answer arrive soon. */
 const FIRST_POLL_MS = 500;
-/** A service answers immediately for a container that has not started. */
+/** The pause exists because a service answers immediately for a container that has not started. */
 const EMPTY_PAUSE_MS = 250;
-/** Outages of a service while a log is followed. */
+/** Limits and delays retries while the service of a followed log does not answer. */
 const RETRY = { firstMs: 250, maxMs: 5000 };
 const MAX_FAILURES = 20;
 
@@ -22,18 +22,18 @@ type LogReply = {
   readonly run?: string;
 };
 
-/** One piece of a log after another. */
+/** Reads a log in consecutive chunks. */
 export type LogReader = { readonly next: (from: LogReply | undefined, signal: AbortSignal) => Promise<LogReply> };
 
-/** `request` names the log. */
+/** Creates a reader. `request` identifies the log. */
 export function logReader(route: Route, request: Readonly<Record<string, unknown>>, call: Call): LogReader {
   const { follow = false, ...named } = request;
   return {
     next: async (from, signal) => {
       const place = from && { offset: from.nextOffset, ...(from.run !== undefined && { run: from.run }) };
-      // Without a wait a service refuses a log that has not begun, and `complete` means that one run is over.
+      // Without a wait a service refuses a log that has not begun, and `complete` means only the end of one run.
       const followMs = from === undefined ? FIRST_POLL_MS : LONG_POLL_MS;
-      // The table names a method with these fields.
+      // The cast is valid, because the table names a method with these fields.
       return (await call(
         route,
         { ...named, ...place, waitMs: follow === true ? followMs : 0 },
@@ -44,8 +44,8 @@ export function logReader(route: Route, request: Readonly<Record<string, unknown
 }
 
 /**
- * Writes a log from its first piece to its end; one that is followed, until the work is over. An outage of the service is waited for. A log that cannot be read
- * to its end breaks the connection, so that no client takes it for whole.
+ * Writes a log from its first chunk to its end; a followed log, until the work is over. Waits during an outage of the service. If the rest of the log cannot be
+ * read, breaks the connection, so that no client considers it complete.
  */
 export async function serveLog(
   stream: HttpStream,
@@ -59,7 +59,7 @@ export async function serveLog(
   try {
     let piece = first;
     while (!stream.closed.aborted) {
-      // After the read, which may have waited for minutes.
+      // The right is checked after the read, which may have waited for minutes.
       if (!(await mayRead())) break;
       await stream.write(piece.chunk);
       if (piece.complete || (!follow && piece.chunk.length === 0)) {
@@ -72,7 +72,7 @@ export async function serveLog(
   } catch (error) {
     if (faultOf(error) === undefined) throw error;
   } finally {
-    // Without an effect after the end.
+    // After the end this has no effect.
     stream.break();
   }
 }

@@ -15,13 +15,13 @@ export type StreamParts = {
   readonly feeds: WatchFeeds;
   readonly slots: StreamSlots;
   readonly streams: {
-    /** A client that reads nothing for so long is disconnected. */
+    /** A client that reads nothing for this time is disconnected. */
     readonly stallMs: number;
-    /** Interval at which the token and the right of a stream are checked again. */
+    /** The interval at which the token and the right of a stream are checked again. */
     readonly recheckMs: number;
   };
   readonly call: Call;
-  /** A stream leaves the limit of concurrent requests, for it has limits of its own. */
+  /** Removes a stream from the count of concurrent requests, because streams have their own limits. */
   readonly leaveRequests: (request: FastifyRequest) => void;
 };
 
@@ -35,7 +35,7 @@ export type StreamRequest = {
   readonly signal: AbortSignal;
 };
 
-/** Answers HEAD of a stream, which then takes no place. Throws FaultError for a wrong request. */
+/** Answers HEAD of a stream without taking a slot. Throws FaultError for an invalid request. */
 export function sendStreamHead(
   reply: FastifyReply,
   lists: readonly Pick<AskedList, "route" | "params" | "query">[],
@@ -48,11 +48,13 @@ export function sendStreamHead(
 export type AskedList = Pick<Asked, "params" | "query"> & {
   readonly name: ListName;
   readonly route: Route;
-  /** Why the user may not watch it any longer. */
+  /** Returns why the user may no longer watch the list. */
   readonly refusal: StreamCheck;
 };
 
-/** Serves lists until the client is gone, or the gateway ends them. `refused`: events of other lists. Throws FaultError before the first byte. */
+/**
+ * Serves lists until the client disconnects, or the gateway ends them. `refused` contains the events of refused lists. Throws FaultError before the first byte.
+ */
 export async function streamWatch(
   parts: StreamParts,
   lists: readonly AskedList[],
@@ -96,7 +98,7 @@ export async function streamLog(
   await serveLog(stream, reader, { first, follow: asked["follow"] === true, mayRead });
 }
 
-/** The place of a request that lasts, until disposed. Throws FaultError limit_exceeded where no place is free. */
+/** Takes the slot of a long request until it is disposed of. Throws FaultError limit_exceeded if no slot is free. */
 export function takeSlot(
   { slots, leaveRequests }: Pick<StreamParts, "slots" | "leaveRequests">,
   { user, request }: Pick<StreamRequest, "user" | "request">,

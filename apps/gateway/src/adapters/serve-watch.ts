@@ -6,14 +6,14 @@ import type { WatchFeed } from "../api/watch-feed.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { HttpStream } from "./http-stream.ts";
 
-/** Proxies close connections that are silent for a minute. */
+/** The interval is shorter than a minute, because proxies close connections that are silent for that long. */
 const SILENCE_MS = 15_000;
 
-/** A list, as one client watches it. */
+/** A list that one client watches. */
 export type WatchedList = {
   readonly name: ListName;
   readonly feed: WatchFeed;
-  /** Why the client may not watch it any longer. Called every `recheckMs`. */
+  /** Returns why the client may no longer watch the list. Called every `recheckMs`. */
   readonly refusal: StreamCheck;
 };
 
@@ -21,22 +21,22 @@ export type WatchOptions = {
   /** The header `Last-Event-ID`. */
   readonly lastEventId: string | undefined;
   readonly recheckMs: number;
-  /** Events of lists that the client may not watch. */
+  /** The events of lists that the client may not watch. */
   readonly refused: readonly string[];
 };
 
 /** The progress of a client through a list. */
 type Progress = WatchedList & {
-  /** The number of the last change that it has; undefined: it has not received this list. */
+  /** The number of the last change that the client has; undefined if it has not received this list. */
   cursor: number | undefined;
   shownTrouble: string | undefined;
   checkedAtMs: number;
-  /** Why the client may not watch it any longer, as of the last check. */
+  /** Why the client may no longer watch the list, by the last check. */
   refused: Problem | undefined;
 };
 
 /**
- * Writes the changes of lists as server-sent events until the client is gone, may not watch any of them any longer, or reads too slowly. A client whose last
+ * Writes the changes of lists as server-sent events until the client disconnects, may no longer watch any of them, or reads too slowly. A client whose last
  * event is known receives everything after it. Any other receives `reset`, the whole list, and `synced`.
  */
 export async function serveWatch(
@@ -69,17 +69,17 @@ async function writeChanges(
   const watched = new Set(lists.map((list) => startOf(list, known, beganMs)));
   if (refused.length > 0) await stream.write(`${refused.join("")}${placesEvent(watched)}`);
   while (!stream.closed.aborted) {
-    // One time for all, so that they stay due together.
+    // All lists get the same time, so that their next checks stay due together.
     const nowMs = performance.now();
     await Promise.all([...watched].map((list) => checkList(list, recheckMs, nowMs)));
     for (const list of watched) {
-      // Again, where the client has read the list before this one slowly.
+      // The check is repeated, because the client may have read the previous list slowly.
       await checkList(list, recheckMs, performance.now());
       if (list.refused === undefined) await writeList(stream, watched, list);
       const end = list.refused ?? list.feed.end;
       if (end === undefined) continue;
       watched.delete(list);
-      // Without its place: a client that may watch it again receives it whole.
+      // The position in the closed list is dropped, so that a client that may watch it again receives it whole.
       const closed = `${closedEvent(list.name, end)}${list.name === undefined ? "" : placesEvent(watched)}`;
       if (watched.size > 0) await stream.write(closed);
       else {
@@ -105,7 +105,7 @@ function startOf(list: WatchedList, known: ReadonlyMap<string, number>, nowMs: n
   return { ...list, cursor, shownTrouble: undefined, checkedAtMs: nowMs, refused: undefined };
 }
 
-/** Writes what the client lacks of a list. */
+/** Writes the changes that the client lacks of a list. */
 async function writeList(stream: HttpStream, all: ReadonlySet<Progress>, list: Progress): Promise<void> {
   const { feed, name } = list;
   if (feed.isRead) await writeItems(stream, all, list);
@@ -118,7 +118,7 @@ async function writeList(stream: HttpStream, all: ReadonlySet<Progress>, list: P
 async function writeItems(stream: HttpStream, all: ReadonlySet<Progress>, list: Progress): Promise<void> {
   const { feed, name, cursor } = list;
   const events = eventsOf(feed, name);
-  // All of the same moment, although the feed continues while they are written.
+  // All events are of the same moment, although the feed continues while they are written.
   const { last } = feed;
   if (cursor === last) return;
   const changes = cursor === undefined ? undefined : events.after(cursor);
@@ -130,19 +130,19 @@ async function writeItems(stream: HttpStream, all: ReadonlySet<Progress>, list: 
   }
   const items = events.items();
   list.cursor = undefined;
-  // Without the place in this list: a client that loses it halfway receives all of it again, wherever it reconnects.
+  // The id lacks the position in this list: a client that disconnects halfway receives the whole list again, wherever it reconnects.
   await stream.write(eventOf("reset", idOf(all), dataOfList(name)));
   for (const piece of items) await stream.write(piece);
   list.cursor = last;
   await stream.write(syncedEvent(all, name));
 }
 
-/** The place of the client in each list. */
+/** Returns the client's position in each list. */
 function idOf(lists: ReadonlySet<Progress>): string {
   return [...lists].flatMap(({ feed, cursor }) => (cursor === undefined ? [] : [placeOf(feed, cursor)])).join(".");
 }
 
-/** An id without data is no event, and replaces the last id. */
+/** Returns an id without data, which is no event, but replaces the last id. */
 function placesEvent(lists: ReadonlySet<Progress>): string {
   return `id: ${idOf(lists)}\n\n`;
 }
@@ -155,7 +155,7 @@ function syncedEvent(all: ReadonlySet<Progress>, name: ListName): string {
   return eventOf("synced", idOf(all), dataOfList(name));
 }
 
-/** The end of a list, or of the whole stream. */
+/** Formats the end of a list, or of the whole stream. */
 export function closedEvent(name: ListName, problem: Problem): string {
   return eventOf("closed", undefined, dataOf(name, "problem", JSON.stringify(problem)));
 }

@@ -13,21 +13,21 @@ import { usesTls, type Session, type Sessions } from "./sessions.ts";
 export type SignInParts = ReviewParts &
   RateParts & {
     readonly sessions: Sessions;
-    /** Undefined: no issuer; a browser signs in with a token. */
+    /** Undefined without an issuer; a browser then signs in with a token. */
     readonly signIn: OidcSignIn | undefined;
-    /** Undefined: pages show no links to traces. */
+    /** Undefined if pages show no links to traces. */
     readonly jaegerUrl: string | undefined;
     readonly logger: Pick<Logger, "info" | "warn">;
   };
 
 const CALLBACK = "/auth/oidc/callback";
-/** Anyone may send a body to this path, and so it is small and arrives soon. */
+/** Every client may send a body to this path, so bodies must be small and arrive soon. */
 export const SESSION = "/auth/session";
 export const SIGN_IN_TIMEOUT_MS = 2000;
 const MAX_SIGN_IN_BYTES = 16_384;
 const TOKEN = /^[A-Za-z0-9._~+/=-]{1,8192}$/;
 
-/** Adds the paths by which a browser gets a session, reads it and ends it. */
+/** Adds the paths with which a browser begins, reads and ends a session. */
 export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): void {
   const { sessions, signIn, jaegerUrl } = parts;
   server.get("/auth/methods", () => ({ token: true, oidc: signIn !== undefined, jaegerUrl }));
@@ -106,7 +106,7 @@ export function browserRequest({
   };
 }
 
-/** As the browser sees it. The issuer accepts only registered addresses, and so a false host leads nowhere. */
+/** Returns the origin as the browser sees it. A forged host has no effect, because the issuer accepts only registered addresses. */
 function originOf(request: FastifyRequest): string {
   return `${usesTls(request) ? "https" : "http"}://${request.host}`;
 }

@@ -9,18 +9,18 @@ import type { Purpose, Sealer } from "./sealer.ts";
 export type Session = {
   readonly token: string;
   readonly user: string;
-  /** Changes need it in the header X-CSRF-Token. */
+  /** The token that changes must have in the header X-CSRF-Token. */
   readonly csrfToken: string;
   readonly expiresAtMs: number;
 };
 
-/** Whom a request claims to be from. */
+/** The credentials of a request, before they are verified. */
 export type Credentials = { readonly token: string; readonly session?: Session };
 
 export type Sessions = {
-  /** The session of the cookie, whose token may have become invalid. */
+  /** Returns the session of the cookie, whose token may have become invalid. */
   read(request: FastifyRequest): Promise<Session | undefined>;
-  /** Begins a session in the browser of the request. Throws FaultError invalid_request for a token that no cookie has room for. */
+  /** Begins a session in the browser of the request. Throws FaultError invalid_request if the token does not fit into a cookie. */
   begin(request: FastifyRequest, reply: FastifyReply, by: Pick<Session, "token" | "user">): Promise<Session>;
   end(request: FastifyRequest, reply: FastifyReply): void;
   readonly signInFlow: SignInFlows;
@@ -40,21 +40,21 @@ export type SignInFlows = {
   end(request: FastifyRequest, reply: FastifyReply): void;
 };
 
-/** Browsers ignore cookies of more than 4096 bytes, with their names. */
+/** The limit is below 4096 bytes, because browsers ignore larger cookies, including their names. */
 const MAX_COOKIE_CHARACTERS = 4000;
 const FLOW_MS = 600_000;
 const CSRF_BYTES = 24;
 const NAMES: Readonly<Record<Purpose, string>> = { session: "muster-session", "sign-in": "muster-sign-in" };
 
 /**
- * Whether the browser uses TLS. A gateway without a certificate serves other hosts only behind a proxy that has TLS, and so only a browser on this machine
- * may be without it.
+ * Whether the browser uses TLS. A gateway without a certificate serves other hosts only behind a proxy with TLS, so only a browser on this machine may do
+ * without.
  */
 export function usesTls({ protocol, host }: Pick<FastifyRequest, "protocol" | "host">): boolean {
   return protocol === "https" || !isLoopback(URL.parse(`http://${host}`)?.hostname ?? "");
 }
 
-/** The token of the header, and otherwise of the cookie. A header that is no token is never replaced by a cookie. */
+/** Returns the token of the header, or else of the cookie. A cookie never replaces a header with an invalid token. */
 export async function credentialsOf(request: FastifyRequest, sessions: Sessions): Promise<Credentials | undefined> {
   const { authorization } = request.headers;
   if (authorization !== undefined) {
@@ -86,7 +86,7 @@ export function openSessions(sealer: Sealer, maxSessionMs: number): Sessions {
       },
       begin: (request, reply, claims) => {
         const expiresAtMs = Date.now() + FLOW_MS;
-        // The issuer sends the browser back, which is a navigation from another site.
+        // The cookie is lax, because the issuer sends the browser back by a navigation from another site.
         return jar.write(request, reply, { purpose: "sign-in", claims, expiresAtMs, sameSite: "lax" });
       },
       end: (request, reply) => jar.clear(request, reply, "sign-in"),
@@ -137,7 +137,7 @@ function sessionOf(claims: object): Session | undefined {
   return { token, user, csrfToken, expiresAtMs };
 }
 
-/** When a token that states it expires. */
+/** Returns when the token expires, if it states that. */
 function expiryOf(token: string): number {
   try {
     const { exp } = decodeJwt(token);

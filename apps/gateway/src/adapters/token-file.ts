@@ -4,14 +4,14 @@ import { userInfo } from "node:os";
 import { throwFault } from "@muster/faults";
 import type { Authenticate, User } from "../api/user.ts";
 
-/** Others than the owner of the file. */
+/** Permission bits of all users but the owner of the file. */
 const OTHERS = 0o077;
 const TOKEN_BYTES = 32;
 const MIN_TOKEN = 32;
 
 /**
- * The token of the file, which is made for its owner only where it is missing. Throws FaultError invalid_request for a file that others can use, and for one
- * without a token. Processes that start together use the same token.
+ * Reads the token of the file; creates a missing file, readable only by its owner. Throws FaultError invalid_request for a file that others can use, and for
+ * one without a token. Processes that start concurrently use the same token.
  */
 export async function openTokenFile(path: string): Promise<string> {
   await makeTokenFile(path);
@@ -25,7 +25,7 @@ export async function openTokenFile(path: string): Promise<string> {
   return token;
 }
 
-/** The file appears with its content or not at all. */
+/** Creates the file atomically with its content. */
 async function makeTokenFile(path: string): Promise<void> {
   const whole = `${path}.${randomBytes(6).toString("hex")}`;
   try {
@@ -33,14 +33,14 @@ async function makeTokenFile(path: string): Promise<void> {
     await link(whole, path);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    // EEXIST: an earlier start has made it. Otherwise reading it reports what is wrong with the path.
+    // EEXIST means that an earlier start created the file. Otherwise the following read reports the problem of the path.
     if (error.code !== "EEXIST" && error.code !== "EROFS" && error.code !== "EACCES") refuse(error.message);
   } finally {
     await rm(whole, { force: true });
   }
 }
 
-/** Knows the owner of the local token. */
+/** Authenticates the owner of the local token. */
 export function localAuthenticator(token: string): Authenticate {
   const expected = digest(token);
   const user: User = { name: userName(), groups: [], isLocal: true };
@@ -55,7 +55,7 @@ function userName(): string {
   try {
     return `local:${userInfo().username}`;
   } catch {
-    // A user without a name, as in many containers.
+    // Containers often run with a user id that has no name.
     return `local:${process.getuid?.() ?? ""}`;
   }
 }

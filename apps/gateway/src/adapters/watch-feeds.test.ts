@@ -19,20 +19,20 @@ function followAll(feeds: WatchFeeds, user: string, count: number): void {
     feeds.follow(JOBS, { params: { namespace: `${user}-${number}` }, query: QUERY }, user);
 }
 
-it("leaves room for others beside a user who watches as many lists as possible", async () => {
+it("keeps capacity for others beside a user who watches as many lists as possible", async () => {
   const { feeds } = openFeeds();
   await using _feeds = feeds;
   followAll(feeds, "ada", 16);
   const more = { params: { namespace: "more" }, query: QUERY };
   expect(() => feeds.follow(JOBS, more, "ada")).toThrow(FaultError);
-  // One more stream of a list that the user watches costs nothing.
+  // A further stream of a list that the user already watches costs nothing.
   followAll(feeds, "ada", 1);
   const { [Symbol.dispose]: leave } = feeds.follow(JOBS, more, "bob");
   expect(() => feeds.follow(JOBS, more, "ada")).toThrow(/16/);
   leave();
 });
 
-it("frees the place of a list that its user leaves", async () => {
+it("frees the capacity of a list that its user no longer watches", async () => {
   const { feeds } = openFeeds();
   await using _feeds = feeds;
   followAll(feeds, "ada", 15);
@@ -47,7 +47,7 @@ it("frees the place of a list that its user leaves", async () => {
 it.each<[string, Call, string]>([
   ["a defect stops", () => Promise.reject(new TypeError("a defect")), "INTERNAL"],
   ["no later request can read", () => throwFault({ code: "not_found", kind: "namespace", id: "a" }), "NOT_FOUND"],
-])("ends a feed that %s, notifies its readers, and starts another one for the next", async (_, fail, code) => {
+])("ends a feed that %s, notifies its readers, and starts a new one for the next", async (_, fail, code) => {
   let reads = 0;
   const { feeds } = openFeeds(async (...asked) => ((reads += 1) > 2 ? fail(...asked) : { jobs: [] }));
   await using _feeds = feeds;
@@ -57,24 +57,24 @@ it.each<[string, Call, string]>([
   using _listening = followed.feed.onChange(() => (notified += 1));
   await until("the feed has ended", () => followed.feed.end !== undefined);
   expect(followed.feed.end).toMatchObject({ code });
-  await until("its readers know", () => notified > 1);
+  await until("its readers are notified", () => notified > 1);
   const readsAtEnd = reads;
   using next = feeds.follow(JOBS, asked, "ada");
   expect(next.feed.id).not.toBe(followed.feed.id);
-  await until("the other one has ended, too", () => next.feed.end !== undefined);
+  await until("the other feed has ended too", () => next.feed.end !== undefined);
   expect(reads).toBe(readsAtEnd + 1);
 });
 
-it("keeps a feed whose service is away", async () => {
+it("keeps a feed whose service is unavailable", async () => {
   let isAway = false;
   const away: Call = () => throwFault({ code: "unavailable", dependency: "jobs", retryAfterMs: 1 });
   const { feeds } = openFeeds(async (...asked) => (isAway ? away(...asked) : { jobs: [] }));
   await using _feeds = feeds;
   using followed = feeds.follow(JOBS, { params: { namespace: "a" }, query: QUERY }, "ada");
-  await until("it is read", () => followed.feed.isRead);
+  await until("the list is read", () => followed.feed.isRead);
   isAway = true;
-  await until("it is stale", () => followed.feed.trouble !== undefined);
+  await until("the list is stale", () => followed.feed.trouble !== undefined);
   isAway = false;
-  await until("it is current", () => followed.feed.trouble === undefined);
+  await until("the list is current", () => followed.feed.trouble === undefined);
   expect(followed.feed.end).toBeUndefined();
 });

@@ -7,24 +7,24 @@ import type { Asked } from "../api/read-request.ts";
 import { openWatchFeed, type FeedOptions, type WatchFeed } from "../api/watch-feed.ts";
 import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
-/** Lists that are followed concurrently: each costs its service a list at every interval. */
+/** Limits the lists that are followed concurrently, because each costs its service a list at every interval. */
 const MAX_FEEDS = 64;
-/** Lists of one user: the eight that a page of the console follows, and as many others. */
+/** Limits the lists of one user: the eight that a page of the console follows, and as many others. */
 const MAX_USER_FEEDS = 16;
 const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
-/** A feed without readers stays as long, so that one that reconnects finds its place. */
+/** A feed without readers stays for this time, so that a reconnecting reader finds its position. */
 const LINGER_MS = 30_000;
 const RETRY_MS = 10_000;
 
 export type WatchFeeds = AsyncDisposable & {
-  /** The feed of this list, which stays open until it is disposed. Throws FaultError limit_exceeded beyond the limits of lists. */
+  /** Returns the feed of this list, which stays open until it is disposed of. Throws FaultError limit_exceeded beyond the limits of lists. */
   follow(route: Route, asked: Pick<Asked, "params" | "query">, user: string): Disposable & { readonly feed: WatchFeed };
 };
 
 type Open = {
   readonly feed: WatchFeed;
   readonly stop: AbortController;
-  /** One for each stream. */
+  /** One reader for each stream. */
   readonly readers: Set<{ readonly user: string }>;
   lingering: NodeJS.Timeout | undefined;
 };
@@ -49,7 +49,7 @@ function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "rea
   };
 }
 
-/** Follows each list once, however many watch it. */
+/** Follows each list once for all its watchers. */
 export function openWatchFeeds({
   call,
   pollMs,

@@ -4,7 +4,7 @@ import type { Access } from "./user.ts";
 
 const MAX_NAME = 253;
 
-/** The right that a request takes, where it takes it. `namespace`: that of the installation. */
+/** Returns the right that a request needs, with its object. `namespace` is that of the installation. */
 export function accessOf(route: Route, { params, query }: Pick<Asked, "params" | "query">, namespace: string): Access {
   const { scope, name, takesRightOnAll = false } = route.resource;
   const right = isWatch(route, query) ? ({ ...route.right, verb: "watch" } as const) : route.right;
@@ -13,12 +13,12 @@ export function accessOf(route: Route, { params, query }: Pick<Asked, "params" |
   return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
 }
 
-/** Every right that a request takes: one, or two where its service makes what does not exist and changes what does. */
+/** Returns every right that a request needs: one, or two if its service creates missing objects and changes existing ones. */
 export function accessesOf({ change }: Route, access: Access): readonly Access[] {
   return change?.alsoVerb === undefined ? [access] : [access, { ...access, verb: change.alsoVerb }];
 }
 
-/** The rights on other resources that a change takes. Nothing has checked its body yet: one without a valid name takes the right on all objects. */
+/** Returns the rights on other resources that a change needs. Its body is still unchecked: a body without a valid name needs the right on all objects. */
 export function furtherAccessesOf({ change }: Route, body: unknown, { namespace }: Access): readonly Access[] {
   const fields = (typeof body === "object" ? (body ?? {}) : {}) as Readonly<Record<string, unknown>>;
   const isGiven = (field: string): boolean => ![undefined, null, ""].includes(fields[field] as undefined);
@@ -31,7 +31,7 @@ export function furtherAccessesOf({ change }: Route, body: unknown, { namespace 
     });
 }
 
-/** The right in a sentence: `create jobs in namespace default`. */
+/** Describes the right: `create jobs in namespace default`. */
 export function describeAccess(
   { verb, resource: plural, subresource, namespace, name }: Access,
   scope: Route["resource"]["scope"],
@@ -42,7 +42,7 @@ export function describeAccess(
   return `${what} in ${namespace === "" ? "all namespaces" : `namespace ${namespace}`}`;
 }
 
-/** The name in the body of a request that makes something; empty: it has none. */
+/** Returns the name in the body of a creation; empty if it has none. */
 export function nameInBody(body: unknown): string {
   const { name, metadata, order, renewal, end } = (body ?? {}) as Readonly<Record<string, unknown>>;
   const inside = (value: unknown, field: string): unknown =>

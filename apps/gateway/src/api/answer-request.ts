@@ -3,7 +3,7 @@ import { type FieldPath, type Route, shapeOf, toJson, typeName } from "@muster/g
 import type { Items } from "../domain/plan-changes.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
-/** One call of a service over the bus. Rejects with FaultError and nothing else. */
+/** Makes one call of a service over the bus. Rejects with FaultError and nothing else. */
 export type Call = (route: Route, request: Fields, signal: AbortSignal) => Promise<Fields>;
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -12,15 +12,15 @@ export type Asking = Asked & {
   readonly signal: AbortSignal;
   /** The user, for the records of the services. */
   readonly by: string;
-  /** By which a service knows a repeated request. */
+  /** The id by which a service recognizes a repeated request. */
   readonly requestId: string;
 };
 
-/** A search reads at most this many pages of 500. */
+/** Limits the pages of 500 items that a search reads. */
 const MAX_PAGES = 100;
 const PAGE = 500;
 
-/** Asks the service of the route, and returns its answer as JSON. Rejects with FaultError and nothing else. */
+/** Calls the service of the route, and returns its answer as JSON. Rejects with FaultError and nothing else. */
 export async function answerRequest(route: Route, asking: Asking, call: Call): Promise<unknown> {
   const request = { ...readRequest(route, asking), ...ownFields(route, asking) };
   const ask = (more: Fields = {}): Promise<Fields> => call(route, { ...request, ...more }, asking.signal);
@@ -29,7 +29,7 @@ export async function answerRequest(route: Route, asking: Asking, call: Call): P
   return answerOf(route, await ask(), request);
 }
 
-/** One reply of the service as JSON. */
+/** Converts one reply of the service to JSON. */
 export function answerOf({ answer, method, path }: Route, reply: object, request: Fields): unknown {
   const json = toJson(typeName(method.reply), reply) as Fields;
   switch (answer.kind) {
@@ -49,7 +49,7 @@ export function answerOf({ answer, method, path }: Route, reply: object, request
   }
 }
 
-/** Every item of a list as JSON text, by its key. Rejects with FaultError and nothing else. */
+/** Reads every item of a list as JSON text, by its key. Rejects with FaultError and nothing else. */
 export async function readItems(
   route: Route,
   asked: Pick<Asked, "params" | "query">,
@@ -79,7 +79,7 @@ function tooLong({ resource }: Route): never {
   });
 }
 
-/** Who asks, and as which request, in the fields that the request has for it. */
+/** Returns the user and the request id, in the fields that the request has for them. */
 function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
   const { fields } = shapeOf(typeName(method.request));
   const own = { requestId, by, requestedBy: by };
@@ -88,7 +88,7 @@ function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
 
 type Listing = { readonly items: string; readonly nameAt: FieldPath | undefined };
 
-/** The items under one name, whatever the reply calls them. */
+/** Returns the items under one name, which differs between replies. */
 function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields): Fields {
   const { [items]: all, ...rest } = reply;
   const found = all as readonly Fields[];
@@ -96,7 +96,7 @@ function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields)
   return { ...cut(found, nameAt, request), ...rest };
 }
 
-/** A page of a list that its service answers whole: in the order of names, from the one after the last. */
+/** Cuts a page from a list that its service returns in one reply: sorted by name, from the one after the last. */
 function cut(all: readonly Fields[], nameAt: FieldPath, request: Fields): Fields {
   const { limit = PAGE, continue: from = "" } = request as { readonly limit?: number; readonly continue?: string };
   const named = all.map((item) => ({ item, name: nameOf(item, nameAt) })).filter(({ name }) => name > from);
@@ -110,7 +110,7 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
   return typeof value === "string" ? value : "";
 }
 
-/** One item of a list, which its service selects by the name. A service of an earlier version, and one that lists few items, answers the whole list. */
+/** Finds one item of a list, which its service selects by the name. A service of an earlier version, and one with few items, returns the whole list. */
 async function search(
   route: Route,
   { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },

@@ -13,7 +13,7 @@ import type { FieldShape, MessageShape } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import { bodyFieldsOf } from "./read-request.ts";
 
-/** A JSON Schema of 2020-12, as OpenAPI 3.1 has them. */
+/** A JSON Schema of 2020-12, as in OpenAPI 3.1. */
 export type Schema = { readonly [keyword: string]: unknown };
 
 type Use = "answer" | "request";
@@ -21,7 +21,7 @@ type Use = "answer" | "request";
 const DESCRIPTION =
   "Times that end in Ms are milliseconds since 1970, durations in milliseconds. A list has at most 500 items: pass `continue` of an answer to read the next page.";
 
-/** The OpenAPI 3.1 document of the routes, with the comments of the messages in proto/. */
+/** Builds the OpenAPI 3.1 document of the routes, with the comments of the messages in proto/. */
 export function buildOpenApi(routes: readonly Route[], version: string): Schema {
   const schemas = new Map<string, Schema>();
   const paths = Map.groupBy(routes, ({ path }) => path.replaceAll(/:(\w+)/g, "{$1}"));
@@ -41,7 +41,7 @@ export function buildOpenApi(routes: readonly Route[], version: string): Schema 
   };
 }
 
-/** RFC 9457. */
+/** A problem document of RFC 9457. */
 const Problem: Schema = {
   type: "object",
   required: ["type", "title", "status", "detail", "code"],
@@ -89,7 +89,7 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
   };
 }
 
-/** Follows several lists over one connection. */
+/** Describes the operation that follows several lists over one connection. */
 function watchOperation(routes: readonly Route[]): Schema {
   const names = listNames(routes);
   const pattern = `^(${names.map((name) => name.replaceAll(/\{\w+\}/g, "[^/]+")).join("|")})$`;
@@ -137,7 +137,7 @@ function operationIdOf({ call, http, path, params, resource, right, answer, chan
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
-  // One method may serve several actions.
+  // The name includes the action, because one method may serve several.
   if (change?.action === "resume") return call.replace("suspend", "resume");
   if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
   if (answer.kind === "part") return `${call}${capital(path.slice(path.lastIndexOf("/") + 1))}`;
@@ -219,11 +219,11 @@ function schemaOf(field: FieldShape, use: Use, schemas: Map<string, Schema>): Sc
   return { ...value, ...description };
 }
 
-/** Answers have every field; requests may leave any out, and have no others. */
+/** References a schema. Answers have every field; requests may omit any, and have no others. */
 function referenceTo(type: string, use: Use, schemas: Map<string, Schema>): Schema {
   const name = use === "answer" ? type : `${type}.Input`;
   if (!schemas.has(name)) {
-    // A message may have itself in a field.
+    // The entry is set first, because a message may contain itself.
     schemas.set(name, {});
     schemas.set(name, objectOf(shapeOf(type), use, schemas));
   }

@@ -7,7 +7,7 @@ const state: fc.Arbitrary<Items> = fc
   .dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom("1", "22"))
   .map((record) => new Map(Object.entries(record)));
 
-it("leads a reader from any of its numbers to the present, or reports that it cannot", () => {
+it("gives a reader the changes from any of its numbers, or reports that it cannot", () => {
   const limits = fc.record({ maxChanges: fc.nat(8), maxCharacters: fc.nat(12) });
   fc.assert(
     fc.property(fc.array(state, { minLength: 1, maxLength: 8 }), limits, (states, limit) => {
@@ -33,7 +33,7 @@ it("leads a reader from any of its numbers to the present, or reports that it ca
   );
 });
 
-it("forgets the oldest changes beyond its limits", () => {
+it("drops the oldest changes beyond its limits", () => {
   const history = changeHistory({ maxChanges: 2, maxCharacters: 5 });
   const numbers = (from: number) => history.after(from)?.map(({ number }) => number);
   history.advance(new Map([["a", "1"]]));

@@ -5,17 +5,17 @@ export type NumberedChange = ItemChange & { readonly number: number };
 /** The state of one list, and its latest changes, which are numbered from 1. */
 export type ChangeHistory = {
   readonly items: Items;
-  /** Number of the newest change; 0: none yet. */
+  /** The number of the newest change; 0 before the first. */
   readonly last: number;
-  /** Replaces the state; returns how many changes lead to it. */
+  /** Replaces the state; returns the number of changes. */
   advance(items: Items): number;
-  /** The changes after this one; undefined: some of them are forgotten, or it is of another history. */
+  /** Returns the changes after this one; undefined if some were dropped, or the number is of another history. */
   after(number: number): readonly NumberedChange[] | undefined;
 };
 
 export type HistoryLimits = { readonly maxChanges: number; readonly maxCharacters: number };
 
-/** Forgets the oldest changes beyond either limit. */
+/** Creates a history, which drops the oldest changes beyond either limit. */
 export function changeHistory({ maxChanges, maxCharacters }: HistoryLimits): ChangeHistory {
   let items: Items = new Map();
   let changes: NumberedChange[] = [];

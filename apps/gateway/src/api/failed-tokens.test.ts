@@ -10,7 +10,7 @@ function clocked() {
   return { clock, tokens: failedTokens(RATE, () => clock.nowMs) };
 }
 
-it("refuses an address after a burst of unknown tokens, until there is room for one", async () => {
+it("refuses an address after a burst of unknown tokens, until its rate allows another", async () => {
   const { clock, tokens } = clocked();
   const refusalOf = async (address: string) => (await tokens.review(address, "c", unknown)).refusal;
   for (const token of ["a", "b"]) expect(await tokens.review("10.0.0.1", token, unknown)).toEqual({ user: undefined });
@@ -21,7 +21,7 @@ it("refuses an address after a burst of unknown tokens, until there is room for 
   expect(await refusalOf("10.0.0.1")).toBeUndefined();
 });
 
-it("asks for no more than a burst of tokens that arrive together", async () => {
+it("reviews no more than a burst of concurrent tokens", async () => {
   const { tokens } = clocked();
   let asked = 0;
   const review = () => {
@@ -32,7 +32,7 @@ it("asks for no more than a burst of tokens that arrive together", async () => {
   expect(asked).toBe(2);
 });
 
-it("asks once for a token of requests that arrive together", async () => {
+it("reviews the token of concurrent requests once", async () => {
   const { tokens } = clocked();
   let asked = 0;
   const review = () => {
@@ -44,7 +44,7 @@ it("asks once for a token of requests that arrive together", async () => {
   expect(asked).toBe(1);
 });
 
-it("costs known tokens nothing, and reviews them although others behind the address send unknown ones", async () => {
+it("does not charge known tokens, and reviews them although others behind the address send unknown ones", async () => {
   const { tokens } = clocked();
   for (let number = 0; number < 10; number += 1) await tokens.review("10.0.0.1", `good-${number}`, known);
   for (const token of ["a", "b"]) expect(await tokens.review("10.0.0.1", token, unknown)).toEqual({ user: undefined });
@@ -52,7 +52,7 @@ it("costs known tokens nothing, and reviews them although others behind the addr
   expect((await tokens.review("10.0.0.1", "new", known)).refusal).toBeDefined();
 });
 
-it("costs nothing while the cluster cannot be asked", async () => {
+it("charges nothing while the cluster does not answer", async () => {
   const { tokens } = clocked();
   for (let number = 0; number < 10; number += 1)
     await expect(tokens.review("10.0.0.1", "a", () => Promise.reject(new Error("away")))).rejects.toThrow("away");

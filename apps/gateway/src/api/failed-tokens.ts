@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { RequestRates, type Refusal, type RequestRate } from "@muster/bus";
 
-/** Addresses with a limit of their own; beyond, they share one. */
+/** Limits the addresses with a separate rate; further addresses share one. */
 const MAX_ADDRESSES = 10_000;
 const MAX_TOKENS = 10_000;
 
@@ -9,11 +9,11 @@ type Reviewed<User> =
   | { readonly user: User | undefined; readonly refusal?: undefined }
   | { readonly user?: undefined; readonly refusal: Refusal };
 
-/** Limits unknown tokens by address: each costs the cluster a review. */
+/** Limits unknown tokens by address, because each costs the cluster a review. */
 export type FailedTokens<User> = {
   /**
-   * Reviews a token unless its address has sent too many unknown ones. An accepted token is always reviewed: other clients behind the same address lock no
-   * user out. Requests that arrive together with one token share its review.
+   * Reviews a token unless its address has sent too many unknown ones. A previously accepted token is always reviewed, so that other clients behind the same
+   * address lock no user out. Concurrent requests with one token share its review.
    */
   review(address: string, token: string, ask: () => Promise<User | undefined>): Promise<Reviewed<User>>;
 };
@@ -21,9 +21,9 @@ export type FailedTokens<User> = {
 /** `nowMs` is a monotonic clock. */
 export function failedTokens<User>(rate: RequestRate, nowMs: () => number): FailedTokens<User> {
   const rates = new RequestRates(rate, MAX_ADDRESSES);
-  // Digests, in the order of their last use. No token is kept.
+  // Digests of accepted tokens, sorted by their last use. No token is kept.
   const accepted = new Set<string>();
-  // As many as each address may send in a burst.
+  // The map is limited by the burst of each address.
   const inFlight = new Map<string, Promise<Reviewed<User>>>();
   const accept = (digest: string): void => {
     accepted.delete(digest);
@@ -37,7 +37,7 @@ export function failedTokens<User>(rate: RequestRate, nowMs: () => number): Fail
     ask: () => Promise<User | undefined>,
   ): Promise<Reviewed<User>> => {
     const wasAccepted = accepted.has(digest);
-    // Taken before the review, because others may arrive during it.
+    // The rate is charged before the review, because other requests may arrive during it.
     const refusal = wasAccepted ? undefined : rates.take(address, nowMs());
     if (refusal !== undefined) return { refusal };
     let isUnknown = false;

@@ -13,7 +13,7 @@ function world(maxEntries = 3) {
   return { answers, asked, get, wait: (ms: number) => void (nowMs += ms) };
 }
 
-it("asks once for as long as an answer is kept", async () => {
+it("requests an answer once while it is kept", async () => {
   const { get, wait } = world();
   expect(await Promise.all([get("a"), get("a")])).toEqual(["a1", "a1"]);
   wait(9999);
@@ -29,7 +29,7 @@ it("does not keep a failure", async () => {
   expect(asked).toEqual(["bad", "bad"]);
 });
 
-it("forgets the oldest answer beyond its limit", async () => {
+it("drops the oldest answer beyond its limit", async () => {
   const { get, answers } = world(2);
   await Promise.all(["a", "b", "c"].map(get));
   expect(answers.size).toBe(2);

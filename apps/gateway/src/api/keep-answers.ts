@@ -1,6 +1,6 @@
-/** Answers that are asked for once and then kept for a while. */
+/** Answers that are requested once and then kept for a while. */
 export type KeptAnswers<Value> = {
-  /** The kept answer; otherwise that of `ask`, which concurrent callers share. A failure is not kept. */
+  /** Returns the kept answer, or else that of `ask`, which concurrent callers share. A failure is not kept. */
   get(key: string, ask: () => Promise<Value>): Promise<Value>;
   readonly size: number;
 };
@@ -15,7 +15,7 @@ export function keepAnswers<Value>({
   readonly maxEntries: number;
   readonly nowMs: () => number;
 }): KeptAnswers<Value> {
-  // In the order in which they were asked for.
+  // The answers, sorted by the time of their request.
   const kept = new Map<string, { readonly answer: Promise<Value>; readonly untilMs: number }>();
   return {
     get: (key, ask) => {

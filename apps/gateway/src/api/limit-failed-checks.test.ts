@@ -20,7 +20,7 @@ it.each<[string, readonly (() => Problem | undefined)[], readonly (string | unde
   expect(codes).toEqual(expected);
 });
 
-it("passes a defect on", async () => {
+it("rethrows a defect", async () => {
   const check = limitFailedChecks(() => Promise.reject(new TypeError("a defect")));
   await expect(check()).rejects.toThrow(TypeError);
 });

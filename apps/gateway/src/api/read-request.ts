@@ -30,13 +30,13 @@ export type Asked = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Names of everything that Muster and Kubernetes name: nothing of a path, and no control characters. */
+/** Names of all objects of Muster and Kubernetes: no part of a path, and no control characters. */
 const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
 const MAX_LIMIT = 500;
 
 /**
- * The request to the service, without what the gateway sets itself. Throws FaultError invalid_request with the name of the parameter or the field that is
- * wrong.
+ * Reads the request to the service, without the fields that the gateway sets itself. Throws FaultError invalid_request with the name of the invalid parameter
+ * or field.
  */
 export function readRequest(route: Route, { params, query, body }: Asked): Fields {
   requireNames(params);
@@ -47,7 +47,7 @@ export function readRequest(route: Route, { params, query, body }: Asked): Field
   return { ...written, ...placeFields(route, { ...asked, ...params }), ...route.change?.sets };
 }
 
-/** The lists that a request of several watches. Throws FaultError invalid_request for a wrong query. */
+/** Reads the lists that a request for several lists watches. Throws FaultError invalid_request for an invalid query. */
 export function readWatchedLists(
   routes: readonly Route[],
   { resource, ...others }: Asked["query"],
@@ -70,7 +70,7 @@ export function readWatchedLists(
   });
 }
 
-/** Throws FaultError invalid_request for a part of a path that can name nothing. */
+/** Throws FaultError invalid_request for a part of a path that cannot be a name. */
 export function requireNames(params: Asked["params"]): void {
   const wrong = Object.entries(params).find(([, value]) => !NAME.test(value));
   if (wrong === undefined) return;
@@ -96,7 +96,7 @@ function describeParameter(name: string, known: readonly string[]): string {
   return known.length === 0 ? "this path takes no query" : describeUnknownField(name, known);
 }
 
-/** Puts the fields that name one into the field that the request has for them. */
+/** Moves the fields that identify an item into the field that the request has for them. */
 function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): Fields {
   const inner = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
   if (nameIn === undefined || inner === undefined) return fields;
@@ -117,19 +117,19 @@ function readBody(route: Route, body: unknown, params: Asked["params"]): Fields 
   return fromJson(typeName(method.request), body ?? {}, "", hiddenFields(route));
 }
 
-/** Fields of the request that its body cannot have: they are set by the path, the method or the gateway. */
+/** Returns fields of the request that its body cannot have, because the path, the method or the gateway sets them. */
 function hiddenFields({ params, change, resource }: Route): readonly string[] {
   return [...OWN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
 }
 
-/** The fields that the body of a change may have. */
+/** Returns the fields that the body of a change may have. */
 export function bodyFieldsOf(route: Route): MessageShape["fields"] {
   const { fields } = shapeOf(typeName(route.method.request));
   const hidden = hiddenFields(route);
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !hidden.includes(name)));
 }
 
-/** The manifest in the namespace of the path, for which the rights were asked. */
+/** Sets the namespace of the manifest to that of the path, for which the rights were checked. */
 function inNamespace(manifest: Fields, namespace: string | undefined): Fields {
   if (namespace === undefined) return manifest;
   const metadata = isMapping(manifest["metadata"]) ? manifest["metadata"] : {};

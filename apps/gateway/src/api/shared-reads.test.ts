@@ -10,7 +10,7 @@ const routeOf = (path: string, http = "GET"): Route =>
 const SESSION = routeOf("/v1/sessions/:name");
 const LIMITS = { maxAnswers: 3, maxKept: 10_000 };
 
-/** A service with one session, whose waiting reason the test changes. */
+/** Opens reads of a service with one session, whose waiting reason the test changes. */
 function openReads(limits = LIMITS) {
   const service = { reason: "first", calls: 0 };
   const call: CallBytes = (_, { name }) => {
@@ -24,14 +24,14 @@ function openReads(limits = LIMITS) {
   return { service, reads, read };
 }
 
-it("asks once for all who ask before the call begins", async () => {
+it("calls the service once for all requests that arrive before the call begins", async () => {
   const { service, read } = openReads();
   const [one, other, different] = await Promise.all([read("a"), read("a"), read("b")]);
   expect(JSON.parse(one.json)).toMatchObject({ name: "a", waitingBecause: "first" });
   expect([service.calls, other, JSON.parse(different.json)]).toMatchObject([2, one, { name: "b" }]);
 });
 
-it("asks again for each who asks after the call has begun, so that every read sees the writes before it", async () => {
+it("calls the service again for requests after the call has begun, so that every read observes earlier writes", async () => {
   const begun = Promise.withResolvers<undefined>();
   const held = Promise.withResolvers<Uint8Array>();
   let calls = 0;
@@ -53,7 +53,7 @@ it("asks again for each who asks after the call has begun, so that every read se
   ]);
 });
 
-it("keeps the answer of a reply with the same bytes, and makes another one of others", async () => {
+it("keeps the answer of a reply with the same bytes, and converts any other reply", async () => {
   const { service, read } = openReads();
   const first = await read("a");
   expect(await read("a")).toBe(first);
@@ -91,7 +91,7 @@ it("keeps no failure", async () => {
   expect(JSON.parse((await ask()).json)).toMatchObject({ name: "a" });
 });
 
-it("has an error for a reply that is no message", async () => {
+it("rejects a reply that is no message", async () => {
   const reads = openSharedReads(() => Promise.resolve(Uint8Array.of(255)), LIMITS);
   const asked = { params: { name: "a" }, query: {}, body: undefined };
   await expect(reads.read("/v1/sessions/a", SESSION, asked)).rejects.toThrow(/getSession/i);
@@ -101,10 +101,10 @@ it.each([
   ["/v1/sessions", {}, "GET", true],
   ["/v1/sessions/:name", {}, "GET", true],
   ["/v1/sessions/:name/log", { component: "driver" }, "GET", true],
-  // A long poll lasts, and a change has an effect.
+  // A long poll lasts long, and a change has an effect.
   ["/v1/sessions/:name/next", { waitMs: "5" }, "GET", false],
   ["/v1/sessions", {}, "POST", false],
-  // Several replies make one answer.
+  // Several replies form one answer.
   ["/v1/pools/:name", {}, "GET", false],
 ])("%s with %j by %s may be shared: %s", (path, query, http, expected) => {
   expect(isShared(routeOf(path, http), query)).toBe(expected);

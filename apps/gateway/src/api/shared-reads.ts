@@ -4,20 +4,20 @@ import { OWN_FIELDS, shapeOf, typeName, type Route } from "@muster/gateway-api";
 import { answerOf } from "./answer-request.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
-/** One call of a service, whose reply stays encoded. Rejects with FaultError and nothing else. */
+/** Makes one call of a service, whose reply stays encoded. Rejects with FaultError and nothing else. */
 export type CallBytes = (route: Route, request: Readonly<Record<string, unknown>>) => Promise<Uint8Array>;
 
-/** An answer as it is sent, and its version. */
+/** An answer as sent, with its version. */
 export type ReadAnswer = { readonly json: string; readonly tag: string };
 
-/** Answers of reads that do not depend on who asks. */
+/** Answers of reads that do not depend on the user. */
 export type SharedReads = {
   /**
-   * Asks the service, once for all who ask for the same `url` before the call begins: a read sees every write that was answered before it arrived. Rejects
-   * with FaultError and nothing else.
+   * Calls the service once for all requests of the same `url` that arrive before the call begins: a read observes every write that was answered before it
+   * arrived. Rejects with FaultError and nothing else.
    */
   read(url: string, route: Route, asked: Asked): Promise<ReadAnswer>;
-  /** Characters and bytes that are kept. */
+  /** The number of kept characters and bytes. */
   readonly kept: number;
 };
 
@@ -29,16 +29,16 @@ type Kept = {
 
 export type ReadLimits = { readonly maxAnswers: number; readonly maxKept: number };
 
-/** Whether the answer is one reply of the service, and the same for all who may ask. */
+/** Whether the answer is one reply of the service, and equal for all users with the right. */
 export function isShared(route: Route, { waitMs = "0" }: Asked["query"]): boolean {
   const { kind } = route.answer;
   const isOneReply = kind === "list" || kind === "item" || kind === "reply";
   return route.http === "GET" && isOneReply && waitMs === "0" && !namesCaller(route);
 }
 
-/** Keeps the last answers, so that a reply with the same bytes is not converted again. The oldest are forgotten beyond either limit. */
+/** Keeps the last answers, so that a reply with the same bytes is not converted again. Drops the oldest beyond either limit. */
 export function openSharedReads(call: CallBytes, { maxAnswers, maxKept }: ReadLimits): SharedReads {
-  // In the order of their last use.
+  // The answers, sorted by their last use.
   const answers = new Map<string, Kept>();
   const beginning = new Map<string, Promise<ReadAnswer>>();
   let size = 0;
@@ -63,7 +63,7 @@ export function openSharedReads(call: CallBytes, { maxAnswers, maxKept }: ReadLi
     const reply = await call(route, request);
     const known = answers.get(url);
     const isSame = known !== undefined && Buffer.compare(known.reply, reply) === 0;
-    // A copy: the reply is a part of a larger buffer of the connection.
+    // The reply is copied, because it is a part of a larger buffer of the connection.
     const kept = isSame ? known : { request, reply: Uint8Array.from(reply), answer: convert(route, request, reply) };
     keep(url, kept);
     return kept.answer;
@@ -83,7 +83,7 @@ export function openSharedReads(call: CallBytes, { maxAnswers, maxKept }: ReadLi
   };
 }
 
-/** Everything that arrives in this turn of the event loop is there in the next one. */
+/** Resolves in the next turn of the event loop, when all requests of this turn have arrived. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
@@ -93,7 +93,7 @@ function convert(route: Route, request: Kept["request"], reply: Uint8Array): Rea
   return { json, tag: tagOf(json) };
 }
 
-/** The version of an answer, as an ETag. */
+/** Returns the version of an answer, as an ETag. */
 export function tagOf(json: string): string {
   return `"${hash("sha256", json, "base64url").slice(0, 27)}"`;
 }

@@ -2,9 +2,9 @@ import type { Fault } from "@muster/faults";
 
 export type StreamLimits = { readonly maxStreams: number; readonly maxUserStreams: number };
 
-/** Places for streams, which last long: of one process, and of each user. */
+/** Slots for streams, which last long: those of the process, and those of each user. */
 export type StreamSlots = {
-  /** A place until it is disposed, or the fault that names the limit. */
+  /** Returns a slot until it is disposed of, or the fault that names the limit. */
   take(user: string): Disposable | Fault;
   readonly taken: number;
 };

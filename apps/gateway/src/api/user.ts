@@ -1,33 +1,33 @@
 import type { Right } from "@muster/gateway-api";
 
-/** Who asks, as Kubernetes or the issuer of the token names them. */
+/** The user, as Kubernetes or the issuer of the token names it. */
 export type User = {
   readonly name: string;
   readonly uid?: string | undefined;
   readonly groups: readonly string[];
   readonly extra?: Readonly<Record<string, readonly string[]>> | undefined;
-  /** The owner of the local token, who may do everything. */
+  /** Set for the owner of the local token, who has all rights. */
   readonly isLocal?: true;
 };
 
 /**
- * Undefined: no user whom this authenticator knows has the token. Rejects with FaultError unavailable where that cannot be found out now. Never logs the
- * token, and no error has it.
+ * Undefined if no user known to this authenticator has the token. Rejects with FaultError unavailable if this cannot be checked now. Never logs the token, and
+ * no error contains it.
  */
 export type Authenticate = (token: string) => Promise<User | undefined>;
 
 /** A right on one object, or on all of them. */
 export type Access = Right & {
-  /** Empty: of the whole cluster, or in all namespaces. */
+  /** Empty for the whole cluster, or all namespaces. */
   readonly namespace: string;
-  /** Empty: none is named. */
+  /** Empty for all objects. */
   readonly name: string;
 };
 
-/** Whether the user has the right. Rejects with FaultError unavailable where that cannot be found out now. */
+/** Returns whether the user has the right. Rejects with FaultError unavailable if this cannot be checked now. */
 export type Authorize = (user: User, access: Access) => Promise<boolean>;
 
-/** The first authenticator that knows the user decides. */
+/** Combines authenticators: the first one that knows the user decides. */
 export function firstThatKnows(authenticators: readonly Authenticate[]): Authenticate {
   return async (token) => {
     for (const authenticate of authenticators) {

@@ -1,38 +1,38 @@
 import type { NumberedChange } from "./change-history.ts";
 import type { WatchFeed } from "./watch-feed.ts";
 
-/** The list of an event: undefined for a watch of one list, whose events do not name it. */
+/** The list of an event; undefined for a watch of one list, whose events do not name it. */
 export type ListName = string | undefined;
 
-/** Events of one list as bytes, which every client that watches it shares. */
+/** Events of one list as bytes, which all its watchers share. */
 export type WatchEvents = {
-  /** The whole list, as `added`. */
+  /** Returns the whole list, as `added` events. */
   readonly items: () => readonly Buffer[];
-  /** The changes after this one; undefined: some of them are forgotten. */
+  /** Returns the changes after this one; undefined if some were dropped. */
   readonly after: (number: number) => readonly Buffer[] | undefined;
 };
 
-/** A client that reads slowly shows its progress after each piece. */
+/** The limit of one chunk, after which a client that reads slowly shows its progress. */
 const PIECE_CHARACTERS = 32_768;
-/** Clients that lag behind differently; beyond, events are encoded for one client. */
+/** Limits the different positions of lagging clients; events for further positions are encoded for one client. */
 const MAX_PLACES = 64;
 
-/** One event. JSON has no line ends, so one line of data suffices. */
+/** Formats one event. JSON contains no line ends, so one line of data is enough. */
 export function eventOf(kind: string, id: string | undefined, data: string): string {
   return `event: ${kind}\n${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`;
 }
 
-/** Data of an event; `field`: what it has beside the name of the list. */
+/** Formats the data of an event; `field` is its content in addition to the name of the list. */
 export function dataOf(list: ListName, field: "item" | "problem", json: string): string {
   return list === undefined ? json : `{"resource":${JSON.stringify(list)},"${field}":${json}}`;
 }
 
-/** The place of a client in a list, as a part of an id. */
+/** Returns the position of a client in a list, as a part of an id. */
 export function placeOf({ id }: WatchFeed, number: number): string {
   return `${id}-${number}`;
 }
 
-/** The numbers of an id by the feeds that they count in: `<feed>-<number>`, of several lists with dots between them. */
+/** Reads the numbers of an id by their feeds: `<feed>-<number>`, for several lists separated by dots. */
 export function placesIn(id: string | undefined): ReadonlyMap<string, number> {
   const places = (id ?? "").split(".").map((part) => /^([0-9a-f]+)-(\d{1,15})$/.exec(part));
   return new Map(places.flatMap((place) => (place === null ? [] : [[place[1] ?? "", Number(place[2])]])));
@@ -40,7 +40,7 @@ export function placesIn(id: string | undefined): ReadonlyMap<string, number> {
 
 const known = new WeakMap<WatchFeed, Map<ListName, WatchEvents>>();
 
-/** The events of a feed under one name. Each is encoded once while the list stays as it is. */
+/** Returns the events of a feed under one name. Each is encoded once while the list stays unchanged. */
 export function eventsOf(feed: WatchFeed, list: ListName): WatchEvents {
   const ofFeed = known.get(feed) ?? new Map<ListName, WatchEvents>();
   known.set(feed, ofFeed);
@@ -60,7 +60,7 @@ function encodeEvents(feed: WatchFeed, list: ListName): WatchEvents {
     changes = new Map();
   };
   const encode = ({ kind, number, text }: NumberedChange): string =>
-    // The id of several lists has the places of one client in the others.
+    // The id of several lists contains the positions of one client in the others.
     eventOf(kind, list === undefined ? placeOf(feed, number) : undefined, dataOf(list, "item", text));
   return {
     items: () => {

@@ -4,32 +4,32 @@ import { buildProblem, type Problem } from "../domain/build-problem.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
 
-/** One list that is followed for all who watch it. */
+/** One list that is followed for all its watchers. */
 export type WatchFeed = {
-  /** Begins the ids of its changes. Another process, and a later feed of the same list, have another one. */
+  /** The prefix of the ids of its changes. Another process, and a later feed of the same list, have a different prefix. */
   readonly id: string;
   readonly items: Items;
   readonly last: number;
   after(number: number): readonly NumberedChange[] | undefined;
-  /** The list was read at least once. */
+  /** True once the list was read. */
   readonly isRead: boolean;
-  /** Why the list is not current, for people; undefined: it is. */
+  /** Why the list is not current, for people; undefined if it is. */
   readonly trouble: string | undefined;
-  /** Why the watch of the list has ended; undefined: it is active. */
+  /** Why the watch of the list has ended; undefined while it is active. */
   readonly end: Problem | undefined;
-  /** Calls the listener at each change of anything here, until disposed. */
+  /** Calls the listener at each change of these fields, until disposed. */
   onChange(listener: () => void): Disposable;
 };
 
 export type FeedOptions = HistoryLimits & {
-  /** Reads the whole list. Rejects with FaultError where its service does not answer. */
+  /** Reads the whole list. Rejects with FaultError if its service does not answer. */
   readonly read: (signal: AbortSignal) => Promise<Items>;
-  /** Resolves when the list is to be read again, after a read that found so many changes. */
+  /** Resolves when the list must be read again, after a read that found this many changes. */
   readonly pause: (changes: number, signal: AbortSignal) => Promise<unknown>;
   readonly signal: AbortSignal;
 };
 
-/** Follows a list until the signal, or a fault that no later read can pass. `ended` rejects with an error that is no fault. */
+/** Follows a list until the signal, or a fault that no later read can pass. `ended` rejects with a defect. */
 export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): {
   readonly feed: WatchFeed;
   readonly ended: Promise<void>;
@@ -90,7 +90,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
     },
     after: (number) => history.after(number),
     onChange: (listener) => {
-      // Each has its own entry, also where two are the same function.
+      // Each subscription has its own entry, even for the same function.
       const own = (): void => listener();
       listeners.add(own);
       return { [Symbol.dispose]: () => void listeners.delete(own) };
@@ -99,7 +99,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
   return { feed, ended: follow() };
 }
 
-/** Whether the request itself is wrong, so that no later read succeeds. */
+/** Whether the fault is caused by the request itself, so that no later read succeeds. */
 function isOfRequest(fault: Fault): boolean {
   return !isRetryable(fault) && buildProblem(fault).status < 500;
 }

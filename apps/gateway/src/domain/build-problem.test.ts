@@ -28,7 +28,7 @@ it.each(CASES)("maps %o to %i with a retry after %s s", (fault, status, retryAft
   expect(problem).toMatchObject({ code: fault.code.toUpperCase(), fault });
 });
 
-it("names the wrong field", () => {
+it("names the invalid field", () => {
   expect(buildProblem({ code: "invalid_request", field: "spec.name", reason: "is missing" })).toMatchObject({
     field: "spec.name",
     detail: "spec.name: is missing",
@@ -37,7 +37,7 @@ it("names the wrong field", () => {
   });
 });
 
-it("has a status for what HTTP refuses", () => {
+it("has a status for each refusal by HTTP", () => {
   expect(buildRefusal("BODY_TOO_LARGE", "the body is over 5 bytes")).toEqual({
     type: "urn:muster:problem:body-too-large",
     title: "Body too large",

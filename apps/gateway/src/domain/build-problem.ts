@@ -8,13 +8,13 @@ export type Problem = {
   readonly status: number;
   /** One line for people. */
   readonly detail: string;
-  /** The stable word that programs compare: `POOL_UNKNOWN`. */
+  /** The stable code that programs compare: `POOL_UNKNOWN`. */
   readonly code: string;
-  /** The field of the request that is wrong. */
+  /** The invalid field of the request. */
   readonly field?: string;
-  /** When the same request may succeed. Absent: sending it again does not help. */
+  /** The time after which the same request may succeed. Absent if a retry does not help. */
   readonly retryAfterMs?: number;
-  /** Everything that the fault of the service has. */
+  /** All fields of the service's fault. */
   readonly fault?: Fault;
 };
 
@@ -48,7 +48,7 @@ const REFUSAL_STATUS: Readonly<Record<HttpRefusal, number>> = {
   HEADERS_TOO_LARGE: 431,
 };
 
-/** Retry hint for faults that may pass and name no time. */
+/** The retry hint for temporary faults without a time. */
 const RETRY_MS = 1000;
 
 export function buildRefusal(code: HttpRefusal, detail: string): Problem {
@@ -70,7 +70,7 @@ export function buildProblem(fault: Fault): Problem {
   };
 }
 
-/** Whole seconds, as the header `Retry-After` has them. */
+/** Returns whole seconds, as in the header `Retry-After`. */
 export function retryAfterSeconds({ retryAfterMs }: Pick<Problem, "retryAfterMs">): number | undefined {
   return retryAfterMs === undefined ? undefined : Math.max(1, Math.ceil(retryAfterMs / 1000));
 }
@@ -85,7 +85,7 @@ function statusOf(fault: Fault): number {
     case "conflict":
     case "reservation_differs":
       return 409;
-    // The path is right, and what the body asks for can never be met.
+    // The path is correct, but the body can never be satisfied.
     case "pool_unknown":
     case "pool_capacity":
     case "queue_unknown":
@@ -116,7 +116,7 @@ function retryAfterOf(fault: Fault): number | undefined {
     case "deadline_exceeded":
     case "cancelled":
       return RETRY_MS;
-    // A conflict passes after a new read only, and everything else not at all.
+    // A conflict needs a new read before the retry; other faults stay.
     default:
       return undefined;
   }

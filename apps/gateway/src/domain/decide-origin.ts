@@ -1,24 +1,24 @@
 export type BrowserRequest = {
   readonly method: string;
-  /** Where the request was sent: `host:port`. */
+  /** The host to which the request was sent: `host:port`. */
   readonly host: string;
   readonly origin: string | undefined;
   /** The header `Sec-Fetch-Site`. */
   readonly fetchSite: string | undefined;
 };
 
-/** `because`: for people. */
+/** `because` is a text for people. */
 export type OriginVerdict = { readonly kind: "allowed" } | { readonly kind: "refused"; readonly because: string };
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
 const ALLOWED: OriginVerdict = { kind: "allowed" };
 
-/** Whether an address can have it: a name or an IP address, and a port. */
+/** Whether an address can have this host: a name or an IP address, and a port. */
 export function isHost(host: string): boolean {
   return /^([\w.-]+|\[[\d.:a-f]+\])(:\d{1,5})?$/i.test(host) && URL.canParse(`http://${host}`);
 }
 
-/** Whether a page of this host, and no other page, has sent the request. The scheme may differ: a proxy in front may have TLS. */
+/** Decides whether a page of this host, and no other page, has sent the request. The scheme may differ, because a proxy in front may use TLS. */
 export function decideOrigin({ method, host, origin, fetchSite }: BrowserRequest): OriginVerdict {
   if (READING.has(method)) return ALLOWED;
   if (origin !== undefined && URL.parse(origin)?.host !== URL.parse(`${schemeOf(origin)}://${host}`)?.host)
@@ -28,7 +28,7 @@ export function decideOrigin({ method, host, origin, fetchSite }: BrowserRequest
   return ALLOWED;
 }
 
-/** Whether a request with the cookie of a session comes from a page that knows the session. */
+/** Decides whether a request with the cookie of a session comes from a page that knows the session. */
 export function decideSessionRequest(
   request: BrowserRequest & { readonly csrfToken: string | undefined },
   expected: string,

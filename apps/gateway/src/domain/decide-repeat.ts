@@ -1,20 +1,20 @@
-/** The answer of a request, as the client has it. A status of 400 or more is a problem document. */
+/** The answer of a request, as the client receives it. A status of 400 or more is a problem document. */
 export type KeptAnswer = { readonly status: number; readonly body: string };
 
-/** A request with a key, as the bucket has it. */
+/** A request with a key, as the bucket stores it. */
 export type KeptRequest = {
-  /** The digest of everything that the request states. */
+  /** The digest of the whole request. */
   readonly digest: string;
-  /** By which its service knows a repeated request. */
+  /** The id by which its service recognizes a repeated request. */
   readonly requestId: string;
-  /** Undefined: no gateway has had an answer yet. */
+  /** Undefined until a gateway has the answer. */
   readonly answer?: KeptAnswer | undefined;
 };
 
 export type Repeat =
   | { readonly kind: "differs" }
   | { readonly kind: "answered"; readonly answer: KeptAnswer }
-  /** The service may have received it: asked again with the same id, it makes nothing twice. */
+  /** The service may have received the request; repeated with the same id, it creates nothing twice. */
   | { readonly kind: "unanswered"; readonly requestId: string };
 
 /** Decides about a request whose key is known. */
@@ -23,7 +23,7 @@ export function decideRepeat({ digest, requestId, answer }: KeptRequest, repeate
   return answer === undefined ? { kind: "unanswered", requestId } : { kind: "answered", answer };
 }
 
-/** Whether a repetition must get the same answer. An outage or a limit that passes must not stick to a key, and an invalid request takes no room. */
+/** Whether a repetition must get the same answer. A key must not keep an outage or a temporary limit, and an invalid request takes no space. */
 export function isFinal({
   status,
   retryAfterMs,

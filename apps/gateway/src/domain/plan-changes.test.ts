@@ -32,7 +32,7 @@ it("plans nothing between equal states", () => {
   );
 });
 
-it("names what was added, modified and deleted", () => {
+it("reports added, modified and deleted items", () => {
   const before = new Map([
     ["gone", "1"],
     ["same", "1"],

@@ -2,7 +2,7 @@
 export type ItemChange = {
   readonly kind: "added" | "modified" | "deleted";
   readonly key: string;
-  /** The item as text; of a deleted one, as it was last. */
+  /** The item as text; for a deleted one, its last state. */
   readonly text: string;
 };
 

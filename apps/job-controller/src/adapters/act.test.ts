@@ -23,7 +23,9 @@ const RESERVE: JobStep = {
   because: "gang",
 };
 
-/** Whether the step is carried out, and which versions are recorded as stale, where the API server returns this for the job that the view still shows. */
+/**
+ * Returns whether the step is carried out, and which versions are recorded as stale. `found` is the API server's answer for the job that the view shows.
+ */
 async function actWhere(
   found: JobObject | undefined,
   step: JobStep,
@@ -31,7 +33,7 @@ async function actWhere(
   const created: string[] = [];
   const stale: unknown[] = [];
   const read = () => (found === undefined ? Promise.reject(new KubeError("GET", 404, {})) : Promise.resolve(found));
-  // Nothing else of the runtime is reached before the answer.
+  // The test reaches no other part of the runtime before the answer.
   const controller = {
     recheckVersion: (job: JobObject, version: string | undefined) => recheckVersion(job, version, read),
     createPods(): never {
@@ -62,15 +64,18 @@ const OUTDATED: readonly (readonly [string, JobObject | undefined])[] = [
   ["is being deleted", { metadata: { ...METADATA, deletionTimestamp: "2026-01-01T00:00:00Z" } }],
 ];
 
-it.each(OUTDATED)("creates no pods of a job that %s, though the view still shows it", async (_title, found) => {
+it.each(OUTDATED)("creates no pods of a job that %s, though the view still shows the job", async (_title, found) => {
   expect(await actWhere(found, CREATE)).toEqual({ created: false, stale: STALE });
 });
 
-it.each(OUTDATED)("reserves no machines for a job that %s, though the view still shows it", async (_title, found) => {
-  expect(await actWhere(found, RESERVE)).toEqual({ created: false, stale: STALE });
-});
+it.each(OUTDATED)(
+  "reserves no machines for a job that %s, though the view still shows the job",
+  async (_title, found) => {
+    expect(await actWhere(found, RESERVE)).toEqual({ created: false, stale: STALE });
+  },
+);
 
-it("reserves machines for a job that is as the view shows it", async () => {
+it("reserves machines for a job that matches the view", async () => {
   expect(await actWhere(CURRENT, RESERVE)).toEqual({ created: true, stale: [] });
 });
 

@@ -17,7 +17,7 @@ const resource: JobResource = {
   spec: { mpiReplicaSpecs: { Launcher: { replicas: 1, template }, Worker: { replicas: 1, template } } },
 };
 
-/** Looks at an API server that answers each question with this error. */
+/** Makes a pass against an API server that answers each request with this error. */
 async function look(job: JobResource, error: Error) {
   const asked: string[] = [];
   const row = readJob(job, MPIJOB_KIND, DEFAULTS);
@@ -34,13 +34,13 @@ async function look(job: JobResource, error: Error) {
 const forbidden = new FaultError({ code: "invalid_request", field: "configmaps", reason: "is forbidden" });
 const absent = new FaultError({ code: "not_found", kind: "object", id: "train-config" });
 
-it("names what a job needs beside its pods and has not", async () => {
+it("names the missing objects that a job needs beside its pods", async () => {
   const { seen } = await look(resource, absent);
   expect(seen.companionsMissing).toContain("ConfigMap/train-config");
   expect(seen.companionsRefused).toBeUndefined();
 });
 
-it("says which file gives the right that is missing, in the job's status, and makes no pod meanwhile", async () => {
+it("names the file that grants the missing right in the job's status, and creates no pod meanwhile", async () => {
   const { seen, asked } = await look(resource, forbidden);
   expect(seen.companionsRefused).toMatch(/rights\.mpijobs=true.* or apply deploy\/kubernetes\/mpijobs\.yaml/);
   expect(asked).toHaveLength(1);
@@ -68,6 +68,6 @@ it.each<[string, Partial<JobResource>]>([
     { spec: { ...(resource.spec as object), runPolicy: { managedBy: "kueue.x-k8s.io/multikueue" } } },
   ],
   ["is being deleted", { metadata: { ...resource.metadata, deletionTimestamp: new Date(NOW_MS) } }],
-])("asks for nothing that a job needs which %s", async (_what, more) => {
+])("reads no companion of a job which %s", async (_what, more) => {
   expect((await look({ ...resource, ...more }, absent)).asked).toEqual([]);
 });

@@ -43,7 +43,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** One pass of an operator of two replica types, each gated by itself. */
+/** Makes one pass of an operator with two independent replica types. */
 async function pass(controller: KindController, replicas: number): Promise<void> {
   const { claimed } = await controller.claimPods(job, controller.recheckDeletionTimestamp(job));
   for (const type of TYPES) {
@@ -69,7 +69,7 @@ function world(lucks: readonly Luck[], coins: readonly number[]) {
     duringCall: () => cluster.hear(state.calm ? 0 : draw() % 3),
     onChange: (change) => controller.changePod(change),
   });
-  // Time stands still: nothing may depend on expectations that run out.
+  // The clock stands still, because no result may depend on expired expectations.
   const expectations = makeExpectations(() => 0);
   const controller: KindController = kindController(KIND, {
     calls: cluster.calls,
@@ -118,7 +118,7 @@ function replicaOf(pod: MemberObject): string {
   return [jobNameLabelKey, replicaTypeLabelKey, replicaIndexLabelKey].map(of).join("-");
 }
 
-it("whatever happens, and however late it is heard of, a quiet cluster comes to exactly the pods that are wanted", async () => {
+it("whatever happens, and however late the cache learns it, a quiet cluster ends with exactly the desired pods", async () => {
   const lucks = fc.array(fc.constantFrom<Luck>("answered", "answered", "unheard", "refused"), {
     minLength: 1,
     maxLength: 9,
@@ -132,7 +132,7 @@ it("whatever happens, and however late it is heard of, a quiet cluster comes to 
       state.calm = true;
       for (let round = 0; round < 6; round += 1) {
         cluster.endGrace();
-        // A pod that is another one by its labels keeps its name from being used until it is deleted or relabelled.
+        // A pod whose labels differ from its name blocks that name until the pod is deleted or relabelled.
         for (const pod of cluster.stored()) if (replicaOf(pod) !== nameOf(pod)) cluster.remove(nameOf(pod));
         cluster.endGrace();
         cluster.hear(Infinity);

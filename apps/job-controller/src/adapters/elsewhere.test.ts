@@ -26,7 +26,7 @@ async function look(kinds: readonly string[], listed: (resource: KubeResource) =
       };
       return Promise.resolve(page);
     },
-    // Only the two overloads of the call that this test uses.
+    // The test needs only these two overloads of the call.
   } as unknown as Pick<KubeCalls, "list">;
   const runtimes = kinds.map(kindOf) as unknown as ReturnType<Parameters<typeof openElsewhere>[0]["runtimes"]>;
   const elsewhere = openElsewhere({
@@ -44,17 +44,17 @@ async function look(kinds: readonly string[], listed: (resource: KubeResource) =
 
 const finished = (count: number) => Array.from({ length: count }, (_, at) => job(`done-${at}`, FINISHED));
 
-it("finds a job without a controller behind thousands of others that have one", async () => {
+it("finds a job without a controller behind thousands of jobs that have one", async () => {
   const found = await look(["Job"], () => [...finished(3000), job("stray")]);
   expect(found).toEqual({ unserved: ["stray"], isRefused: false, isCut: false });
 });
 
-it("reports that a look does not read all jobs", async () => {
+it("reports that a scan does not read all jobs", async () => {
   const found = await look(["Job"], () => [job("stray"), ...finished(20_000)]);
   expect(found).toEqual({ unserved: ["stray"], isRefused: false, isCut: true });
 });
 
-it("looks at the other kinds where one may not be listed", async () => {
+it("scans the other kinds if one may not be listed", async () => {
   const found = await look(["TFJob", "Job"], ({ plural }) => {
     if (plural === "tfjobs") throw Object.assign(new Error("forbidden"), { code: 403 });
     return [job("stray")];

@@ -4,7 +4,7 @@ import { createMembers } from "../members/change-members.ts";
 import { makeExpectations } from "../members/expectations.ts";
 import { fenced } from "./fence.ts";
 
-it("makes no pod more once the lead has passed on between two of them", async () => {
+it("creates no further pod after the lead changes between two pods", async () => {
   const pods = ["a", "b", "c", "d"].map((name): V1Pod => ({ metadata: { name } }));
   const made: string[] = [];
   const create = fenced(

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { KINDS } from "../domain/kinds.ts";
 import { followKinds, type FollowDeps } from "./follow-kinds.ts";
 
-/** Kinds of an API server that answers with these statuses, 404 where none is given. */
+/** Follows kinds of an API server that answers with these statuses, by default 404. */
 function following(statuses: Readonly<Record<string, number>>) {
   const warnings: unknown[] = [];
   const deps = {
@@ -16,7 +16,7 @@ function following(statuses: Readonly<Record<string, number>>) {
     },
     runtimes: new Map(),
     gone: new Set<string>(),
-    // No kind is served, so that nothing else is touched.
+    // No kind is served, so the test reaches no other dependency.
   } as unknown as FollowDeps;
   return { kinds: followKinds(deps), statuses, warnings };
 }
@@ -37,13 +37,13 @@ it("continues with the other kinds when it may not read one, and warns once", as
   expect(kinds.refused()).toEqual([]);
 });
 
-it("knows nothing of a kind while the API server does not answer", async () => {
+it("reports a kind as unknown while the API server does not answer", async () => {
   const { kinds } = following({ jaxjobs: 503 });
   await expect(kinds.discover()).rejects.toThrow("no");
   expect(names(kinds.unknown())).toEqual(["JAXJob"]);
 });
 
-it("has read a kind once the API server has answered twice that it is not installed", async () => {
+it("counts a kind as read after the API server has answered twice that it is not installed", async () => {
   const statuses: Record<string, number> = { jaxjobs: 403, jobs: 503 };
   const { kinds } = following(statuses);
   expect(names(kinds.unread())).toEqual(names(KINDS));
@@ -62,7 +62,7 @@ it("has read a kind once the API server has answered twice that it is not instal
   expect(kinds.unread()).toEqual([]);
 });
 
-it("has not read a kind that is refused after it was not installed", async () => {
+it("counts a kind as unread if it is refused after an answer that it is not installed", async () => {
   const statuses: Record<string, number> = {};
   const { kinds } = following(statuses);
   await kinds.discover();
@@ -76,7 +76,7 @@ it("has not read a kind that is refused after it was not installed", async () =>
   expect(names(kinds.unread())).toEqual(["JAXJob"]);
 });
 
-it("has not read a kind that was not installed and about which the API server does not answer", async () => {
+it("counts an uninstalled kind as unread if the API server does not answer the second time", async () => {
   const statuses: Record<string, number> = {};
   const { kinds } = following(statuses);
   await kinds.discover();

@@ -4,7 +4,7 @@ import { openQueues, QUEUES } from "./follow-queues.ts";
 
 const NAMED = { [QUEUE_LABEL]: "team-a" };
 
-/** An API server that answers each list with the status of its resource. */
+/** Opens queues on an API server that answers each list with the status of its resource. */
 function opened(statuses: Record<string, number>) {
   const warnings: unknown[] = [];
   const asked: unknown[] = [];
@@ -23,7 +23,7 @@ function opened(statuses: Record<string, number>) {
   return { queues, statuses, warnings, asked };
 }
 
-it("knows nothing before the API server has answered", async () => {
+it("lists no queues before the API server has answered", async () => {
   const { queues } = opened({ queues: 503 });
   expect(queues.choose(undefined)).toEqual({ kind: "unlisted" });
   await expect(queues.discover()).rejects.toThrow("no");
@@ -47,7 +47,7 @@ it("gives jobs of a cluster without the definition no queue, and removes entries
 it.each([
   ["queues", { queues: 403 }],
   ["namespaces", { queues: 200, namespaces: 403 }],
-])("warns once where it may not read %s, and lets only jobs with a label wait", async (_title, statuses) => {
+])("warns once if it may not read %s, and delays only jobs with a label", async (_title, statuses) => {
   const { queues, warnings, asked } = opened(statuses);
   await queues.discover();
   await queues.discover();

@@ -23,7 +23,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("makes one event of what happens to one job within a moment, for each reason", () => {
+it("combines events of one job and reason within a second into one", () => {
   const { reports, gathering } = opened();
   for (const name of ["a", "b"]) gathering.record(job("1"), "Normal", "Created", `Created pod: ${name}`);
   gathering.record(job("1"), "Normal", "Deleted", "Deleted pod: c");
@@ -37,7 +37,7 @@ it("makes one event of what happens to one job within a moment, for each reason"
   ]);
 });
 
-it("starts over after each event", () => {
+it("starts a new event after each write", () => {
   const { reports, gathering } = opened();
   gathering.record(job("1"), "Normal", "Created", "Created pod: a");
   vi.advanceTimersByTime(1000);
@@ -52,14 +52,14 @@ it("reports a warning immediately", () => {
   expect(reports).toEqual(["1 Warning FailedCreatePod no room"]);
 });
 
-it("names twenty and counts the others", () => {
+it("names twenty pods and counts the others", () => {
   const { reports, gathering } = opened();
   for (let index = 0; index < 23; index += 1) gathering.record(job("1"), "Normal", "Created", `Created pod: p${index}`);
   gathering[Symbol.dispose]();
   expect(reports[0]).toMatch(/: p0, .*, p19 and 3 more$/);
 });
 
-it("reports what still waits at its end, and leaves no timer behind", () => {
+it("reports pending events at its end, and leaves no timer behind", () => {
   const { reports, gathering } = opened();
   gathering.record(job("1"), "Normal", "Created", "Created pod: a");
   gathering[Symbol.dispose]();

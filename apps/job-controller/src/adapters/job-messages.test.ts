@@ -53,7 +53,7 @@ it("a new job waits for a controller before it waits for the ledger", () => {
   expect(waitOfJob({ ...fresh, status: { conditions: [...conditions] } })).toBe("the ledger has not answered yet");
 });
 
-it("names the namespace of a job, by which the HTTP API has it in its path", () => {
+it("includes the namespace of a job, which the HTTP API needs for its path", () => {
   const job = readJob(restarting, JOB_KIND, DEFAULTS);
   expect(jobMessage(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
     kind: "Job",

@@ -14,13 +14,13 @@ const during = {
   requireCurrent: () => Promise.resolve(),
 };
 
-/** A cache by the index of the real ones. */
+/** Builds a cache with the index of the real ones. */
 function cacheOf<M extends MemberObject>(members: readonly M[]) {
   const index = claimantIndex(KIND.labelKeys);
   return { byIndex: (_name: "claimant", value: string) => members.filter((member) => index(member).includes(value)) };
 }
 
-/** The metadata alone of a pod or service. */
+/** Builds only the metadata of a pod or service. */
 const asMember = (type: string, index: number, more: MemberOptions = {}): { readonly metadata: V1ObjectMeta } => {
   const {
     creationTimestamp: _created,
@@ -72,7 +72,7 @@ function world({ pods = [], services = [] }: { pods?: readonly V1Pod[]; services
 }
 
 describe("the controller of a kind", () => {
-  it("creates pods, and expects them until it has seen them", async () => {
+  it("creates pods, and expects them until it has observed them", async () => {
     const { controller, isSettled, sent, woken, events } = world();
     const pods = [0, 1].map((index) => asMember("worker", index, { owner: job }));
     expect(await controller.createPods(job, "worker", pods, during)).toEqual({
@@ -97,7 +97,7 @@ describe("the controller of a kind", () => {
     expect(sent.map(({ object }) => object.metadata?.name)).toEqual(["mnist-worker-0"]);
   });
 
-  it("creates and deletes services with accounts of their own", async () => {
+  it("creates and deletes services with separate expectations", async () => {
     const pod = asMember("ps", 0, { owner: job });
     const service = asMember("ps", 0, { owner: job, uid: "uid-of-service" });
     const { controller, isSettled, sent } = world({ pods: [pod], services: [service] });
@@ -119,7 +119,7 @@ describe("the controller of a kind", () => {
     expect(isSettled("ps")).toBe(true);
   });
 
-  it("claims pods and services of a job with one question whether it still lives", async () => {
+  it("claims pods and services of a job with one check that the job still exists", async () => {
     const members = [
       asMember("worker", 0, { owner: job }),
       asMember("worker", 1),
@@ -137,7 +137,7 @@ describe("the controller of a kind", () => {
     expect(freshReads()).toBe(1);
   });
 
-  it("claims nothing for a job whose name is no label value, so that its status can state what is wrong", async () => {
+  it("claims no members for a job whose name is no label value, so that its status can state the problem", async () => {
     const { controller } = world();
     const long = testRow("a".repeat(64));
     const claimed = await controller.claimPods(long, controller.recheckDeletionTimestamp(long));
@@ -145,13 +145,13 @@ describe("the controller of a kind", () => {
     expect(long.spec).toHaveProperty("problems");
   });
 
-  it("has a pass for every job in each period", () => {
+  it("makes a pass for every job in each period", () => {
     const { resync } = world().controller;
     expect(resync.everyMs).toBe(500);
     expect([...resync.keys()]).toEqual(["team/mnist", "team/resnet"]);
   });
 
-  it("guards a gang with a budget", async () => {
+  it("protects a gang with a budget", async () => {
     const { controller, sent } = world();
     expect(await controller.syncBudget(job, 3, false)).toBe("created");
     expect(sent).toMatchObject([

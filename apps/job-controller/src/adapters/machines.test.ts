@@ -27,7 +27,7 @@ const GOING_ON = new AbortController().signal;
 const SHARED = { cpu: 500 };
 const SHARED_UNIT: Unit = { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", shared: SHARED }] };
 
-/** As a ledger has it that knows shares. */
+/** Returns the reservation as a ledger with shares keeps it. */
 function inPart(whole: Reservation): Reservation {
   const shared = { requests: SHARED };
   return Reservation.create({
@@ -64,7 +64,7 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
   });
 }
 
-/** A ledger with scripted state and answers. */
+/** Opens machines on a ledger with scripted state and answers. */
 async function opened(clock = { now: 5000, elapsed: 0 }) {
   const ledger = new Map<string, Reservation>();
   const said: string[] = [];
@@ -150,7 +150,7 @@ describe("machines of jobs", () => {
     expect(world.said).toEqual(["listed"]);
   });
 
-  it("are unknown still when the first list failed, whatever it had shown", async () => {
+  it("stay unknown if the first list failed, whatever it had returned", async () => {
     const world = await opened();
     world.answer.list = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "ledger", retryAfterMs: 1 }));
@@ -166,7 +166,7 @@ describe("machines of jobs", () => {
     expect(world.machines.ownerIds().size).toBe(1001);
   });
 
-  it("are beyond the minimum of the job only where it has grown", async () => {
+  it("are outside the minimum of the job only if it has grown", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     for (const because of ["gang", "machine-lost", "scaled-up"] as const)
@@ -178,7 +178,7 @@ describe("machines of jobs", () => {
     ]);
   });
 
-  it("wait with the ledger's reason, and come with its hint", async () => {
+  it("wait with the ledger's reason, and are granted after its notification", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     await world.machines.reserve(UNIT, 0);
@@ -191,7 +191,7 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ state: "granted", nodes: new Map([["worker-0", "node-a"]]) });
   });
 
-  it("are taken as the ledger publishes and answers, and wait again with their needs", async () => {
+  it("are preempted as the ledger publishes and answers, and wait again with their needs", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     await world.machines.accept(ID);
@@ -220,14 +220,14 @@ describe("machines of jobs", () => {
     expect(world.said.filter((each) => !each.startsWith("changed"))).toEqual(["listed", "accept 1", "requeue 1"]);
   });
 
-  it("have waited as long as this process has seen them wait, whatever the clocks of the ledger and of the day say", async () => {
+  it("have waited since this process first observed their wait, whatever the clocks of the ledger and of the day show", async () => {
     const clock = { now: 5_000_000, elapsed: 70 };
     const world = await opened(clock);
     const waitedMs = (): number | undefined => {
       const [unit] = world.machines.unitsOf(ID);
       return unit?.state === "waiting" ? clock.now - unit.sinceMs : undefined;
     };
-    // By a clock that is most of an hour and a half behind.
+    // The ledger's clock lags by more than an hour.
     world.ledger.set(ID, { ...reservation("1", "waiting"), createdAtMs: 1000 });
     await world.machines.refresh(GOING_ON);
     expect(waitedMs()).toBe(0);
@@ -240,7 +240,7 @@ describe("machines of jobs", () => {
     expect(waitedMs()).toBe(0);
   });
 
-  it("are refused for what can never be, and asked for again by the caller", async () => {
+  it("are refused if they can never be granted, and the caller may request them again", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = { code: "pool_unknown", pool: "gpu" };
@@ -258,7 +258,7 @@ describe("machines of jobs", () => {
   it.each([
     [undefined, /machines at most/],
     [{ cpu: 9000 }, /room for 0 of the 1 requested parts and machines when nothing else runs/],
-  ])("say what a pool that is too small has: for a part with %j", async (shared, text) => {
+  ])("name the capacity of a pool that is too small for a part with %j", async (shared, text) => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = { code: "pool_capacity", pool: "gpu", requested: 1, capacity: 0 };
@@ -287,7 +287,7 @@ describe("machines of jobs", () => {
     });
   });
 
-  it("are what the ledger has when that differs from what was asked for", async () => {
+  it("are those of the ledger if these differ from the request", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.ledger.set(ID, reservation("3", "granted"));
@@ -296,7 +296,7 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBe("granted");
   });
 
-  it("are parts of machines where the ledger has granted parts", async () => {
+  it("are parts of machines if the ledger has granted parts", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = inPart(reservation("1", "waiting"));
@@ -355,7 +355,7 @@ describe("machines of jobs", () => {
     expect(world.machines.unitsOf(ID)[0]).toMatchObject({ selections: new Map([["worker-0", selection]]) });
   });
 
-  it("stay as they were when there was no answer", async () => {
+  it("stay unchanged without an answer", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = { code: "unavailable", dependency: "ledger", retryAfterMs: 1 };
@@ -363,14 +363,14 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBeUndefined();
   });
 
-  it("are released by the number that the ledger has, also when it is not known here", async () => {
+  it("are released by the number in the ledger, even if it is unknown here", async () => {
     const world = await opened();
     world.ledger.set(ID, reservation("9", "granted"));
     await world.machines.release(ID);
     expect(world.said).toContain("unreserve 9");
   });
 
-  it("do not come back by a grant that is reported after their release", async () => {
+  it("do not reappear by a grant that is reported after their release", async () => {
     const world = await opened();
     await world.machines.refresh(GOING_ON);
     world.answer.reserve = reservation("1", "granted");
@@ -380,7 +380,7 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBeUndefined();
   });
 
-  it("do not come back by a list that was read before they ended", async () => {
+  it("do not reappear by a list that was read before their release", async () => {
     const world = await opened();
     world.ledger.set(ID, reservation("1", "granted"));
     world.answer.list = () => {
@@ -391,7 +391,7 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBeUndefined();
   });
 
-  it("are unknown to a new leader until a list that began after it became one", async () => {
+  it("are unknown to a new leader until a list that began after its lead", async () => {
     const world = await opened();
     world.ledger.set(ID, reservation("1", "granted"));
     await world.machines.refresh(GOING_ON);

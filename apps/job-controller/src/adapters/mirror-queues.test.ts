@@ -9,7 +9,7 @@ const missing = Object.assign(new Error("none"), { code: 404 });
 const conflict = Object.assign(new Error("changed"), { code: 409 });
 const isHeld = (): boolean => true;
 
-/** A cluster and a bucket in memory. `calls` lists the writes of both. */
+/** Opens a cluster and a bucket in memory. `calls` lists the writes of both. */
 function opened(live: readonly string[], entries: Readonly<Record<string, Uint8Array>> = {}) {
   const objects = new Map<string, QueueObject>(
     live.map((name) => [name, { metadata: { name, uid: name, resourceVersion: "1" }, spec: { weight: 2 } }]),
@@ -56,7 +56,7 @@ function opened(live: readonly string[], entries: Readonly<Record<string, Uint8A
 
 const problemOf = (bytes: Uint8Array | undefined): string | undefined => bytes && Queue.decode(bytes).problem;
 
-it("gives each queue its finalizer, then its entry, and is at rest then", async () => {
+it("gives each queue its finalizer, then its entry, and writes nothing after that", async () => {
   const world = opened(["a"]);
   await mirrorQueues(world.deps, isHeld);
   expect(world.calls).toEqual(["patch a", "create a"]);
@@ -79,7 +79,7 @@ it("repairs entries that were changed, cannot be decoded, or belong to no queue"
   expect([...world.stored.keys()]).toEqual(["a", "b"]);
 });
 
-it("keeps an entry whose queue only the cache does not show", async () => {
+it("keeps the entry of a queue that only the cache lacks", async () => {
   const world = opened(["a"], { a: Queue.encode({ name: "a" }).finish() });
   world.show(new Map());
   await mirrorQueues(world.deps, isHeld);
@@ -96,13 +96,13 @@ it("writes nothing while the queues are not listed, or without the lead", async 
   expect(world.calls).toEqual(["patch a"]);
 });
 
-it("mirrors the others when the finalizer of one was refused, whose entry waits, and rejects", async () => {
+it("mirrors the other queues if the finalizer of one is refused, delays its entry, and rejects", async () => {
   const world = opened(["a", "busy"]);
   await expect(mirrorQueues(world.deps, isHeld)).rejects.toBe(conflict);
   expect([...world.stored.keys()]).toEqual(["a"]);
 });
 
-it("lets the ledger admit nothing to a queue that is being deleted", async () => {
+it("makes the ledger admit nothing to a queue that is being deleted", async () => {
   const world = opened(["a"]);
   await mirrorQueues(world.deps, isHeld);
   const before = world.objects.get("a");

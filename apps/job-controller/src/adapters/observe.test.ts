@@ -31,7 +31,7 @@ it.each([replicaTypeLabelKey, replicaIndexLabelKey, labels.component])(
   },
 );
 
-it("leaves a pod of any other name as it is", () => {
+it("leaves a pod of any other name unchanged", () => {
   const other = podNamed("by-hand", {});
   expect(byOwnName(JOB_KIND, job, other)).toEqual(other);
 });

@@ -8,7 +8,7 @@ function at(resourceVersion: string, uid = "one"): JobRow {
   return readJob({ metadata: { name: "train", namespace: "default", uid, resourceVersion } }, JOB_KIND, DEFAULTS);
 }
 
-it("shows what was written until the cache has it, and never again", () => {
+it("returns the own write until the cache has it, and never again", () => {
   const own = ownWrites<JobRow>();
   const [older, written, newer] = [at("9"), at("10"), at("11")];
   expect(own.newest("key", older)).toBe(older);
@@ -18,7 +18,7 @@ it("shows what was written until the cache has it, and never again", () => {
   expect(own.newest("key", older)).toBe(older);
 });
 
-it("shows what is cached once a write was refused: after a restore of the store its versions are lower", () => {
+it("returns the cached row after a refused write: a restore of the store lowers versions", () => {
   const own = ownWrites<JobRow>();
   const restored = at("5");
   own.record("key", at("100"));
@@ -27,7 +27,7 @@ it("shows what is cached once a write was refused: after a restore of the store 
   expect(own.newest("key", restored)).toBe(restored);
 });
 
-it("shows nothing of a job that another one has followed under its name", () => {
+it("returns nothing of a deleted job whose name another job has", () => {
   const own = ownWrites<JobRow>();
   own.record("key", at("10"));
   const other = at("2", "another");

@@ -5,7 +5,7 @@ import type { KindRuntime } from "./kind-runtime.ts";
 import { makePasses } from "./passes.ts";
 import { staleVersions } from "./stale-versions.ts";
 
-it("remembers no stale version of a job that is found missing after its deletion was noticed", async () => {
+it("forgets the stale version of a job that a pass finds missing after its deletion", async () => {
   const stale = staleVersions(() => 0);
   const runtime = {
     job: () => undefined,
@@ -13,7 +13,7 @@ it("remembers no stale version of a job that is found missing after its deletion
     forgetStale: stale.forget,
   } as unknown as KindRuntime;
   const context = { config: { policy: {} } } as unknown as ServiceContext<Config>;
-  // Nothing of the world is reached without the job.
+  // Without the job, the test reaches no other dependency.
   const world = { nodes: {}, world: { ends: {} }, groups: {}, queues: {} } as unknown as Parameters<
     typeof makePasses
   >[1];

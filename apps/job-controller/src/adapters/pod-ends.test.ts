@@ -23,7 +23,7 @@ const failed = pod("a", "Failed");
 const going = { deletionTimestamp: new Date(0) };
 
 describe("the end of a pod", () => {
-  it("is remembered when the pod is gone, as it was when it was seen to end", () => {
+  it("is remembered after the deletion of the pod, in the observed state of the end", () => {
     const ends = remembering();
     ends.begin([]);
     ends.seen({ before: running, after: failed });
@@ -46,7 +46,7 @@ describe("the end of a pod", () => {
     expect(ends.left()).toEqual([]);
   });
 
-  it("is remembered of what had ended when the lead began, and of nothing before it and after it", () => {
+  it("is remembered for pods that had ended at the start of the lead, and not for pods outside the lead", () => {
     const ends = remembering();
     ends.seen({ before: running, after: failed });
     expect(ends.left()).toEqual([]);
@@ -57,7 +57,7 @@ describe("the end of a pod", () => {
     expect(ends.left()).toEqual([]);
   });
 
-  it("is forgotten once it is written down, or its job is gone", () => {
+  it("is forgotten after the status records it, or its job is gone", () => {
     const ends = remembering();
     ends.begin([failed, pod("b", "Failed"), pod("c", "Failed")]);
     ends.forget("job-uid", ["b"]);
@@ -66,7 +66,7 @@ describe("the end of a pod", () => {
     expect(ends.left()).toEqual([]);
   });
 
-  it("is forgotten when more have ended than are remembered, the oldest first, with one warning", () => {
+  it("is forgotten beyond the limit, the oldest first, with one warning", () => {
     const ends = remembering(2);
     ends.begin(["a", "b", "c", "d"].map((uid) => pod(uid, "Failed")));
     expect(ends.left()).toEqual(["c false", "d false"]);

@@ -17,7 +17,7 @@ const NO_PLACE =
   "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
 const BACK_OFF = "back-off 40s restarting failed container=main pod=train-worker-0_default(5c1f)";
 
-/** As kubelets and schedulers write it, and the cache keeps it. */
+/** Builds a pod with the status of kubelets and schedulers, as the cache keeps it. */
 function podWith(status: object): ReturnType<typeof podFact> {
   const metadata = { name: "train-worker-0", uid: "u", creationTimestamp: CREATED };
   const of = { ...metadata, labels: { [labels.component]: "worker-0" } };
@@ -42,7 +42,7 @@ function unplaced(reason: string, message: string): object {
 
 type Asked = { readonly restartPolicy?: "Never" | "OnFailure"; readonly backoffLimit?: number };
 
-/** The conditions of a job whose only pod has this status. */
+/** Returns the conditions of a job whose only pod has this status. */
 function conditionsAfter(
   status: object,
   { restartPolicy = "OnFailure", backoffLimit }: Asked = {},
@@ -52,7 +52,7 @@ function conditionsAfter(
   return planJob(snapshot(world), POLICY).status.conditions;
 }
 
-describe("of a pod that failed, the job says with its own failure", () => {
+describe("the failure of a job states the failure of its pod:", () => {
   const failed = (...containerStatuses: object[]): object => ({ phase: "Failed", containerStatuses });
   it.each<[title: string, status: object, message: string]>([
     [
@@ -99,7 +99,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
   it.each<[title: string, state: object]>([
     ["before the kubelet looks at it", terminated(137, "OOMKilled")],
     ["while the kubelet lets it wait", waiting("CrashLoopBackOff", BACK_OFF)],
-  ])("how a container ended that is down once too often, %s", (_title, state) => {
+  ])("the last exit of a container that failed once too often, %s", (_title, state) => {
     const down = container("main", state, terminated(137, "OOMKilled"), 1);
     const said = "2 failures, and backoffLimit is 1; pod train-worker-0 is down after exit code 137: OOMKilled";
     const status = { phase: "Running", containerStatuses: [down] };
@@ -107,7 +107,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
     expect(conditionsAfter(status, { backoffLimit: 2 }).map(({ type }) => type)).not.toContain("Failed");
   });
 
-  it("how a container had ended that was started again too often", () => {
+  it("the last exit of a container that was restarted too often", () => {
     const again = container("main", { running: { startedAt: ENDED } }, terminated(137, "OOMKilled"), 3);
     const said = "3 failures, and backoffLimit is 2; pod train-worker-0 was restarted after exit code 137: OOMKilled";
     const status = { phase: "Running", containerStatuses: [again] };
@@ -115,7 +115,7 @@ describe("of a pod that failed, the job says with its own failure", () => {
   });
 });
 
-describe("of a pod that does not start, the job says in a condition of its own", () => {
+describe("the job's PodsWaiting condition states why a pod does not start:", () => {
   const pending = (...containerStatuses: object[]): object => ({ phase: "Pending", containerStatuses });
   it.each<[title: string, status: object, reason: string, message: string]>([
     ["that no machine takes it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
@@ -186,12 +186,12 @@ describe("of a pod that does not start, the job says in a condition of its own",
     ["a container that is being made", pending(container("main", waiting("ContainerCreating")))],
     ["one that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
     ["a pod without a status", { phase: "Pending" }],
-  ])("nothing of %s", (_title, status) => {
+  ])("no trouble for %s", (_title, status) => {
     expect(conditionsAfter(status).map(({ type }) => type)).toEqual(["Created", "MachinesReserved"]);
   });
 });
 
-it("keeps no more of what runtimes say than fits into a message", () => {
+it("truncates messages of runtimes to the size of a message", () => {
   const words = "x".repeat(5000);
   const all = [
     {

@@ -17,7 +17,7 @@ function event(kind: string, name: string, atMs: number): CoreV1Event {
   return { metadata: {}, involvedObject, lastTimestamp: new Date(atMs), reason: `${atMs}` };
 }
 
-/** Reads the events of a job of so many members where there are these. */
+/** Reads the events of a job with this many members if these events exist. */
 async function read(replicas: number, events: readonly CoreV1Event[]) {
   const asked: string[] = [];
   const list = <Object extends KubeObject>(
@@ -49,7 +49,7 @@ const some = [
   event("Pod", "train-worker-0", 2),
 ];
 
-it("orders what happened within one second as it was recorded", async () => {
+it("sorts events within one second by the order of their recording", async () => {
   const recorded = (name: string, resourceVersion: string): CoreV1Event => ({
     ...event("Pod", name, 1000),
     metadata: { resourceVersion },
@@ -63,7 +63,7 @@ it("orders what happened within one second as it was recorded", async () => {
   expect(events).toEqual(["Pod/train-worker-0 9", "Pod/train-worker-1 99", "Pod/train-worker-0 100"]);
 });
 
-it("asks for the events of a small job's members by their names", async () => {
+it("lists the events of a small job's members by their names", async () => {
   const { asked, events } = await read(2, some);
   expect(events).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
   expect(asked).toEqual([
@@ -73,14 +73,14 @@ it("asks for the events of a small job's members by their names", async () => {
   ]);
 });
 
-it("reads the events of all pods in pages for a large job, and keeps its own", async () => {
+it("lists the events of all pods in pages for a large job, and keeps its own", async () => {
   const others = Array.from({ length: 600 }, (_, index) => event("Pod", `other-worker-${index}`, 5));
   const { asked, events } = await read(33, [...others, ...some]);
   expect(events).toEqual(["Job/train 1", "Pod/train-worker-0 2", "Pod/train-worker-1 3"]);
   expect(asked).toEqual(["involvedObject.uid=uid-of-train", "involvedObject.kind=Pod", "involvedObject.kind=Pod 500"]);
 });
 
-it("keeps the newest thousand", async () => {
+it("keeps the newest thousand events", async () => {
   const many = Array.from({ length: 2500 }, (_, index) => event("Job", "train", 2500 - index));
   const { events } = await read(1, many);
   expect([events.length, events[0], events.at(-1)]).toEqual([1000, "Job/train 1501", "Job/train 2500"]);

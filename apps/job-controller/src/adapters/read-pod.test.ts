@@ -6,7 +6,7 @@ import { keepPod, podFact } from "./read-pod.ts";
 const CREATED = "2026-01-02T03:04:05Z";
 const CREATED_MS = Date.parse(CREATED);
 
-/** Times are text, as the API server sends them, whatever client-node's types say. */
+/** Times are text, as the API server sends them, contrary to client-node's types. */
 function podOf(status: object, metadata: object = {}): V1Pod {
   return { metadata: { name: "a", uid: "u", creationTimestamp: CREATED, ...metadata }, status } as unknown as V1Pod;
 }
@@ -15,22 +15,22 @@ function container(name: string, terminated?: object, more: Partial<V1ContainerS
   return { name, restartCount: 0, ready: false, ...(terminated && { state: { terminated } }), ...more };
 }
 
-describe("what rules look at of a pod", () => {
+describe("the facts of a pod for the rules", () => {
   it.each<[string, V1Pod]>([
     ["nothing", {}],
     ["no status", { metadata: {} }],
     ["empty lists", podOf({ conditions: [], containerStatuses: [] }, { creationTimestamp: undefined })],
     ["times that are none", podOf({}, { creationTimestamp: "yesterday" })],
-  ])("is harmless with %s", (_title, pod) => {
+  ])("do not throw with %s", (_title, pod) => {
     expect(podFact(pod)).toMatchObject({ phase: "Unknown", ready: false, deleting: false, createdMs: 0, exits: [] });
     expect(podFact(pod).finishedMs).toBeUndefined();
   });
 
-  it.each(["Pending", "Running", "Succeeded", "Failed", "Unknown"])("has the phase %s", (phase) => {
+  it.each(["Pending", "Running", "Succeeded", "Failed", "Unknown"])("have the phase %s", (phase) => {
     expect(podFact(podOf({ phase })).phase).toBe(phase);
   });
 
-  it.each(["", "Paused", undefined])("does not know the phase %j", (phase) => {
+  it.each(["", "Paused", undefined])("do not know the phase %j", (phase) => {
     expect(podFact(podOf({ phase })).phase).toBe("Unknown");
   });
 
@@ -40,7 +40,7 @@ describe("what rules look at of a pod", () => {
     ["no sign", "-1", 0],
     ["no text", "three", 0],
     ["nothing too large to count", "1234567890", 0],
-  ])("has an attempt: %s", (_title, attempt, expected) => {
+  ])("have an attempt: %s", (_title, attempt, expected) => {
     const written = attempt === undefined ? {} : { [labels.attempt]: attempt };
     expect(podFact(podOf({}, { labels: written })).attempt).toBe(expected);
   });
@@ -50,7 +50,7 @@ describe("what rules look at of a pod", () => {
     ["it does not", [{ type: "Ready", status: "False" }], false],
     ["only others do", [{ type: "ContainersReady", status: "True" }], false],
     ["it is missing", [], false],
-  ])("is ready when %s", (_title, conditions, ready) => {
+  ])("are ready if %s", (_title, conditions, ready) => {
     expect(podFact(podOf({ conditions })).ready).toBe(ready);
   });
 
@@ -60,12 +60,12 @@ describe("what rules look at of a pod", () => {
     ["none without a time", "Failed", [container("main", { exitCode: 1 })], undefined],
     ["none that cannot be read", "Failed", [container("main", { exitCode: 1, finishedAt: "soon" })], undefined],
     ["none without containers", "Succeeded", [], undefined],
-  ])("has an end: %s", (_title, phase, containerStatuses, afterMs) => {
+  ])("have an end: %s", (_title, phase, containerStatuses, afterMs) => {
     const expected = afterMs === undefined ? undefined : CREATED_MS + afterMs;
     expect(podFact(podOf({ phase, containerStatuses })).finishedMs).toBe(expected);
   });
 
-  it("began when the latest of its containers did, whether that still runs or not", () => {
+  it("start with the latest of the containers, whether that still runs or not", () => {
     const began = (...states: V1ContainerStatus["state"][]): number | undefined =>
       podFact(
         podOf({ containerStatuses: states.map((state) => container("main", undefined, { ...(state && { state }) })) }),
@@ -77,7 +77,7 @@ describe("what rules look at of a pod", () => {
     expect(began({ running: { startedAt: startedAt(3000) } }, ended)).toBe(CREATED_MS + 5000);
   });
 
-  it("counts the restarts of all of its containers, also those before the main one", () => {
+  it("count the restarts of all containers, including those before the main one", () => {
     const status = {
       initContainerStatuses: [container("init", undefined, { restartCount: 2 })],
       containerStatuses: [container("main", undefined, { restartCount: 3 }), container("side")],
@@ -110,13 +110,13 @@ describe("what rules look at of a pod", () => {
       [],
     ],
     ["one that has not run yet", container("main", undefined, { state: { waiting: {} } }), []],
-  ])("continues with containers that are down after a bad end: %s", (_title, status, codes) => {
+  ])("include containers that are down after a failure: %s", (_title, status, codes) => {
     const kept = podFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
     expect(kept.down.map(({ code }) => code)).toEqual(codes);
     expect(podFact(keepPod(podOf({ phase: "Failed", containerStatuses: [status] }))).down).toEqual([]);
   });
 
-  it("has exit codes once it is over, by container, and none before", () => {
+  it("have exit codes by container after the end, and none before", () => {
     const status = {
       initContainerStatuses: [container("init", { exitCode: 0 })],
       containerStatuses: [container("main", { exitCode: 137 }), container("side")],
@@ -128,14 +128,14 @@ describe("what rules look at of a pod", () => {
     expect(podFact(podOf({ ...status, phase: "Running" })).exits).toEqual([]);
   });
 
-  it("is the member of its label, on its node, on its way out, with its own word for its end", () => {
+  it("have the member of the label, the node, the deletion and the reason of the end", () => {
     const metadata = { deletionTimestamp: CREATED, labels: { [labels.component]: "worker-3" } };
     const pod = { ...podOf({ phase: "Failed", reason: "Evicted" }, metadata), spec: { nodeName: "n", containers: [] } };
     expect(podFact(pod)).toMatchObject({ component: "worker-3", deleting: true, node: "n", reason: "Evicted" });
   });
 });
 
-describe("what the cache keeps of a pod", () => {
+describe("the cached part of a pod", () => {
   const whole = {
     ...podOf(
       {
@@ -156,7 +156,7 @@ describe("what the cache keeps of a pod", () => {
     spec: { nodeName: "n", containers: [{ name: "main", image: "long" }] },
   };
 
-  it("is all that rules look at, and nothing that is long", () => {
+  it("is everything that the rules read, without long fields", () => {
     const { conditions, ...others } = podFact(whole);
     expect(podFact(keepPod(whole))).toEqual({
       ...others,
@@ -165,7 +165,7 @@ describe("what the cache keeps of a pod", () => {
     expect(JSON.stringify(keepPod(whole))).not.toContain("long");
   });
 
-  it("is the machine that it was made for and why it is not there, until it is on one", () => {
+  it("has the machine for which it was created and the scheduler's reason, until it has a node", () => {
     const matchFields = [{ key: "metadata.name", operator: "In", values: ["n"] }];
     const nodeSelectorTerms = [{ matchExpressions: [{ key: "long", operator: "Exists" }], matchFields }];
     const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
@@ -182,7 +182,7 @@ describe("what the cache keeps of a pod", () => {
   it.each<[string, V1Pod]>([
     ["nothing", {}],
     ["a status without anything", { metadata: {}, status: {} }],
-  ])("has no field that is undefined, of %s", (_title, pod) => {
+  ])("has no undefined field with %s", (_title, pod) => {
     const kept = keepPod(pod);
     expect(Object.keys({ ...kept.metadata, ...kept.status })).toEqual([]);
     expect(keepPod(kept)).toEqual(kept);

@@ -15,7 +15,7 @@ const stateOf = (name: string, more: Partial<LedgerQueue> = {}): State => ({
   queue: { name, problem: more.queue?.problem ?? "" },
 });
 
-/** Queues of these names with a ledger that answers in pages of two, and a cache that is behind until `catchUp`. */
+/** Opens queues with a ledger that answers in pages of two, and a cache that lags until `catchUp`. */
 function opened(...names: readonly string[]) {
   const objects = new Map<string, Stored>(
     names.map((name) => [name, { metadata: { name, uid: name, resourceVersion: "1", finalizers: [QUEUE_FINALIZER] } }]),
@@ -63,11 +63,11 @@ function opened(...names: readonly string[]) {
 const reasonOf = ({ objects }: { readonly objects: ReadonlyMap<string, Stored> }, name: string): unknown =>
   (objects.get(name)?.status as { readonly reason?: string } | undefined)?.reason;
 
-it("writes the status of every queue once, and again only when it differs", async () => {
+it("writes the status of every queue once, and again only if it differs", async () => {
   const { world, round } = opened("a", "b", "c", "d", "e");
   await round(isHeld);
   expect(world.patches).toHaveLength(5);
-  // The cache is behind: our own write counts.
+  // The cache lags, so the own write counts.
   await round(isHeld);
   world.catchUp();
   await round(isHeld);
@@ -78,7 +78,7 @@ it("writes the status of every queue once, and again only when it differs", asyn
   expect(world.objects.get("d")?.status).toMatchObject({ pending: 2, reason: "ADMITTING" });
 });
 
-it("asks for nothing without a queue, and writes nothing without the lead", async () => {
+it("sends no request without a queue, and writes nothing without the lead", async () => {
   const { world, round } = opened();
   world.isAway = true;
   await round(isHeld);
@@ -87,7 +87,7 @@ it("asks for nothing without a queue, and writes nothing without the lead", asyn
   expect([...world.patches, ...other.world.patches]).toEqual([]);
 });
 
-it("states that the ledger is silent after ten seconds of silence, whatever it did before", async () => {
+it("states after ten seconds without an answer that the ledger is silent, whatever it did before", async () => {
   const { world, round } = opened("a");
   world.elapsedMs = 1_000_000;
   world.isAway = true;
@@ -112,7 +112,7 @@ it("removes the finalizer of a queue that is being deleted once it is empty, and
   expect(world.objects.get("a")?.status).toMatchObject({
     conditions: [{}, { type: "DeletionBlocked", reason: "HAS_WORK" }],
   });
-  // Its bucket was lost.
+  // The bucket of the ledger was lost.
   world.states = [];
   await round(isHeld);
   expect(world.objects.get("a")?.metadata.finalizers).toEqual(["other", QUEUE_FINALIZER]);
@@ -121,7 +121,7 @@ it("removes the finalizer of a queue that is being deleted once it is empty, and
   expect(world.objects.get("a")?.metadata.finalizers).toEqual(["other"]);
 });
 
-it("takes a queue that vanishes meanwhile for gone, and reports the others", async () => {
+it("treats a queue that disappears meanwhile as deleted, and reports the others", async () => {
   const { world, round } = opened("a", "b");
   world.objects.delete("a");
   await round(isHeld);

@@ -6,7 +6,7 @@ function tested() {
   return { clock, stale: staleVersions(() => clock.nowMs) };
 }
 
-it("waits for another version than the stale one, and asks again after a while", () => {
+it("waits for another version than the stale one, and retries after a while", () => {
   const { clock, stale } = tested();
   expect(stale.waitMs("a", undefined)).toBeUndefined();
   stale.record("a", "5");
@@ -18,7 +18,7 @@ it("waits for another version than the stale one, and asks again after a while",
   expect(stale.waitMs("a", "5")).toBeUndefined();
 });
 
-it("waits for a version after the newest stale one, whatever the order in which they are found", () => {
+it("waits for a version after the newest stale one, in whatever order they are recorded", () => {
   const { clock, stale } = tested();
   stale.record("a", "10");
   stale.record("a", "9");
@@ -37,7 +37,7 @@ it("compares nothing without a version", () => {
   expect(stale.waitMs("a", "1")).toBeUndefined();
 });
 
-it("waits no more once the job is gone", () => {
+it("does not wait after the job is deleted", () => {
   const { stale } = tested();
   stale.record("a", "5");
   stale.forget("a");

@@ -76,14 +76,14 @@ const status: fc.Arbitrary<JobStatus> = fc.record({
   lastReadyTimeoutMs: fc.option(seconds, { nil: undefined }),
 });
 
-/** As the API server stores it: what is null after a merge patch is not there. */
+/** Returns the status as the API server stores it: null fields of a merge patch are removed. */
 function stored(json: unknown): ReturnType<typeof statusJson> {
   return JSON.parse(JSON.stringify(json, (_key, value: unknown) => value ?? undefined)) as ReturnType<
     typeof statusJson
   >;
 }
 
-it("reads what it wrote, in a resource of its own", () => {
+it("reads what it wrote, in Muster's own resource", () => {
   fc.assert(
     fc.property(status, (before) => {
       expect(readStatus(stored(statusJson(before, SHAPE)), undefined, SHAPE)).toEqual(before);
@@ -91,7 +91,7 @@ it("reads what it wrote, in a resource of its own", () => {
   );
 });
 
-it("reads what it wrote, in a resource that has no place for restarts, indexes and attempts", () => {
+it("reads what it wrote, in a resource without fields for restarts, indexes and attempts", () => {
   fc.assert(
     fc.property(status, (before) => {
       const replicas = before.replicas.map((each) => ({ ...each, ready: 0 }));
@@ -118,7 +118,7 @@ it("removes the announced restart from the stored status once none is announced"
   expect(statusJson(NEW_STATUS, SHAPE)).toMatchObject({ announcedRestart: null });
 });
 
-it("takes whatever else stands there for a job that no pass has seen", () => {
+it("treats any other value as the status of a job without a pass", () => {
   expect(readStatus(undefined, undefined, SHAPE)).toEqual(NEW_STATUS);
   expect(readStatus({}, undefined, SHAPE)).toEqual(NEW_STATUS);
   const odd = {
@@ -150,7 +150,7 @@ it.each<[string, unknown, Partial<ReplicaStatus>]>([
   ["restarts as text", { restarts: "7" }, { restarts: 0 }],
   ["a list in place of a type", [], {}],
   ["null in place of a type", null, {}],
-])("takes for absent what is not of its form: %s", (_, json, expected) => {
+])("ignores a malformed field: %s", (_, json, expected) => {
   const nothing = { restarts: 0, completedIndexes: [], counted: [], uncounted: [] };
   const annotated = readStatus({}, JSON.stringify({ replicas: { worker: json } }), SHAPE);
   const own = readStatus({ replicaStatuses: { Worker: json } }, undefined, SHAPE);
@@ -164,7 +164,7 @@ it.each<[string, object, Partial<JobStatus>]>([
   ["a word for yes", { regrouping: "yes" }, { regrouping: false }],
   ["an attempt that no label holds", { attempt: 1e12 }, { attempt: 0 }],
   ["types in a list", { replicas: [{ worker: { restarts: 2 } }] }, {}],
-])("takes for absent what is not of its form in the gang: %s", (_, json, expected) => {
+])("ignores a malformed field of the gang: %s", (_, json, expected) => {
   expect(readStatus({}, JSON.stringify(json), SHAPE)).toMatchObject(expected);
   expect(readStatus(json, undefined, SHAPE)).toMatchObject(expected);
 });
@@ -174,7 +174,7 @@ const NAMES = [
   ...["restarts", "completedIndexes", "counted", "uncounted", "pod", "failures", "index", "times", "at", "because"],
   ...["attempt", "replaced", "regrouping", "announcedRestart", "number", "limit", "toString"],
 ];
-/** Any JSON, most often with the names that are looked at. */
+/** Generates any JSON, most often with names that the reader knows. */
 const anyJson = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
@@ -193,7 +193,7 @@ const annotation = fc.option(
   { nil: undefined },
 );
 
-it("never throws, and gives a status that is the same when it was written and is read again", () => {
+it("never throws, and gives a status that survives a write and a read", () => {
   fc.assert(
     fc.property(anyJson, annotation, (json, progress) => {
       const read = readStatus(json, progress, SHAPE);
@@ -204,7 +204,7 @@ it("never throws, and gives a status that is the same when it was written and is
   );
 });
 
-it("keeps what is remembered of a job whose spec cannot be read", () => {
+it("keeps the history of a job whose spec is unreadable", () => {
   const all = (types: readonly string[]): StatusShape["types"] => types.map((type) => ({ type, replicas: 0 }));
   fc.assert(
     fc.property(status, (before) => {
@@ -219,14 +219,14 @@ it("keeps what is remembered of a job whose spec cannot be read", () => {
   );
 });
 
-it("keeps indexes that the job does not have now, and no more than a job can have", () => {
+it("keeps completed indexes outside the spec, and no more than a job can have", () => {
   const read = (completedIndexes: string): readonly number[] | undefined =>
     readStatus({ replicaStatuses: { Worker: { completedIndexes } } }, undefined, SHAPE).replicas[1]?.completedIndexes;
   expect(read("0-2,19-21,x")).toEqual([0, 1, 2, 19, 20, 21]);
   expect(read("998-400000,700000-800000")).toEqual([998, 999]);
 });
 
-it("keeps what is remembered of types that the spec has not any more, and nothing else of them", () => {
+it("keeps the history of removed types, and no other field of them", () => {
   const shape = { ...SHAPE, types: SHAPE.types.slice(0, 1) };
   fc.assert(
     fc.property(status, (before) => {
@@ -249,7 +249,7 @@ it.each([
     "PS",
     "training.kubeflow.org/job-name=train,training.kubeflow.org/operator-name=tfjob-controller,training.kubeflow.org/replica-type=ps",
   ],
-])("says which labels find the pods of a type: %o", (kind, key, selector) => {
+])("has the selector of the pods of a type: %o", (kind, key, selector) => {
   const type = key.toLowerCase();
   const shape = {
     statusKey: kind.statusKey,

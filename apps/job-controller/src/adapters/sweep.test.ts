@@ -22,8 +22,8 @@ function podOf(number: number, phase: string): V1Pod {
 const ownerOf = ({ metadata }: V1Pod): string | undefined => metadata?.labels?.[labels.owner];
 
 /**
- * Sweeps where the ledger has something of jobs 0 to 2, no cache shows any of them, and the API server has these. Returns whose machines come back, and what
- * was asked.
+ * Sweeps with units of jobs 0 to 2 in the ledger, empty caches, and these objects at the API server. Returns the jobs whose machines are released, and the
+ * requests.
  */
 async function swept(live: {
   readonly jobs?: readonly number[];
@@ -31,7 +31,7 @@ async function swept(live: {
   readonly refused?: number;
   readonly unread?: boolean;
   readonly cached?: readonly V1Pod[];
-  /** The deletion of pods fails with this status. */
+  /** Deletions of pods fail with this status. */
   readonly deletion?: number;
 }) {
   const released: string[] = [];
@@ -86,31 +86,31 @@ async function swept(live: {
   return { released, asked, warned, left: podsLeft(deps) };
 }
 
-it("releases what jobs had that are gone, with their pods", async () => {
+it("releases the units of deleted jobs without pods", async () => {
   const { released } = await swept({ pods: [podOf(1, "Succeeded")] });
   expect(released).toEqual([idOf(0), idOf(1), idOf(2)]);
 });
 
-it("gives nothing back of a job that the API server has, whatever the copies show", async () => {
+it("releases nothing of a job that the API server has, whatever the caches contain", async () => {
   expect((await swept({ jobs: [1] })).released).toEqual([idOf(0), idOf(2)]);
 });
 
-it("releases nothing while it may not read a kind, and while the API server does not answer about one", async () => {
+it("releases nothing while it may not read a kind, or the API server does not answer for one", async () => {
   await expect(swept({ jobs: [1], refused: 403 })).rejects.toThrow();
   await expect(swept({ jobs: [1], refused: 503 })).rejects.toThrow();
 });
 
-it("releases nothing, and reports no pod as left, while jobs of a kind may exist that it has not read", async () => {
+it("releases nothing, and reports no pod as left, while an unread kind may have jobs", async () => {
   const cached = [podOf(0, "Running")];
   expect((await swept({ cached })).left.map(({ ownerId }) => ownerId)).toEqual([idOf(0)]);
   expect(await swept({ cached, unread: true })).toEqual({ released: [], asked: [], warned: [], left: [] });
 });
 
-it("gives nothing back on which the API server has a pod that may run, whatever the copies show", async () => {
+it("releases no machine with a pod at the API server that may run, whatever the caches contain", async () => {
   expect((await swept({ pods: [podOf(0, "Running"), podOf(2, "Pending")] })).released).toEqual([idOf(1)]);
 });
 
-it("releases other machines when a pod on a lost machine cannot be deleted by force, and reports the pod", async () => {
+it("releases other machines if a pod on a lost machine cannot be deleted by force, and reports the pod", async () => {
   const stuck = podOf(0, "Running");
   stuck.metadata = { ...stuck.metadata, uid: "u-0", deletionTimestamp: new Date(0) };
   const { released, warned } = await swept({ cached: [stuck], pods: [stuck], deletion: 500 });
@@ -118,7 +118,7 @@ it("releases other machines when a pod on a lost machine cannot be deleted by fo
   expect(warned).toEqual([expect.objectContaining({ pod: "train-0-worker-0", uid: "u-0" })]);
 });
 
-it("reads jobs and pods in pages, and the last ones count as the first do", async () => {
+it("reads jobs and pods in pages, and counts all pages", async () => {
   const many = Array.from({ length: 150 }, (_, index) => index + 10);
   const others = Array.from({ length: 90 }, () => podOf(0, "Succeeded"));
   const { released, asked } = await swept({ jobs: [...many, 1], pods: [...others, podOf(2, "Running")] });
@@ -127,7 +127,7 @@ it("reads jobs and pods in pages, and the last ones count as the first do", asyn
   expect(asked.map(({ plural }) => plural).sort()).toEqual(["jobs", "jobs", "jobs", "jobs", "pods", "pods", "pods"]);
 });
 
-it("reports a pod that has outlived its job once, when it is still there at the next sweep", () => {
+it("reports a pod that has outlived its job once, if it still exists at the next sweep", () => {
   const reports: string[] = [];
   const reportLeft = reportOnce(({ pod }) => reports.push(pod));
   const left = (name: string) => ({ ownerId: "orph-1", job: "orph", pod: name, uid: name, node: "node-0" });

@@ -15,10 +15,10 @@ it("gives a job without a submission over the bus one trace, built from its uid,
   });
 });
 
-it.each(["", "no uid", "00000000-0000-0000-0000-000000000000"])("gives none to a job of the uid %j", (uid) => {
+it.each(["", "no uid", "00000000-0000-0000-0000-000000000000"])("builds no trace for a job of the uid %j", (uid) => {
   expect(contextOf(job(uid))).toBe(ROOT_CONTEXT);
 });
 
-it("gives none to a job with an invalid traceparent", () => {
+it("builds a new trace for a job with an invalid traceparent", () => {
   expect(trace.getSpanContext(contextOf(job(UID, "spoiled")))).toBeUndefined();
 });

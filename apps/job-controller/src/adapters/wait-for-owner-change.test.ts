@@ -5,13 +5,13 @@ import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 
 const OWNER = "train-0a1b2c3d4e5f";
 
-it("a wait ends with a ring, with its time, and with its signal", async () => {
+it("a wait ends with a change, with its timeout, and with its signal", async () => {
   const bell = new EventEmitter();
   const stop = new AbortController();
   const rung = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
   bell.emit(OWNER);
   await rung;
-  // A timer of a wait alone keeps no process alive.
+  // The timer of a wait alone keeps no process running.
   const alive = setInterval(() => undefined, 1000);
   await waitForOwnerChange(bell, OWNER, 1, stop.signal).finally(() => clearInterval(alive));
   const stopped = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
@@ -20,7 +20,7 @@ it("a wait ends with a ring, with its time, and with its signal", async () => {
   await waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
 });
 
-it("waits that a ring has ended leave no timer and no listener behind", async () => {
+it("waits that a change has ended leave no timer and no listener behind", async () => {
   const timers = new Set<number>();
   const hook = createHook({
     init: (id, type) => {
@@ -36,7 +36,7 @@ it("waits that a ring has ended leave no timer and no listener behind", async ()
     bell.emit(OWNER);
     await rung;
   }
-  // The hook hears of a cleared timer in the next turn.
+  // The hook receives a cleared timer in the next turn.
   await new Promise(setImmediate);
   hook.disable();
   expect(timers.size).toBe(0);

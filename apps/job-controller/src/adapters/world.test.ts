@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { readConfig } from "../config.ts";
 import { openWorld, readBudget } from "./world.ts";
 
-it("ends in order in a replica that never reached the API server and in which no client waits", async () => {
+it("ends cleanly in a replica that never reached the API server and in which no client waits", async () => {
   const unhandled: unknown[] = [];
   const note = (error: unknown): void => void unhandled.push(error);
   process.on("unhandledRejection", note);
@@ -18,7 +18,7 @@ it("ends in order in a replica that never reached the API server and in which no
   const world = openWorld(kube, { config: readConfig({}), logger });
   expect(world.isComplete()).toBe(false);
   await world[Symbol.asyncDispose]();
-  // Node reports them when the turn is over.
+  // Node reports unhandled rejections at the end of the turn.
   await new Promise((resolve) => setImmediate(resolve));
   process.off("unhandledRejection", note);
   expect(unhandled).toEqual([]);

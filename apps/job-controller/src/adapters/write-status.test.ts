@@ -29,7 +29,7 @@ const REMEMBERING: JobStatus = {
 
 type Patch = { readonly status?: StatusJson; readonly metadata?: { readonly annotations?: Record<string, string> } };
 
-/** An API server that has one job, and whose definition keeps of a status what `keep` leaves. */
+/** Serves one job; `keep` returns the part of a status that the definition keeps. */
 function serverOf(keep: (status: StatusJson) => StatusJson) {
   const manifest = jobManifest("train");
   let resource = { ...manifest, metadata: { name: "train", namespace: "default", uid: "u" } } as JobResource;
@@ -54,13 +54,13 @@ function serverOf(keep: (status: StatusJson) => StatusJson) {
   return { deps, row, dropped, write: (status: JobStatus) => writeStatus(deps, RESOURCE, row(), status) };
 }
 
-/** As a definition that knows nothing of what is remembered. */
+/** Keeps the fields of a definition without any remembered state. */
 const prune = ({ conditions, replicaStatuses }: StatusJson): StatusJson => ({
   ...(conditions !== undefined && { conditions }),
   replicaStatuses: Object.fromEntries(Object.keys(replicaStatuses ?? {}).map((type) => [type, { active: 0 }])),
 });
 
-it("remembers in the status alone what the API server keeps there", async () => {
+it("stores state in the status alone if the API server keeps it", async () => {
   const { write, row, dropped } = serverOf((status) => status);
   await write(REMEMBERING);
   expect(row().status).toEqual(REMEMBERING);
@@ -68,7 +68,7 @@ it("remembers in the status alone what the API server keeps there", async () => 
   expect(dropped).toEqual([]);
 });
 
-it("remembers in an annotation what the answer shows to be dropped, and reports it", async () => {
+it("stores state in an annotation if the answer shows that it was dropped, and reports it", async () => {
   const { write, row, dropped } = serverOf(prune);
   await write(REMEMBERING);
   expect(row().metadata.annotations?.[annotations.progress]).toContain('"restarts":4');
@@ -76,14 +76,14 @@ it("remembers in an annotation what the answer shows to be dropped, and reports 
   expect(dropped).toHaveLength(1);
 });
 
-it("continues with the annotation once there is one", async () => {
+it("keeps using an existing annotation", async () => {
   const { write, row } = serverOf(prune);
   await write(REMEMBERING);
   await write({ ...REMEMBERING, attempt: 3 });
   expect(row().status.attempt).toBe(3);
 });
 
-describe("a status that finds no resource", () => {
+describe("the write of a status that finds no resource", () => {
   const refuse = (code: number) => (): Promise<never> => Promise.reject(Object.assign(new Error("refused"), { code }));
   const notFound = refuse(404);
   const row = serverOf((status) => status).row();
@@ -95,16 +95,16 @@ describe("a status that finds no resource", () => {
       REMEMBERING,
     );
 
-  it("is of a job that was deleted, or made again since", async () => {
+  it("reports a job that was deleted, or recreated since", async () => {
     expect(await write(notFound)).toBeUndefined();
     expect(await write(() => Promise.resolve({ metadata: { uid: "another" } }))).toBeUndefined();
   });
 
-  it("is an error while the job is there: its definition has no status", async () => {
+  it("fails if the job exists, because its definition has no status", async () => {
     await expect(write(() => Promise.resolve({ metadata: { uid: "u" } }))).rejects.toMatchObject({ code: 404 });
   });
 
-  it("is an error when the API server does not answer whether the job is there", async () => {
+  it("fails if the API server does not answer whether the job exists", async () => {
     await expect(write(refuse(503))).rejects.toMatchObject({ code: 503 });
   });
 });

@@ -61,7 +61,7 @@ const alone = {
 };
 
 describe("the pod of a member", () => {
-  it("has one name for ever, and the labels by which everybody knows whose it is, whatever its template says", () => {
+  it("has a constant name, and the labels by which services identify its owner, whatever its template contains", () => {
     const metadata = { labels: { team: "a", owner: "me" }, annotations: { note: "n", "main-container": "x" } };
     const pod = podOf({ template: { ...templateManifest(), metadata } });
     expect(pod.metadata).toEqual({
@@ -106,7 +106,7 @@ describe("the pod of a member", () => {
     expect(podOf({ restartPolicy, template }).spec["restartPolicy"]).toBe(expected);
   });
 
-  it("is bound by the granted node alone where its type accepts several pools", () => {
+  it("is bound only by the granted node if its type accepts several pools", () => {
     const manifest = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ pool: "" }) } });
     const metadata = { name: "train", annotations: { "muster.dev/pool": "cpu, gpu" } };
     const request = toBuild(JOB_KIND, { ...manifest, metadata });
@@ -120,7 +120,7 @@ describe("the pod of a member", () => {
     });
   });
 
-  it("is alone on the machine that was granted", () => {
+  it("runs exclusively on the granted machine", () => {
     const pod = podOf({});
     expect(pod.spec["nodeSelector"]).toEqual({ pool: "cpu" });
     expect(affinityOf(pod)).toEqual({
@@ -129,7 +129,7 @@ describe("the pod of a member", () => {
     });
   });
 
-  it("that has a part of a machine is pinned to it, and apart from exclusive pods, which exclude it by its label", () => {
+  it("with a part of a machine is pinned to it, and kept apart from exclusive pods, which exclude it by its label", () => {
     const pod = podOf({}, { isShared: true });
     expect(pod.metadata.labels["exclusive"]).toBe("false");
     expect(pod.spec["nodeSelector"]).toEqual({ pool: "cpu" });
@@ -145,9 +145,9 @@ describe("the pod of a member", () => {
     [true, false, false],
     [false, true, false],
     [false, false, false],
-  ])("may run beside another one only when both share: %s, %s", (first, second, isAllowed) => {
+  ])("may run beside another pod only if both share: %s, %s", (first, second, isAllowed) => {
     const pods = [podOf({}, { isShared: first }), podOf({}, { isShared: second })] as const;
-    // Kubernetes applies the terms of both, of the new pod and of the one that runs.
+    // Kubernetes applies the terms of both the new pod and the running one.
     const isExcluded = ([by, of]: readonly [PodManifest, PodManifest]): boolean => {
       const terms = affinityOf(by) as { podAntiAffinity: Record<string, (typeof alone)[]> };
       const { key, operator, ...more } = terms.podAntiAffinity[required]?.[0]?.labelSelector.matchExpressions[0] ?? {};
@@ -158,7 +158,7 @@ describe("the pod of a member", () => {
     expect(!isExcluded(pods) && !isExcluded([pods[1], pods[0]])).toBe(isAllowed);
   });
 
-  it("keeps what its template asks of machines, each alternative of it", () => {
+  it("keeps the node affinity of its template, in each alternative", () => {
     const expression = (key: string) => ({ matchExpressions: [{ key, operator: "Exists" }] });
     const preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     const affinity = {
@@ -183,12 +183,12 @@ describe("the pod of a member", () => {
     });
   });
 
-  it("is found under its own name in the service of the job", () => {
+  it("is resolved under its own name in the service of the job", () => {
     const { hostname, subdomain } = podOf({ template: templateManifest({ hostname: "other" }) }).spec;
     expect({ hostname, subdomain }).toEqual({ hostname: "train-worker-1", subdomain: "train" });
   });
 
-  it("lets the template's own variables win, and refer to our variables", () => {
+  it("gives precedence to the template's own variables, which may refer to ours", () => {
     const env = [
       { name: "MUSTER_JOB", value: "mine" },
       { name: "RANK", value: "$(MUSTER_REPLICA_INDEX)" },
@@ -215,7 +215,7 @@ describe("the pod of a member", () => {
     expect(ports(templateManifest({ containers: [{ name: "main", image: "i", ports: own }] }))).toEqual(own);
   });
 
-  it("bears the mark of its group, and the name of the scheduler that places the whole gang", () => {
+  it("has the mark of its group, and the name of the scheduler that places the whole gang", () => {
     const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs: { worker: replicaManifest({}) } }));
     const member = { type: "worker", index: 0 };
     const group = { scheduler: "gangs", settings: {} };
@@ -237,7 +237,7 @@ describe("the pod of a member", () => {
     expect(podOf({}).spec).not.toHaveProperty("schedulingGates");
   });
 
-  it("runs the command of its kind only where the template has none", () => {
+  it("runs the command of its kind only if the template has none", () => {
     const worker = (more: Manifest) => ({
       replicas: 1,
       template: { spec: { containers: [{ name: "mpi", image: "i", ...more }] } },
@@ -306,7 +306,7 @@ describe("the services of a job", () => {
     ]);
   });
 
-  it("are none for a kind whose pods are not found by name", () => {
+  it("are none for a kind whose pods need no names", () => {
     const container = { template: { spec: { containers: [{ name: "mpi", image: "i" }] } } };
     const request = toBuild(MPIJOB_KIND, {
       metadata: { name: "train" },

@@ -5,7 +5,7 @@ import { besideGrant, memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-uni
 const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
 const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
 
-it("gives every unit an id that the ledger takes, and that reports its job", () => {
+it("gives every unit a valid id that identifies its job", () => {
   fc.assert(
     fc.property(name, fc.uuid(), type, fc.nat(999), (job, uid, replicaType, index) => {
       const owner = ownerIdOf({ name: job, uid });
@@ -18,7 +18,7 @@ it("gives every unit an id that the ledger takes, and that reports its job", () 
   );
 });
 
-it("gives two jobs of one name, and two members with long names, different ids", () => {
+it("gives different ids to two jobs of one name, and to two members with long names", () => {
   const uids = ["0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "0a1b2c3d-4e60-6071-8293-a4b5c6d7e8f9"];
   expect(new Set(uids.map((uid) => ownerIdOf({ name: "train", uid }))).size).toBe(2);
   const long = "a".repeat(40);

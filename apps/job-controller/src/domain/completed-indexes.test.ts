@@ -16,7 +16,7 @@ describe("completed indexes", () => {
     expect(parseIndexes(text, BELOW)).toEqual(list);
   });
 
-  it("are read as they were written", () => {
+  it("survive a write and a read", () => {
     fc.assert(
       fc.property(indexes, (list) => {
         expect(parseIndexes(formatIndexes(list), BELOW)).toEqual(list);
@@ -24,7 +24,7 @@ describe("completed indexes", () => {
     );
   });
 
-  it("never reach the limit, are ascending and each there once, whatever the text says", () => {
+  it("are below the limit, ascending and unique, whatever the text contains", () => {
     const part = fc.oneof(fc.string({ maxLength: 5 }), fc.stringMatching(/^\d{1,6}(-\d{1,6})?$/));
     fc.assert(
       fc.property(fc.array(part), fc.nat({ max: 50 }), (parts, below) => {
@@ -35,7 +35,7 @@ describe("completed indexes", () => {
     );
   });
 
-  it.each(["x", "-1", "1-", "3-1", "0x2", "1.5", "9999999"])("leave out the malformed %j", (text) => {
+  it.each(["x", "-1", "1-", "3-1", "0x2", "1.5", "9999999"])("omit the malformed %j", (text) => {
     expect(parseIndexes(`0,${text},4`, BELOW)).toEqual([0, 4]);
   });
 });

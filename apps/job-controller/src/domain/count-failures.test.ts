@@ -20,12 +20,12 @@ function look(status: JobStatus, member: PodFact, restartPolicy: RestartPolicy, 
   return planJob(snapshot({ spec: job, status, replicas: [seen("worker", [member])] }), POLICY).status;
 }
 
-/** How the job of such a member ends, and after how many runs. */
+/** Returns how the job of such a member ends, and after how many runs. */
 function endOf(policy: RestartPolicy, code: number, backoffLimit: number): string {
   let status: JobStatus = NEW_STATUS;
   for (let run = 1; run <= MAX_RUNS; run += 1) {
     for (const [nth, member] of looks(policy, code, run).entries()) {
-      // Whatever is seen again is not counted again.
+      // A repeated observation does not count again.
       status = look(look(status, member, policy, backoffLimit), member, policy, backoffLimit);
       const failed = status.conditions.find(({ type }) => type === "Failed");
       if (failed !== undefined) return `${failed.reason} at end ${run}${nth === 0 ? "" : ", seen late"}`;
@@ -34,7 +34,7 @@ function endOf(policy: RestartPolicy, code: number, backoffLimit: number): strin
   return "continues";
 }
 
-describe.each([0, 1, 3])("a member that ends badly at each run, with backoffLimit %i,", (limit) => {
+describe.each([0, 1, 3])("a member that fails at each run, with backoffLimit %i,", (limit) => {
   it.each<[RestartPolicy, code: number, end: string]>([
     ["OnFailure", 1, `BackoffLimitExceeded at end ${limit + 1}`],
     ["OnFailure", 137, `BackoffLimitExceeded at end ${limit + 1}`],
@@ -44,7 +44,7 @@ describe.each([0, 1, 3])("a member that ends badly at each run, with backoffLimi
     ["ExitCode", 1, "PermanentExitCode at end 1"],
     ["Never", 1, "PodFailed at end 1"],
     ["Never", 137, "PodFailed at end 1"],
-  ])("under %s with code %i, ends its job: %s of them", (policy, code, end) => {
+  ])("under %s with code %i, ends its job: %s", (policy, code, end) => {
     expect(endOf(policy, code, limit)).toBe(end);
   });
 });

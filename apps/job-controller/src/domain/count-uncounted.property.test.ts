@@ -51,10 +51,10 @@ const history = fc
   })
   .map((parts) => parts.flat());
 
-/** The count of an observer that sees everything. */
+/** The count of an observer of all events. */
 type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
 
-it("never loses and never doubles one of a row, pauses no shorter than before, and ends when the row is too long", () => {
+it("counts each restart in a row exactly once, never shortens the pause, and fails the job beyond the limit", () => {
   const policy = { ...POLICY, maxUncountedRestarts: MOST };
   let ended = 0;
   fc.assert(
@@ -104,7 +104,7 @@ function checkCounts(world: World, rows: ReadonlyMap<string, Row>): void {
 
 type Seen = { readonly rows: ReadonlyMap<string, Row>; readonly seenPods: Map<string, string> };
 
-/** When a pod comes in place of another one, the pause of the row as it is then has passed. */
+/** Checks that a replaced pod starts after the pause of the current row. */
 function checkPause(world: World, { component, uid }: PodFact, { rows, seenPods }: Seen): void {
   if (seenPods.get(component) === uid) return;
   seenPods.set(component, uid);

@@ -34,7 +34,7 @@ function rowAfter(second: PodFact | undefined, more: Partial<Snapshot> = {}, of 
   return next === undefined ? "none" : `${next.times} ${next.because} ${next.pod}`;
 }
 
-describe("a row of restarts that do not count", () => {
+describe("a row of uncounted restarts", () => {
   const calm = { startedMs: NOW_MS - POLICY.calmAfterMs };
   const notCalm = { startedMs: NOW_MS - POLICY.calmAfterMs + 1 };
   it.each<[string, PodFact | undefined, string]>([
@@ -58,7 +58,7 @@ describe("a row of restarts that do not count", () => {
     expect(rowAfter(second)).toBe(said);
   });
 
-  it("is longer by a lost machine, once", () => {
+  it("grows by one for a lost machine", () => {
     const lost = { nodesLost: ["node-worker-1"] };
     expect(rowAfter(pod("worker-1"), lost)).toBe("3 machine-lost uid-worker-1");
     const noted = { ...lost, status: status([row({ pod: "uid-worker-1" })]) };
@@ -71,7 +71,7 @@ describe("a row of restarts that do not count", () => {
     expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
   });
 
-  it("ends when the job is suspended, and its pod waits for nothing when that continues", () => {
+  it("ends at a suspension of the job, after which its pod waits for no pause", () => {
     const job = rule("Ignore");
     const slots = [seen("worker", [undefined, undefined])];
     const before = status([row({ times: 19, atMs: NOW_MS })]);
@@ -85,7 +85,7 @@ describe("a row of restarts that do not count", () => {
     expect(made).toEqual([0, 1]);
   });
 
-  it("is not longer by a disruption that a rule counts", () => {
+  it("does not grow by a disruption that a rule counts", () => {
     const counts: JobSpec = spec({
       failurePolicy: [
         { action: "RestartPod", replicaTypes: [], on: { podCondition: "DisruptionTarget", status: "True" } },
@@ -97,7 +97,7 @@ describe("a row of restarts that do not count", () => {
   });
 });
 
-describe("a member that is to be recreated without counting", () => {
+describe("a member that is recreated without counting", () => {
   const failing = (times: number, more: Partial<Snapshot> = {}): Snapshot =>
     snapshot({
       spec: rule("Ignore"),
@@ -112,7 +112,7 @@ describe("a member that is to be recreated without counting", () => {
     [1, 20_000],
     [4, 160_000],
     [19, POLICY.maxRestartBackoffMs],
-  ])("waits after %i before it for %i ms from its end, whichever replica leads", (times, pauseMs) => {
+  ])("waits after %i earlier restarts for %i ms from its end, whichever replica leads", (times, pauseMs) => {
     const first = planJob(failing(times), POLICY);
     expect(first.steps).toEqual([]);
     expect(first.recheckInMs).toBe(pauseMs);
@@ -121,7 +121,7 @@ describe("a member that is to be recreated without counting", () => {
     expect(planJob(failing(times, later), POLICY).steps).toMatchObject([{ kind: "delete-pod", pod: "train-worker-1" }]);
   });
 
-  it("waits, too, when its pod is gone already, unless the time of its end cannot be believed", () => {
+  it("also waits if its pod is already gone, unless the time of its end is implausible", () => {
     const gone = (atMs: number): Snapshot =>
       failing(3, {
         status: status([row({ times: 3, atMs })]),
@@ -133,7 +133,7 @@ describe("a member that is to be recreated without counting", () => {
     expect(planJob(gone(NOW_MS + 86_400_000), POLICY).steps).toMatchObject([made]);
   });
 
-  it("fails its job when that is once too often, and the reason names it, the rule and the number", () => {
+  it("fails its job beyond the limit, and the reason names it, the rule and the number", () => {
     const said = (times: number): unknown => planJob(failing(times), POLICY).status.conditions.at(-1);
     expect(said(POLICY.maxUncountedRestarts - 1)).toMatchObject({ type: "Restarting" });
     expect(said(POLICY.maxUncountedRestarts)).toMatchObject({
@@ -144,7 +144,7 @@ describe("a member that is to be recreated without counting", () => {
     });
   });
 
-  it("never fails its job where failures of its type are ignored, and waits as long", () => {
+  it("never fails its job if failures of its type are ignored, and waits equally long", () => {
     const dynamic = spec({ replicas: [replica("worker", 2, { failuresIgnored: true })] });
     const { status: after, recheckInMs: recheckInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
     expect(after.replicas[0]?.uncounted).toMatchObject([{ times: 101, because: "failures-ignored" }]);

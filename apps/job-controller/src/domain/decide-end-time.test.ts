@@ -11,6 +11,6 @@ it.each<[string, number | undefined, number]>([
   ["when it was made, when its node's clock is far ahead", NOW_MS + 3_600_000, CREATED_MS],
   ["when it was made, when its node's clock is behind", CREATED_MS - 1, CREATED_MS],
   ["when it was made, by default", undefined, CREATED_MS],
-])("takes a pod to have ended %s", (_title, finishedMs, expected) => {
+])("assumes that a pod ended %s", (_title, finishedMs, expected) => {
   expect(decideEndMs(ended("worker-0", 1, { createdMs: CREATED_MS, finishedMs }), NOW_MS)).toBe(expected);
 });

@@ -40,7 +40,7 @@ describe("decideMemberClaim", () => {
     expect(decideMemberClaim(claimant, { ...state, controllerUid: OWNERS[owner] })).toEqual(decided);
   });
 
-  it("has a cell above for every combination", () => {
+  it("has a row above for every combination", () => {
     expect(new Set(cells.map((cell) => cell.slice(0, 4).join())).size).toBe(3 * 2 * 2 * 2);
   });
 });

@@ -49,7 +49,7 @@ describe("a pod that failed with a code", () => {
     [127, "fail-job"],
     [128, "restart-pod"],
     [129, "restart-pod"],
-  ])("of %d leads to %s: from 128 on, a signal ended it", (code, action) => {
+  ])("of %d leads to %s, because a signal ended it from 128 on", (code, action) => {
     const verdict = decidePodFailure(
       ended("worker-0", code),
       replica("worker", 1, { restartPolicy: "ExitCode" }),
@@ -63,13 +63,13 @@ describe("a pod that failed with a code", () => {
     [130, "fail-job"],
     [131, "fail-job"],
     [132, "restart-pod"],
-  ])("of %d leads to %s where the job lists codes of its own, and permanent ones win", (code, action) => {
+  ])("of %d leads to %s with exit codes of the job, of which permanent ones take precedence", (code, action) => {
     const job = spec({ exitCodes: { retryable: [3, 131], permanent: [130, 131] } });
     const verdict = decidePodFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), job);
     expect(verdict.action).toBe(action);
   });
 
-  it("is retried where it has none: its container never ran", () => {
+  it("is retried without a code, because its container never ran", () => {
     const pod = ended("worker-0", 1, { exits: [] });
     expect(decidePodFailure(pod, replica("worker", 1, { restartPolicy: "ExitCode" }), spec()).action).toBe(
       "restart-pod",
@@ -77,7 +77,7 @@ describe("a pod that failed with a code", () => {
   });
 });
 
-describe("a pod that was ended for its node's sake", () => {
+describe("a pod that ended because of its node", () => {
   it.each([
     "NodeLost",
     "NodeShutdown",
@@ -89,7 +89,7 @@ describe("a pod that was ended for its node's sake", () => {
     "Shutdown",
     "Terminated",
     "UnexpectedAdmissionError",
-  ])("with the reason %s costs no restart", (reason) => {
+  ])("with the reason %s counts no restart", (reason) => {
     const verdict = decidePodFailure(ended("worker-0", 1, { reason }), replica("worker", 1), spec());
     expect(verdict).toEqual({ action: "restart-pod", counts: false, because: "disrupted" });
   });
@@ -103,7 +103,7 @@ describe("a pod that was ended for its node's sake", () => {
   });
 });
 
-describe("a pod whose main container ended well beside a sidecar that was killed", () => {
+describe("a pod whose main container succeeded beside a killed sidecar", () => {
   const strict = spec({ replicas: [replica("worker", 1, { restartPolicy: "ExitCode" })], backoffLimit: 0 });
   const exits = [
     { container: "main", code: 0 },
@@ -121,7 +121,7 @@ describe("a pod whose main container ended well beside a sidecar that was killed
   it.each<[string, Partial<PodFact>]>([
     ["evicted", { reason: "Evicted" }],
     ["disrupted", { conditions: disrupted }],
-  ])("has not ended well when it was %s", (_title, more) => {
+  ])("has not succeeded if it was %s", (_title, more) => {
     expect(endedWell({ ...pod, ...more }, replica("worker", 1))).toBe(false);
   });
 });

@@ -58,7 +58,7 @@ describe("a status is written", () => {
     expect(decideWrite(STORED, { ...STORED, ...more }, 999, 1000)).toBe(time);
   });
 
-  it("with counts alone once the last write is long enough ago, or this process has not written at all", () => {
+  it("with counts alone if the last write is old enough, or this process has not written", () => {
     const next = { ...STORED, ...worker({ ready: 2 }) };
     expect(decideWrite(STORED, next, 1000, 1000)).toBe("after");
     expect(decideWrite(STORED, next, Infinity, 1000)).toBe("after");

@@ -122,12 +122,12 @@ it.each([
   ["POOL_UNKNOWN", "name a pool that exists: `muster pools` lists them"],
   ["POOL_CAPACITY", "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity"],
   ["LIMIT_EXCEEDED", "request less of what the message names, or split the work"],
-])("advises what to do about a job that was refused with %s", (code, next) => {
+])("advises on a job that was refused with %s", (code, next) => {
   const refused = job("Queued", { waitingBecause: "why" }, condition("MachinesReserved", code, "", "False"));
   expect(explainJob(refused, undefined)).toEqual({ code, message: "why", next });
 });
 
-it("names the log of a member that failed", () => {
+it("names the log of a failed member", () => {
   const members = [{ component: "worker-1", state: "FAILED" }];
   expect(explainJob(job("Failed", { members }, condition("Failed", "X", "")), undefined).next).toBe(
     "muster logs job/train worker-1",

@@ -16,7 +16,7 @@ function specOf(result: ReadResult) {
 }
 
 describe("reading a Job", () => {
-  it("fills in what an older definition left out", () => {
+  it("fills in fields that an older definition omits", () => {
     const template = templateManifest();
     expect(specOf(read(jobManifest("a", { replicaSpecs: { worker: { template, pool: "cpu" } } })))).toEqual({
       replicas: [
@@ -97,7 +97,7 @@ describe("reading a Job", () => {
     });
   });
 
-  it("looks at types after those that they wait for, whatever the order in the manifest", () => {
+  it("sorts types after their dependencies, whatever the order in the manifest", () => {
     const replicaSpecs = {
       a: replicaManifest({ dependsOn: [{ type: "c", status: "Complete" }] }),
       b: replicaManifest(),
@@ -284,7 +284,7 @@ describe("reading a Job", () => {
     expect(problems).toContainEqual({ field, reason: expect.stringMatching(reason) as string });
   });
 
-  it("names everything that is wrong immediately, and whose the job is", () => {
+  it("names all errors together, and the manager of the job", () => {
     const result = read(
       jobManifest("A", { ...worker({ pool: undefined, replicas: -1 }), runPolicy: { managedBy: "example.com/x" } }),
     );
@@ -297,7 +297,7 @@ describe("reading a Job", () => {
   });
 });
 
-it("describes to each pod of a Job itself and all the others", () => {
+it("describes to each pod of a Job itself and all other pods", () => {
   const spec = specOf(
     read(
       jobManifest("train", {
@@ -322,7 +322,7 @@ it("describes to each pod of a Job itself and all the others", () => {
   });
 });
 
-it("omits the description of a gang that is too large for a process to start, and warns its author", () => {
+it("omits the description of a gang that is too large for a variable, and warns its author", () => {
   const [name, namespace] = ["a".repeat(52), "n".repeat(40)];
   const gang = (replicas: number) =>
     read({ ...jobManifest(name, worker({ replicas, port: 2222 })), metadata: { name, namespace } });

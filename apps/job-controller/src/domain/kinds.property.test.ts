@@ -15,7 +15,7 @@ const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
 };
 const CONTAINERS = ["tensorflow", "pytorch", "jax", "mpi", "main"];
 const CONTAINER_OF: Readonly<Record<string, string>> = { TFJob: "tensorflow", PyTorchJob: "pytorch", JAXJob: "jax" };
-/** A value of the right form, or anything. */
+/** Generates a valid value, or rarely any value. */
 const mostly = <Value>(right: fc.Arbitrary<Value>) =>
   fc.oneof({ weight: 30, arbitrary: right }, { weight: 1, arbitrary: fc.jsonValue() });
 const some = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] });
@@ -25,7 +25,7 @@ const sharing = some({
   "muster.dev/topology": mostly(fc.constantFrom("zone", "topology.kubernetes.io/zone")),
 });
 
-/** Manifests of a kind that may be right, or wrong in any place. */
+/** Generates manifests of a kind that may be valid, or invalid at any field. */
 function manifests(kind: string): fc.Arbitrary<unknown> {
   const type = fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...(TYPES_OF[kind] ?? ["Worker"])) },
@@ -107,7 +107,7 @@ function manifests(kind: string): fc.Arbitrary<unknown> {
   );
 }
 
-/** The same with the keys of every map the other way round. */
+/** Returns the value with the keys of every map in reverse order. */
 function reversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reversed);
   if (typeof value !== "object" || value === null) return value;
@@ -118,14 +118,14 @@ function reversed(value: unknown): unknown {
   );
 }
 
-/** Without the order of keys, which no reader sees. */
+/** Removes the order of keys, which no reader observes. */
 function comparable(result: ReadResult): unknown {
   return JSON.parse(JSON.stringify(result));
 }
 
 describe.each(KINDS)("reading a $kind", (kind) => {
   const manifest = manifests(kind.kind);
-  it("never throws, gives the same twice, and does not depend on the order of keys", () => {
+  it("never throws, is deterministic, and ignores the order of keys", () => {
     fc.assert(
       fc.property(manifest, (value) => {
         const result = kind.read(value, WITH_IMAGES);
@@ -136,11 +136,11 @@ describe.each(KINDS)("reading a $kind", (kind) => {
     );
   });
 
-  it("takes any JSON at all", () => {
+  it("accepts any JSON without throwing", () => {
     fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => kind.read(value, WITH_IMAGES).ok || true));
   });
 
-  it("can describe to every member what it has read about the gang", () => {
+  it("can describe the gang to every member", () => {
     let readable = 0;
     fc.assert(
       fc.property(manifest, (value) => {

@@ -40,8 +40,8 @@ function envOf(kind: Kind, spec: Manifest, member: Member): Record<string, strin
   return Object.fromEntries(env.map(({ name, value }) => [name, value]));
 }
 
-describe("what all kinds of Kubeflow have in common", () => {
-  it("leaves a restart policy, a limit and a clean-up policy that the manifest does not name to the defaults", () => {
+describe("the common parts of Kubeflow's kinds", () => {
+  it("use the defaults for a restart policy, a limit and a cleanup policy that the manifest omits", () => {
     const spec = specOf(TFJOB_KIND, { tfReplicaSpecs: { Worker: tf() } });
     expect(spec).toMatchObject({
       suspend: false,
@@ -65,17 +65,17 @@ describe("what all kinds of Kubeflow have in common", () => {
     );
   });
 
-  it.each(["WORKER", "worker", "Worker"])("takes a type in whatever case: %s", (written) => {
+  it.each(["WORKER", "worker", "Worker"])("accept a type in any letter case: %s", (written) => {
     const spec = specOf(TFJOB_KIND, { tfReplicaSpecs: { [written]: tf() } });
     expect(spec.replicas.map(({ type }) => [type, TFJOB_KIND.statusKey(type)])).toEqual([["worker", "Worker"]]);
   });
 
-  it("keeps a port that the manifest gives to the framework", () => {
+  it("keep the manifest's port of the framework", () => {
     const Worker = replica("tensorflow", {}, { ports: [{ name: "tfjob-port", containerPort: 5000 }] });
     expect(specOf(TFJOB_KIND, { tfReplicaSpecs: { Worker } }).replicas[0]?.port?.number).toBe(5000);
   });
 
-  it("takes cleanPodPolicy from the spec itself, where earlier versions had it, unless runPolicy has one", () => {
+  it("read cleanPodPolicy from the spec itself, as in earlier versions, unless runPolicy has one", () => {
     const specs = { mpiReplicaSpecs: { Launcher: mpi() } };
     expect(specOf(MPIJOB_KIND, { ...specs, cleanPodPolicy: "All" }).cleanPodPolicy).toBe("All");
     const both = { ...specs, cleanPodPolicy: "All", runPolicy: { cleanPodPolicy: "None" } };
@@ -88,12 +88,12 @@ describe("what all kinds of Kubeflow have in common", () => {
     ["muster.dev/job-controller", undefined],
     ["kubeflow.org/training-operator", "kubeflow.org/training-operator"],
     ["kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue"],
-  ])("a job that is managed by %s is left to %s", (managedBy, others) => {
+  ])("leave a job with managedBy %s to the controller %s", (managedBy, others) => {
     const spec = specOf(TFJOB_KIND, { tfReplicaSpecs: { Worker: tf() }, runPolicy: { managedBy } });
     expect(spec.managedBy).toBe(others);
   });
 
-  it("warns about what it does not use without a scheduler that could", () => {
+  it("warn about settings that need another scheduler", () => {
     const schedulingPolicy = { minResources: { cpu: 1 }, priorityClass: "high", minAvailable: 1, queue: "q" };
     const result = TFJOB_KIND.read(
       manifest({ tfReplicaSpecs: { Worker: tf() }, runPolicy: { schedulingPolicy } }),
@@ -220,25 +220,25 @@ describe("what all kinds of Kubeflow have in common", () => {
       "spec.mainContainer",
       /no container of the launcher/,
     ],
-  ])("refuses %s", (_title, kind, spec, field, reason) => {
+  ])("refuse %s", (_title, kind, spec, field, reason) => {
     const result = kind.read(manifest(spec), { ...DEFAULTS });
     expect(result.ok ? [] : result.problems).toContainEqual({ field, reason: expect.stringMatching(reason) as string });
   });
 
-  it("names the ways to choose a pool", () => {
+  it("name the ways to choose a pool", () => {
     const result = TFJOB_KIND.read(manifest({ tfReplicaSpecs: { Worker: tf() } }), { ...DEFAULTS, pool: undefined });
     expect(result.ok ? "" : result.problems[0].reason).toMatch(
       /nodeSelector\["pool"\], the annotation muster\.dev\/pool of the job, or the controller's default pool/,
     );
   });
 
-  it("refuses a name that is none for a service", () => {
+  it("refuse a name that is invalid for a service", () => {
     const result = TFJOB_KIND.read(manifest({ tfReplicaSpecs: { Worker: tf() } }, "1-a"), DEFAULTS);
     expect(result.ok ? "" : result.problems[0]).toMatchObject({ field: "metadata.name" });
   });
 });
 
-describe("who speaks for a job", () => {
+describe("the member that represents a job", () => {
   it.each<[string, Kind, Manifest, Member]>([
     ["its chief", TFJOB_KIND, { tfReplicaSpecs: { Chief: tf(), Worker: tf() } }, { type: "chief", index: 0 }],
     [
@@ -321,7 +321,7 @@ describe("a TFJob", () => {
       { worker: { 1: "j-worker-1.ml.svc:2222" }, ps: [] },
     ],
     ["a chief", { Chief: all.Chief, Worker: all.Worker }, { type: "chief", index: 0 }, { worker: {}, ps: [] }],
-  ])("with dynamic workers names to %s only the addresses that stay valid", (_who, specs, member, cluster) => {
+  ])("with dynamic workers gives %s only the addresses that stay valid", (_who, specs, member, cluster) => {
     const spec = { tfReplicaSpecs: specs, enableDynamicWorker: true };
     expect(JSON.parse(envOf(TFJOB_KIND, spec, member)["TF_CONFIG"] ?? "")).toEqual({ cluster, task: member });
   });
@@ -334,7 +334,7 @@ describe("a TFJob", () => {
     ]);
   });
 
-  it("describes nothing to a single process", () => {
+  it("gives a single process no description", () => {
     expect(envOf(TFJOB_KIND, { tfReplicaSpecs: { Worker: tf() } }, { type: "worker", index: 0 })).toEqual({});
   });
 });
@@ -361,7 +361,7 @@ describe("a PyTorchJob", () => {
     });
   });
 
-  it("lets workers wait for the name of the master, unless no image for that is known", () => {
+  it("makes workers wait for the name of the master, unless no image for that is configured", () => {
     const spec = specOf(PYTORCHJOB_KIND, { pytorchReplicaSpecs: specs });
     const waits = (type: string, waitForMaster: string | undefined) => {
       const images = { ...DEFAULTS.images, waitForMaster };
@@ -372,7 +372,7 @@ describe("a PyTorchJob", () => {
     expect(waits("master", "alpine")).toEqual([]);
   });
 
-  it("meets at worker 0 when it is elastic, and is done as soon as one worker is", () => {
+  it("meets at worker 0 if it is elastic, and succeeds as soon as one worker does", () => {
     const elasticPolicy = {
       minReplicas: 1,
       maxReplicas: 3,
@@ -402,7 +402,7 @@ describe("a PyTorchJob", () => {
 describe("an MPIJob", () => {
   const specs = { Launcher: mpi(), Worker: mpi({ replicas: 2 }) };
 
-  it("starts its launcher when all workers are ready, and succeeds with it", () => {
+  it("starts its launcher after all workers are ready, and succeeds with it", () => {
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
     expect(spec.replicas.map(({ type, dependsOn }) => [type, dependsOn])).toEqual([
       ["worker", []],
@@ -411,7 +411,7 @@ describe("an MPIJob", () => {
     expect(spec.success).toEqual([[{ type: "launcher", indexes: "all" }]]);
   });
 
-  it("needs no init container where the image has a kubectl", () => {
+  it("needs no init container if the image contains kubectl", () => {
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
     const described = MPIJOB_KIND.describeCluster(JOB, { type: "launcher", index: 0 }, spec, DEFAULTS);
     expect(described.initContainers).toEqual([]);
@@ -419,7 +419,7 @@ describe("an MPIJob", () => {
     expect(described.podDefaults).toEqual({ serviceAccountName: "j-launcher" });
   });
 
-  it("names the launcher as a host if it has GPUs, and then does not hide them", () => {
+  it("lists the launcher as a host if it has GPUs, and then does not hide them", () => {
     const gpus = { resources: { limits: { "nvidia.com/gpu": 1 } } };
     const manifestSpec = { mpiReplicaSpecs: { ...specs, Launcher: mpi({}, gpus) }, slotsPerWorker: 4 };
     const [config] = MPIJOB_KIND.companions(JOB, specOf(MPIJOB_KIND, manifestSpec), DEFAULTS);
@@ -431,7 +431,7 @@ describe("an MPIJob", () => {
     );
   });
 
-  it("has the script by which commands get to workers at its path in every worker, because Open MPI looks for it there", () => {
+  it("mounts the agent script in every worker, because Open MPI expects it at that path", () => {
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: specs });
     const described = MPIJOB_KIND.describeCluster(JOB, { type: "worker", index: 1 }, spec, DEFAULTS);
     const items = [{ key: "kubexec.sh", path: "kubexec.sh", mode: 0o555 }];
@@ -440,7 +440,7 @@ describe("an MPIJob", () => {
     expect([described.containers, described.env]).toEqual([["mpi"], []]);
   });
 
-  it("judges pods by the main container that it names", () => {
+  it("judges pods by the named main container", () => {
     const named = (name: string) => replica(name);
     const spec = specOf(MPIJOB_KIND, { mpiReplicaSpecs: { Launcher: named("run") }, mainContainer: "run" });
     expect(spec.replicas[0]?.mainContainer).toBe("run");
@@ -458,7 +458,7 @@ it("a JAXJob gives each process its number and the coordinator", () => {
   });
 });
 
-it("refuses a gang whose description is longer than a variable may be, with the numbers", () => {
+it("refuses a gang whose description exceeds the size of a variable, with the numbers", () => {
   const gang = (
     replicas: number,
     kind = TFJOB_KIND,

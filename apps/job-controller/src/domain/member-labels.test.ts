@@ -12,7 +12,7 @@ describe("the labels", () => {
     expect(jobLabels(KEYS, { name: "mnist" })).toEqual(base);
   });
 
-  it("of a member have its type and index besides, and the role for one only", () => {
+  it("of a member also have its type and index, and for one member the role", () => {
     const labelsOf = (index: number) =>
       memberLabels(KEYS, { name: "mnist" }, { type: "worker", index }, spec({ replicas: [replica("worker", 4)] }));
     const typed = { ...base, "training.kubeflow.org/replica-type": "worker" };
@@ -24,7 +24,7 @@ describe("the labels", () => {
     });
   });
 
-  it("are selected by every pair of a selector, and by nothing less", () => {
+  it("are selected if they have every pair of a selector", () => {
     expect(selects(base, { ...base, more: "x" })).toBe(true);
     expect(selects(base, { "training.kubeflow.org/job-name": "mnist" })).toBe(false);
     expect(selects({}, {})).toBe(true);

@@ -32,7 +32,7 @@ const crowdedOf = (more: Partial<typeof job>, one: PlaceLoad | undefined) =>
   findCrowded(placesOf({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES).crowded;
 
 describe("a member whose machine has foreign pods", () => {
-  it("is crowded out, by name of the short resource and of the pods", () => {
+  it("is crowded out, and names the short resource and the pods", () => {
     expect(crowdedOf({}, load(2500))).toEqual([
       {
         component: "worker-1",
@@ -50,11 +50,11 @@ describe("a member whose machine has foreign pods", () => {
     ["it has completed", { status: workersDone(1) }, load(4000)],
     ["the size of the node is unknown", {}, undefined],
     ["they are gone", {}, load(0, { foreign: { pods: 0, requests: {}, examples: [] }, shared: [load(4000).foreign] })],
-  ])("is not crowded out when %s", (_title, more, one) => {
+  ])("is not crowded out if %s", (_title, more, one) => {
     expect(crowdedOf(more, one)).toEqual([]);
   });
 
-  it("counts pods of Muster beside them, and the number of pods", () => {
+  it("counts pods of Muster in addition, and the number of pods", () => {
     const beside = load(1000, {
       allocatable: { cpu: 4000, memory: 2 ** 33, pods: 5 },
       shared: [{ pods: 2, requests: { cpu: 1500 } }],
@@ -65,7 +65,7 @@ describe("a member whose machine has foreign pods", () => {
     ]);
   });
 
-  it("loses the machine once it has waited, counted from the first time that it was seen", () => {
+  it("loses the machine after the wait, counted from its first observation", () => {
     const first = findCrowded(placesOf(job), () => load(4000), new Map(), TIMES);
     const later = { ...TIMES, nowMs: NOW_MS + TIMES.waitMs };
     expect(findCrowded(placesOf(job), () => load(4000), first.memory, later).crowded).toMatchObject([
@@ -107,7 +107,7 @@ describe("a job with a member that is crowded out", () => {
     expect(recheckInMs).toBe(Math.min(POLICY.replacementWaitMs - 1000, POLICY.maxRecheckMs));
   });
 
-  it("requests another machine for it in the end, and deletes its pod uncounted", () => {
+  it("requests a replacement for it after the wait, and deletes its pod uncounted", () => {
     const { status: after, steps } = planJob(snapshot(world({ crowded: [crowded(true)] })), POLICY);
     expect(steps.map(line)).toEqual(["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"]);
     expect(after).toMatchObject({ replaced: ["worker-1"], attempt: 0, replicas: [{ restarts: 0, failed: 0 }] });

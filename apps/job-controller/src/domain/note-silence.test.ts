@@ -15,7 +15,7 @@ it("reports that a new job waits for the reservation manager while that does not
   });
 });
 
-it("keeps what the ledger said of a job before it fell silent", () => {
+it("keeps the ledger's last reason of a job while the ledger is silent", () => {
   const { status } = planJob(snapshot(), POLICY);
   const later = planJob(snapshot({ status, units: silent, nowMs: NOW_MS + 60_000 }), POLICY);
   expect(conditionOf(later.status, "MachinesReserved")).toEqual(conditionOf(status, "MachinesReserved"));

@@ -22,7 +22,7 @@ function waits(status: JobStatus): Condition | undefined {
   return conditionOf(status, "PodsWaiting");
 }
 
-it("names the first pod that waits in the order of the spec, and counts the others", () => {
+it("names the first waiting pod in the order of the spec, and counts the others", () => {
   const many = [pod("worker-0"), pod("worker-1", noPlace), pod("worker-2", noImage), pod("worker-3", noPlace)];
   expect(waits(after(many))).toMatchObject({
     status: "True",
@@ -31,7 +31,7 @@ it("names the first pod that waits in the order of the spec, and counts the othe
   });
 });
 
-it("is what a job says of itself while the rest of it runs", () => {
+it("is a condition of a job whose other pods run", () => {
   const status = after([pod("worker-0"), pod("worker-1", noImage)]);
   expect(summariseState(status, 2)).toMatchObject({
     state: "Running",
@@ -39,7 +39,7 @@ it("is what a job says of itself while the rest of it runs", () => {
   });
 });
 
-it("goes as soon as no pod waits, and with the job", () => {
+it("disappears as soon as no pod waits, and at the end of the job", () => {
   const status = after([pod("worker-0"), pod("worker-1", noPlace)]);
   expect(waits(after([pod("worker-0"), pod("worker-1")], status))).toBeUndefined();
   expect(waits(after([pod("worker-0"), pod("worker-1", { ...noPlace, deleting: true })], status))).toBeUndefined();
@@ -47,7 +47,7 @@ it("goes as soon as no pod waits, and with the job", () => {
   expect(waits(planJob(stopped, POLICY).status)).toBeUndefined();
 });
 
-it("is in the message of a job that ran out of time because of it", () => {
+it("is in the message of a job that exceeds its deadline because of it", () => {
   const limited = spec({ activeDeadlineMs: 60_000 });
   const world = { spec: limited, replicas: [seen("worker", [pod("worker-0", noPlace), undefined])] };
   const { status } = planJob(snapshot(world), POLICY);
@@ -57,7 +57,7 @@ it("is in the message of a job that ran out of time because of it", () => {
   );
 });
 
-it("keeps its message for a while when the message of a kubelet alternates", () => {
+it("keeps its message for a while if the message of a kubelet alternates", () => {
   const status = after([pod("worker-0", noImage)]);
   const again = { ...noImage, trouble: { reason: "ImagePullBackOff", message: "container main: back-off" } };
   const soon = after([pod("worker-0", again)], status, POLICY.explainEveryMs - 1);

@@ -5,7 +5,7 @@ import { checkOwnerReference, ownerReference, refersToKind } from "./ownership.t
 describe("the owner reference", () => {
   const reference = ownerReference(KIND, testJob("mnist").metadata);
 
-  it("manages the member and holds back the owner's deletion", () => {
+  it("manages the member and blocks the owner's foreground deletion", () => {
     expect(reference).toEqual({
       apiVersion: "kubeflow.org/v1",
       kind: "TFJob",
@@ -24,7 +24,7 @@ describe("the owner reference", () => {
     ["without uid", { ...reference, uid: "" }, "owner reference.uid"],
     ["no controller", { ...reference, controller: false }, "owner reference.controller"],
     ["not blocking", { ...reference, blockOwnerDeletion: false }, "owner reference.blockOwnerDeletion"],
-  ])("is refused when it is %s", (_what, wrong, field) => {
+  ])("is refused if it is %s", (_what, wrong, field) => {
     expect(checkOwnerReference(wrong)).toMatchObject({ code: "invalid_request", field });
   });
 

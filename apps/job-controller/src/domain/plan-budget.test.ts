@@ -6,7 +6,7 @@ import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { Kind } from "./kind.ts";
 import { planJob } from "./plan-job.ts";
 
-/** The minimum that the budget of a gang of three gets. */
+/** Returns the minimum of the budget for a gang of three. */
 function minimumOf(
   kind: Kind,
   [field, type, container]: readonly [string, string, string],
@@ -30,7 +30,7 @@ function minimumOf(
 it.each([
   [JOB_KIND, ["replicaSpecs", "worker", "main"]],
   [TFJOB_KIND, ["tfReplicaSpecs", "Worker", "tensorflow"]],
-] as const)("keeps as many pods of a job as its manifest says, and all of them when it says nothing", (kind, words) => {
+] as const)("protects as many pods of a job as its manifest states, by default all", (kind, words) => {
   expect(minimumOf(kind, words, {})).toEqual([3]);
   expect(minimumOf(kind, words, { schedulingPolicy: { minAvailable: 2 } })).toEqual([2]);
 });

@@ -7,7 +7,7 @@ function job(name: string): JobElsewhere {
   return { apiVersion: "muster.dev/v1", kind: "Job", namespace: "other", name, uid: `uid-${name}` };
 }
 
-/** Names by look, one look a minute. */
+/** Returns names by scan, with one scan per minute. */
 function looks(each: readonly (readonly JobElsewhere[])[], mayReport = true) {
   let memory: ElsewhereMemory = new Map();
   return each.map((found, minute) => {
@@ -49,14 +49,14 @@ it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
   expect(looks(found)).toEqual(plans);
 });
 
-it("an event is repeated before the API server forgets it", () => {
+it("repeats an event before the API server deletes it", () => {
   const reports = looks(Array.from({ length: 110 }, () => [job("a")])).flatMap(([, report], minute) =>
     report?.length === 1 ? [minute] : [],
   );
   expect(reports).toEqual([1, 51, 101]);
 });
 
-it("a replica that does not lead knows the jobs and reports none", () => {
+it("records the jobs in a replica that does not lead, and reports none", () => {
   expect(looks([[job("a")], [job("a")]], false)).toEqual([
     [[], []],
     [["a"], []],

@@ -62,7 +62,7 @@ describe("the group of a job", () => {
     ]);
   });
 
-  it("follows the spec, as far as its scheduler knows the fields", () => {
+  it("follows the spec, as far as its scheduler supports the fields", () => {
     const settings = { queue: "night", minResources: { cpu: "2", memory: "1Gi" }, scheduleTimeoutSeconds: 5 };
     const of = gang({ group: { scheduler: "gangs", settings } });
     const wanted = { ...settings, minMember: 2 };
@@ -73,7 +73,7 @@ describe("the group of a job", () => {
       ]);
   });
 
-  it("is one: that of a kind which its scheduler does not look at goes, and so does any that is not wanted any more", () => {
+  it("is the only one: a group of another kind, and an unneeded group, are deleted", () => {
     const other = there({ minMember: 2 }, "other/v1");
     const gone = { kind: "delete-group", apiVersion: "other/v1", because: "not-wanted" };
     expect(steps(gang(), other).map(({ kind: what }) => what)).toEqual(["delete-group", "sync-group"]);
@@ -81,7 +81,7 @@ describe("the group of a job", () => {
     expect(steps(gang(), other, NEW_STATUS, { ...POLICY, gangScheduling: false })).toEqual([gone]);
   });
 
-  it("is not made, and pods have no mark of it, where the cluster knows none, or the job asks for none", () => {
+  it("is not created, and pods have no mark, if the cluster serves no groups or the job requests none", () => {
     const unknown = { groups: { kind: undefined, existing: [] } };
     expect(steps(gang(), unknown)).toEqual([]);
     expect(groupKindOf(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
@@ -93,7 +93,7 @@ describe("the group of a job", () => {
   });
 });
 
-describe("in the life of a job, its group", () => {
+describe("the group in the life of a job", () => {
   const doing = (more: Partial<Snapshot>) =>
     planJob(snapshot({ spec: gang(), budget: 2, ...more }), POLICY).steps.map((step) => step.kind);
   const succeeded = {
@@ -103,12 +103,12 @@ describe("in the life of a job, its group", () => {
     ],
   };
 
-  it("comes after the machines and before the pods", () => {
+  it("is created after the grant and before the pods", () => {
     expect(doing({ ...nothing, units: [{ id: "x", state: "none" }] })).toEqual(["reserve"]);
     expect(doing({ ...nothing, units: [granted("worker-0", "worker-1")] })).toEqual(["sync-group", "create-pods"]);
   });
 
-  it("goes with the pods when the job is suspended or over, and stays with them otherwise", () => {
+  it("is deleted with the pods when the job is suspended or over, and otherwise stays", () => {
     const group = there({ minMember: 2 });
     expect(doing({ ...group, spec: gang({ suspend: true }) })).toContain("delete-group");
     expect(doing({ ...group, status: succeeded })).toContain("delete-group");

@@ -15,20 +15,20 @@ function steps(more: Partial<Snapshot>): string[] {
   return planned.map((step) => ("pod" in step ? step.pod : "unitId" in step ? step.unitId : step.kind));
 }
 
-it("lets pods, budget and machines go of a job that another controller gets while it runs", () => {
+it("deletes pods and budget and releases machines of a running job that gets another controller", () => {
   const running = { replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])], budget: 2 };
   expect(steps(running)).toEqual(["train-worker-0", "train-worker-1", "delete-budget"]);
   expect(steps({})).toEqual([GANG]);
   expect(steps({ units: [{ id: GANG, state: "none" }], budget: 2 })).toEqual([]);
 });
 
-it("lets them go of a job that cannot be read, too", () => {
+it("releases those of an unreadable job too", () => {
   const world = { spec: unreadable, replicas: [], units: [granted("worker-0")] };
   expect(steps({ ...world, unknownTypes: [pod("worker-0")] })).toEqual(["train-worker-0"]);
   expect(steps(world)).toEqual([GANG]);
 });
 
-it("touches neither the status nor the pods of the other controller, on whatever machine they are", () => {
+it("changes neither the status nor the pods of the other controller, on whatever machine they are", () => {
   const replicas = [seen("worker", [foreign("worker-0"), foreign("worker-1")])];
   expect(steps({ replicas })).toEqual([GANG]);
   const none = { units: [{ id: GANG, state: "none" as const }] };

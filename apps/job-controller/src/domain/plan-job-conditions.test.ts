@@ -8,7 +8,7 @@ import type { Snapshot, UnitSeen } from "./snapshot.ts";
 const planned = (more: Partial<Snapshot>): JobStatus => planJob(snapshot(more), POLICY).status;
 const said = (more: Partial<Snapshot>, type: ConditionType) => conditionOf(planned(more), type);
 
-describe("a gang with a member that waits for a machine of its own", () => {
+describe("a gang with a member that waits for a replacement machine", () => {
   const own: UnitSeen = {
     id: `${ownerIdOf(JOB)}--worker-0`,
     state: "waiting",
@@ -22,7 +22,7 @@ describe("a gang with a member that waits for a machine of its own", () => {
     replicas: [seen("worker", [undefined, pod("worker-1")])],
   };
 
-  it("has the condition Restarting, and states with its machines which member waits and why", () => {
+  it("has the condition Restarting, and states which member waits and why", () => {
     expect(said(look, "Restarting")).toMatchObject({ status: "True" });
     expect(said(look, "Running")).toBeUndefined();
     expect(said(look, "MachinesReserved")).toMatchObject({
@@ -32,7 +32,7 @@ describe("a gang with a member that waits for a machine of its own", () => {
     });
   });
 
-  it("does not update numbers that were written a moment ago", () => {
+  it("does not update numbers that were written recently", () => {
     const status = planned(look);
     const units = [granted("worker-0", "worker-1"), { ...own, because: { code: "POOL_AVAILABILITY", text: "1 free" } }];
     expect(conditionOf(planned({ ...look, status, units }), "MachinesReserved")?.message).toContain("0 available");
@@ -44,7 +44,7 @@ describe("a gang with a member that waits for a machine of its own", () => {
 describe("a job that ran", () => {
   const running = planned({ replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] });
 
-  it("has no condition Running once none of its pods runs", () => {
+  it("loses the condition Running if none of its pods runs", () => {
     expect(conditionOf(running, "Running")).toMatchObject({ status: "True" });
     const idle = pod("worker-0", { phase: "Pending", ready: false });
     const after = planned({ status: running, replicas: [seen("worker", [idle, idle])] });
@@ -52,7 +52,7 @@ describe("a job that ran", () => {
   });
 });
 
-it("keeps what it said of names that are taken while the ledger is silent", () => {
+it("keeps the condition about taken names while the ledger is silent", () => {
   const namesTaken = [{ pod: "train-worker-0", owner: "no owner" }];
   const status = planned({ namesTaken });
   const silent: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
@@ -60,7 +60,7 @@ it("keeps what it said of names that are taken while the ledger is silent", () =
   expect(said({ namesTaken, units: [silent] }, "PodNamesTaken")).toBeUndefined();
 });
 
-it("gives reasons for deletions: an unwanted budget, a job of another controller", () => {
+it("states the reasons of deletions: an unneeded budget, a job of another controller", () => {
   const unwanted = planJob(snapshot({ budget: 2 }), { ...POLICY, gangScheduling: false });
   expect(unwanted.steps).toContainEqual({ kind: "delete-budget", because: "not-wanted" });
   const handedOver = planJob(

@@ -31,7 +31,7 @@ const made = ({ steps }: JobPlan): readonly number[] =>
 const backoff = (backoffLimit: number): JobSpec => spec({ backoffLimit });
 const never = spec({ replicas: [replica("worker", 2, { restartPolicy: "Never" })] });
 
-describe("a pod that ended, and that a client deleted before a pass had seen it", () => {
+describe("a pod that ended, and that a client deleted before a pass observed it", () => {
   it.each<[what: string, PodFact, JobSpec, string]>([
     ["has completed its index", ended("worker-1", 0, GONE), spec(), "Running, 0 counted, completed [1]"],
     ["has failed, and that counts", ended("worker-1", 1, GONE), backoff(3), "Restarting, 1 counted, completed []"],
@@ -61,21 +61,21 @@ describe("a pod that ended, and that a client deleted before a pass had seen it"
     expect(made(first)).toEqual([]);
   });
 
-  it("is counted once, also when the answer to the write was lost", () => {
+  it("is counted once, even if the answer to the write was lost", () => {
     const failed = ended("worker-1", 1, GONE);
     const first = look(failed, backoff(3));
     expect(counts(look(failed, backoff(3), first.status))).toBe("Restarting, 1 counted, completed []");
     expect(counts(look(undefined, backoff(3), first.status))).toContain("1 counted");
   });
 
-  it("is recreated once its failure is written down, and never when it had completed", () => {
+  it("is recreated after its failure is recorded, and never after a completion", () => {
     const failed = look(ended("worker-1", 1, GONE), backoff(3));
     expect(made(look(undefined, backoff(3), failed.status))).toEqual([1]);
     const done = look(ended("worker-1", 0, GONE), spec());
     expect(made(look(undefined, spec(), done.status))).toEqual([]);
   });
 
-  it("restarts the whole gang when its rule says so, after the pause for which it is kept in mind", () => {
+  it("restarts the whole gang if its rule requires it, and is remembered during the pause", () => {
     const of = spec({ failurePolicy: [RESTART_JOB] });
     const member = ended("worker-1", 3, GONE);
     const now = look(member, of);
@@ -87,7 +87,7 @@ describe("a pod that ended, and that a client deleted before a pass had seen it"
     expect(isEndRecorded(member, of, later.status)).toBe(true);
   });
 
-  it("is retained while the spec that decides the meaning of its end is unreadable", () => {
+  it("is kept while the spec that decides the meaning of its end is unreadable", () => {
     const member = ended("worker-1", 1, GONE);
     const unreadable = { ok: false, problems: [{ field: "spec", reason: "no" }], managedBy: undefined } as const;
     expect(isEndRecorded(member, unreadable, NEW_STATUS)).toBe(false);

@@ -9,7 +9,7 @@ describe("the end of a job", () => {
   const done = workers(ended("worker-0", 0), ended("worker-1", 0));
   const over = (more: Partial<Snapshot> = {}): JobStatus => planJob(snapshot({ ...done, ...more }), POLICY).status;
 
-  it("is success when its rule holds, even where another pod failed for good", () => {
+  it("is success if its rule holds, even if another pod failed permanently", () => {
     const world = {
       spec: spec({
         replicas: [replica("chief", 1), replica("worker", 1, { restartPolicy: "Never" })],
@@ -34,7 +34,7 @@ describe("the end of a job", () => {
     expect(conditions(world).includes("Succeeded: JobSucceeded")).toBe(succeeded);
   });
 
-  it("is final: neither success nor failure, nor its time, is changed by what comes after", () => {
+  it("is final: no later event changes the outcome or its time", () => {
     const succeeded = over();
     const failing = workers(ended("worker-0", 1), ended("worker-1", 1));
     for (const world of [failing, { spec: spec({ suspend: true }) }, { nodesLost: ["node-worker-0"] }]) {
@@ -44,7 +44,7 @@ describe("the end of a job", () => {
     }
   });
 
-  it("takes MachinesReserved away, leaves Running false, and never both Succeeded and Failed", () => {
+  it("removes MachinesReserved, sets Running to false, and never sets both Succeeded and Failed", () => {
     const running = planJob(snapshot(workers(...both)), POLICY).status;
     const ended = planJob(snapshot({ status: running, ...done }), POLICY).status;
     expect(ended.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual([
@@ -94,11 +94,11 @@ describe("the end of a job", () => {
       { ...done, units: [], nowMs: NOW_MS - 60_000 },
       [],
     ],
-  ])("%s, as its policy says", (_title, policy, world, steps) => {
+  ])("%s, by its policy", (_title, policy, world, steps) => {
     expect(plan({ spec: spec(policy), status: over(), budget: undefined, ...world })).toEqual(steps);
   });
 
-  it("comes at the deadline to the second, counted from when it had its machines", () => {
+  it("comes exactly at the deadline, counted from the grant of its machines", () => {
     const limited = spec({ activeDeadlineMs: 60_000 });
     const started = status({ startMs: NOW_MS - 59_000 });
     const before = planJob(snapshot({ spec: limited, status: started, ...workers(...both) }), POLICY);
@@ -111,7 +111,7 @@ describe("the end of a job", () => {
     );
   });
 
-  it("names the budget rather than the deadline when both are over", () => {
+  it("names the restart budget, not the deadline, if both are exceeded", () => {
     const world = {
       spec: spec({ backoffLimit: 0, activeDeadlineMs: 1000 }),
       status: status({ startMs: 0 }),
@@ -120,7 +120,7 @@ describe("the end of a job", () => {
     expect(conditions(world)).toContain("Failed: BackoffLimitExceeded");
   });
 
-  it("is Failed with every problem of a spec that could never be read", () => {
+  it("is Failed with every problem of a spec that was never readable", () => {
     const problems = [
       { field: "spec.a", reason: "is required" },
       { field: "spec.b", reason: "must be positive" },
@@ -137,7 +137,7 @@ describe("the end of a job", () => {
   });
 });
 
-describe("a job that has begun and whose spec cannot be read any more", () => {
+describe("a started job whose spec has become unreadable", () => {
   const problems = [{ field: "spec.a", reason: "no pool of machines" }] as const;
   const unreadable = { ok: false, problems, managedBy: undefined } as const;
   const world = { spec: unreadable, replicas: [], units: [NONE] };
@@ -161,7 +161,7 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     });
   });
 
-  it("continues as before when it can be read again", () => {
+  it("continues unchanged when its spec is readable again", () => {
     const before = planJob(snapshot(workers(...both)), POLICY).status;
     const kept = planJob(snapshot({ ...world, status: before, unknownTypes: both }), POLICY).status;
     const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
@@ -175,14 +175,14 @@ describe("a job that has begun and whose spec cannot be read any more", () => {
     expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
   });
 
-  it("keeps its machines when it ends until every pod that was asked for has been seen", () => {
+  it("keeps its machines at its end until every requested pod was observed", () => {
     const over = { ...world, job: { ...JOB, cancelled: true }, units: [granted("worker-0", "worker-1")] };
     expect(plan({ ...over, podsSettled: false })).not.toContainEqual(expect.stringMatching(/^release/));
     expect(plan({ ...over, podsSettled: true })).toContainEqual(expect.stringMatching(/^release .*: job-over$/));
   });
 });
 
-it("ends a job as cancelled when a user requests it, suspended or not, unless it is over", () => {
+it("ends as cancelled when a user requests it, suspended or not, unless it is over", () => {
   const job = { ...JOB, cancelled: true };
   expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
   expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");

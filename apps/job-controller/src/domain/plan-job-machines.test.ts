@@ -74,7 +74,7 @@ describe("machines", () => {
     expect(plan(world)).toEqual(steps);
   });
 
-  it("say in a condition why they are waited for, and that they came", () => {
+  it("have a condition with the reason of the wait, and with the grant", () => {
     expect(conditions({ units: [waiting()] })).toEqual([
       "Created: JobCreated",
       "not MachinesReserved: POOL_AVAILABILITY",
@@ -82,7 +82,7 @@ describe("machines", () => {
     expect(conditions({})).toEqual(["Created: JobCreated", "MachinesReserved: MachinesGranted"]);
   });
 
-  it("do not have their numbers written with every change", () => {
+  it("do not write their numbers at every change", () => {
     const first = planJob(snapshot({ units: [waiting()] }), POLICY).status;
     const other = waiting({ because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" } });
     expect(planJob(snapshot({ units: [other], status: first }), POLICY).status).toEqual(first);
@@ -274,7 +274,7 @@ describe("a machine that is lost", () => {
     expect(plan(world)).toEqual(steps);
   });
 
-  it("asks for no machine of who has ended well when all are requested again, and keeps their pods", () => {
+  it("omits completed members when all machines are requested again, and keeps their pods", () => {
     const done = { ...workersDone(0), attempt: 1 };
     const world = { status: done, ...workers(ended("worker-0", 0), undefined) };
     expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
@@ -291,7 +291,7 @@ describe("a machine that is lost", () => {
     );
   });
 
-  it("does not eat the budget", () => {
+  it("does not count against the restart budget", () => {
     const world = { spec: spec({ backoffLimit: 0 }), ...lost, ...workers(...both) };
     expect(conditions(world)).toContain("Restarting: JobRestarting");
     expect(planJob(snapshot(world), POLICY).status.replicas[0]?.restarts).toBe(0);

@@ -63,7 +63,7 @@ describe("pods", () => {
     expect(plan(world)).toEqual(steps);
   });
 
-  it("are made only once what they depend on is so far", () => {
+  it("are created only once their dependencies have the required status", () => {
     const order = (wanted: "Ready" | "Complete", server: ReturnType<typeof pod> | undefined): string[] =>
       plan({
         spec: spec({
@@ -81,7 +81,7 @@ describe("pods", () => {
     expect(order("Complete", ended("server-0", 0))).toEqual(made);
   });
 
-  it("wait for the objects that they need beside them", () => {
+  it("wait for the objects that they need", () => {
     expect(plan({ companionsMissing: ["ConfigMap/train-config"] })).toEqual(["create ConfigMap/train-config: missing"]);
   });
 });
@@ -135,7 +135,7 @@ describe("a pod that failed", () => {
     expect(plan(world)).toEqual(steps);
   });
 
-  it("waits twice as long with every failure of its type, up to a limit", () => {
+  it("waits twice as long after every failure of its type, up to a limit", () => {
     const pauses = [0, 1, 2, 3, 40].map((restarts) => {
       const [worker] = workersDone().replicas;
       if (worker === undefined) throw new Error("the sample has a worker");
@@ -145,7 +145,7 @@ describe("a pod that failed", () => {
     expect(pauses).toEqual([10_000, 20_000, 40_000, 80_000, 360_000]);
   });
 
-  it("says which restart it is and when it comes, again when that was long ago, and what it is once it has come", () => {
+  it("states the number and time of its restart, updates them after a while, and then the restart itself", () => {
     const [worker] = workersDone().replicas;
     if (worker === undefined) throw new Error("the sample has a worker");
     const budget = { spec: spec({ backoffLimit: 6 }) };
@@ -165,7 +165,7 @@ describe("a pod that failed", () => {
     expect(shown[0]).toMatchObject({ state: "Restarting", restarts: 3 });
   });
 
-  it("rewrites the message of a pause immediately for another restart only, whatever the message says", () => {
+  it("rewrites the message of a pause immediately only for another restart, whatever the message is", () => {
     const [worker] = workersDone().replicas;
     if (worker === undefined) throw new Error("the sample has a worker");
     const counted = { ...worker, restarts: 3, counted: [{ pod: "uid-worker-1", failures: 1 }] };
@@ -181,14 +181,14 @@ describe("a pod that failed", () => {
     expect(messageAfter({ number: 3, limit: 5 })).toMatch(/^restart 3 of 6 in 40 s: /);
   });
 
-  it("is counted once, however often it is seen, and by its restarts in place too", () => {
+  it("is counted once, in however many passes, and for its restarts in place too", () => {
     const world = failing(1, { containerRestarts: 2 });
     const once = planJob(snapshot(world), POLICY).status;
     expect(once.replicas[0]).toMatchObject({ restarts: 3, counted: [{ pod: "uid-worker-1", failures: 3 }] });
     expect(planJob(snapshot({ ...world, status: once }), POLICY).status.replicas).toEqual(once.replicas);
   });
 
-  it("stays counted when its pod is gone and another one is there", () => {
+  it("stays counted after its deletion and replacement", () => {
     const once = planJob(snapshot(failing(1)), POLICY).status;
     const again = planJob(
       snapshot({ status: once, ...workers(both[0], ended("worker-1", 1, { uid: "another" })) }),
@@ -197,7 +197,7 @@ describe("a pod that failed", () => {
     expect(again.replicas[0]).toMatchObject({ restarts: 2, counted: [{ pod: "another", failures: 1 }] });
   });
 
-  it("ends the job when it is one more than backoffLimit", () => {
+  it("ends the job when it exceeds backoffLimit", () => {
     const limit = (backoffLimit: number) => conditions({ spec: spec({ backoffLimit }), ...failing(1) });
     expect(limit(0)).toContain("Failed: BackoffLimitExceeded");
     expect(limit(1)).toContain("Restarting: JobRestarting");
@@ -222,11 +222,11 @@ describe("a pod that failed", () => {
       expect(plan.status.attemptsCounted).toBe(attempts);
     });
 
-    it("falls back to the restart policy when no rule matches", () => {
+    it("uses the restart policy if no rule matches", () => {
       expect(plan({ spec: rule("FailJob"), ...failing(41) })).toEqual(["delete train-worker-1: failed"]);
     });
 
-    it("may look at a pod's condition instead of its exit code", () => {
+    it("may match a pod's condition instead of its exit code", () => {
       const byCondition = spec({
         failurePolicy: [
           { action: "FailJob", replicaTypes: ["worker"], on: { podCondition: "DisruptionTarget", status: "True" } },
@@ -236,7 +236,7 @@ describe("a pod that failed", () => {
       expect(conditions({ spec: byCondition, ...world })).toContain("Failed: FailurePolicy");
     });
 
-    it("has nothing of the next attempt begin beside the one before", () => {
+    it("delays the pods of the next attempt until those of the previous one are gone", () => {
       const first = planJob(snapshot({ spec: rule("RestartJob"), ...failing(42) }), POLICY);
       expect(first.steps.map(line)).toContain("delete train-worker-0: gang-restarts");
       const half = {
@@ -251,7 +251,7 @@ describe("a pod that failed", () => {
       ]);
     });
 
-    it("gives the gang a pause before it is recreated", () => {
+    it("delays the gang before its recreation", () => {
       const plan = planJob(
         snapshot({ spec: rule("RestartJob"), budget: 2, ...failing(42, { finishedMs: NOW_MS - 1000 }) }),
         POLICY,
@@ -269,13 +269,13 @@ describe("clocks that differ", () => {
   it.each([
     ["far ahead", NOW_MS + 86_400_000],
     ["far behind", NOW_MS - 86_400_000],
-  ])("neither leave out nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
+  ])("neither skip nor lengthen the pause after a failure on a node whose clock is %s", (_title, finishedMs) => {
     const { steps, recheckInMs: recheckInMs } = planJob(snapshot({ budget: 2, ...failedAt(finishedMs) }), POLICY);
     expect(steps).toEqual([]);
     expect(recheckInMs).toBe(POLICY.restartBackoffMs);
   });
 
-  it("put no deadline off: a start in the future, by the clock of another leader, is now", () => {
+  it("delay no deadline: a start in the future, by another leader's clock, counts as now", () => {
     const late = { spec: spec({ activeDeadlineMs: 5000 }), status: status({ startMs: NOW_MS + 86_400_000 }) };
     const { status: after, recheckInMs: recheckInMs } = planJob(
       snapshot({ budget: 2, ...late, ...workers(pod("worker-0"), pod("worker-1")) }),

@@ -16,7 +16,7 @@ const queued = (queue?: string, more: object = {}): UnitSeen => waiting({ ...(qu
 const refused = (code: string, agoMs: number): UnitSeen =>
   waiting({ state: "refused", because: { code, text: "refused" }, sinceMs: NOW_MS - agoMs });
 
-/** The queue and priority of each request. */
+/** Returns the queue and priority of each request. */
 function requests(more: Partial<Snapshot>): readonly string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.flatMap((step) => {
     if (step.kind !== "reserve") return [];
@@ -26,7 +26,7 @@ function requests(more: Partial<Snapshot>): readonly string[] {
 }
 
 describe("a job with a queue", () => {
-  it("requests its machines with the queue, and with a priority that is its maximum at most", () => {
+  it("requests its machines with the queue, and with at most the maximum priority of the queue", () => {
     expect(requests({ units: [NONE], queue: TEAM })).toEqual(["gang in team-a: 0"]);
     expect(requests({ units: [NONE], queue: HAS_NONE })).toEqual(["gang in undefined: 0"]);
     const urgent: JobSpec = { ...spec(), priority: 50 };
@@ -59,7 +59,7 @@ describe("a job with a queue", () => {
     expect(plan({ units: [unit], budget: undefined, queue })).toEqual(steps);
   });
 
-  it("waits with the reason why its queue is not known, and does not fail", () => {
+  it("waits with the reason why its queue is unknown, and does not fail", () => {
     const world = { units: [NONE], budget: undefined, queue: UNKNOWN };
     expect(conditions(world)).toEqual(["Created: JobCreated", "not MachinesReserved: QUEUE_UNKNOWN"]);
     const { status } = planJob(snapshot(world), POLICY);

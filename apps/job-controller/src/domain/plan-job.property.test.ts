@@ -54,7 +54,7 @@ const choice = fc.constantFrom<QueueChoice>(
   { kind: "unknown", message: "no queue serves it" },
   { kind: "unlisted" },
 );
-/** As they are after the job or a template was edited, too, and while queues come and go. */
+/** Generates events that also edit the job or a template, and create and delete queues. */
 const sharing: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 20, arbitrary: happening },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("queue" as const), choice }) },
@@ -107,7 +107,7 @@ const anySpec: fc.Arbitrary<Given> = fc.oneof(
   }),
 );
 
-/** The specs of the same jobs, with members that share machines. */
+/** Generates specs of the same jobs, with members that share machines. */
 const sharedSpec: fc.Arbitrary<Given> = fc
   .record({ given: anySpec, shares: fc.tuple(requests, requests) })
   .map(({ given: { of, maxMachines }, shares }) => {
@@ -115,7 +115,7 @@ const sharedSpec: fc.Arbitrary<Given> = fc
     return { of: { ...of, replicas }, maxMachines };
   });
 
-/** Long ones, because most of what can go wrong takes several turns to come about. */
+/** Generates long sequences, because most faults need several events. */
 const events = (length: number, each = happening): fc.Arbitrary<Happening[]> =>
   fc.array(each, { minLength: length / 2, maxLength: length, size: "max" });
 
@@ -150,7 +150,7 @@ it.each([
 it.each([
   ["of whole machines", anySpec, happening],
   ["of parts of machines", sharedSpec, sharing],
-])("plans nothing in a world %s where its plan was carried out, until something happens", (_title, jobs, each) => {
+])("plans nothing in a world %s after its plan was carried out, until the next event", (_title, jobs, each) => {
   fc.assert(
     fc.property(jobs, events(60, each), (given, happenings) => {
       const world = newWorld(given);
@@ -165,7 +165,7 @@ it.each([
   );
 });
 
-it("plans the same for the same world, in whatever order it was listed", () => {
+it("plans the same for the same world, in whatever order it is listed", () => {
   fc.assert(
     fc.property(fc.oneof(anySpec, sharedSpec), events(60, sharing), (given, happenings) => {
       const world = newWorld(given);

@@ -21,7 +21,7 @@ describe("a suspended job", () => {
     expect(conditions(world)).toEqual(["Created: JobCreated", "Suspended: JobSuspended"]);
   });
 
-  it("starts over when it is resumed, with its time and its queue", () => {
+  it("starts over when it is resumed, with its deadline and its queue", () => {
     const stopped = planJob(snapshot({ spec: suspended, status: status({ startMs: 5000 }) }), POLICY).status;
     expect(stopped.startMs).toBeUndefined();
     const resumed = planJob(snapshot({ status: stopped, units: [NONE] }), POLICY);
@@ -33,19 +33,19 @@ describe("a suspended job", () => {
   });
 });
 
-describe("a pod that is evicted while its job is suspended", () => {
+describe("a pod that is evicted during the suspension of its job", () => {
   const strict = { replicas: [replica("worker", 2, { restartPolicy: "Never" })], backoffLimit: 0 } as const;
   const conditions = [{ type: "DisruptionTarget", status: "True" }];
   const evicted = ended("worker-1", 143, { reason: "Evicted", conditions, finishedMs: NOW_MS - 60_000 });
   const suspended = { spec: spec({ ...strict, suspend: true }), budget: undefined };
 
-  it("keeps no machine, and the others keep theirs until they are gone", () => {
+  it("keeps no machine, and other pods keep theirs until they are gone", () => {
     expect(plan({ ...suspended, ...workers(both[0], evicted) })).toEqual(["delete train-worker-0: suspended"]);
     expect(plan({ ...suspended, ...workers(pod("worker-0", { deleting: true }), evicted) })).toEqual([]);
     expect(plan({ ...suspended, ...workers(undefined, evicted) })).toEqual(["release gang: suspended"]);
   });
 
-  it("is recreated when the job continues, and counts for nothing", () => {
+  it("is recreated when the job continues, and does not count", () => {
     const stopped = planJob(snapshot({ ...suspended, ...workers(undefined, evicted) }), POLICY).status;
     const resumed = { spec: spec(strict), status: stopped, budget: 2, ...workers(undefined, evicted) };
     expect(plan(resumed)).toEqual(["delete train-worker-1: failed", "create worker-0 on node-worker-0: missing"]);
@@ -65,7 +65,7 @@ describe("an elastic job", () => {
     nodes: new Map([[component, `node-${component}`]]),
   });
 
-  it("starts with its least, and asks for each more by itself", () => {
+  it("starts with its minimum, and requests each further machine separately", () => {
     const world = { spec: elastic(3), replicas: [seen("worker", [...both, undefined])] };
     expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-0+worker-1: gang"]);
     expect(plan(world)).toEqual(["reserve worker-2: scaled-up"]);
@@ -74,7 +74,7 @@ describe("an elastic job", () => {
     ]);
   });
 
-  it("is over once all that have machines are done, though others still wait for theirs", () => {
+  it("is over once all members with machines are done, though others still wait for theirs", () => {
     const extras = ["worker-2", "worker-3"].map((component) =>
       waiting({ id: `${GANG}--${component}`, components: [component] }),
     );
@@ -90,26 +90,29 @@ describe("an elastic job", () => {
     expect(conditions({ ...slots(ended("worker-2", 0)), units: more })).toContain("Succeeded: JobSucceeded");
   });
 
-  it.each(["Ready", "Complete"] as const)("has those that need it %s wait only for members with machines", (wanted) => {
-    const driver = replica("driver", 1, { dependsOn: [{ type: "worker", status: wanted }] });
-    const success = [[{ type: "driver", indexes: "all" as const }]];
-    const of = spec({ replicas: [...elastic(4).replicas, driver], success });
-    const far = (component: string) => (wanted === "Ready" ? pod(component) : ended(component, 0));
-    const plans = (third: ReturnType<typeof pod> | undefined, ...more: UnitSeen[]) =>
-      plan({
-        spec: of,
-        budget: 3,
-        units: [granted("worker-0", "worker-1", "driver-0"), ...more],
-        replicas: [seen("worker", [far("worker-0"), far("worker-1"), third, undefined]), seen("driver", [undefined])],
-      }).filter((step) => step.includes("driver"));
-    const made = ["create driver-0 on node-driver-0: missing"];
-    expect(plans(undefined)).toEqual(made);
-    expect(plans(undefined, extra("worker-2"))).toEqual([]);
-    expect(plans(pod("worker-2", { ready: false }), extra("worker-2"))).toEqual([]);
-    expect(plans(far("worker-2"), extra("worker-2"))).toEqual(made);
-  });
+  it.each(["Ready", "Complete"] as const)(
+    "lets types that depend on %s members wait only for members with machines",
+    (wanted) => {
+      const driver = replica("driver", 1, { dependsOn: [{ type: "worker", status: wanted }] });
+      const success = [[{ type: "driver", indexes: "all" as const }]];
+      const of = spec({ replicas: [...elastic(4).replicas, driver], success });
+      const far = (component: string) => (wanted === "Ready" ? pod(component) : ended(component, 0));
+      const plans = (third: ReturnType<typeof pod> | undefined, ...more: UnitSeen[]) =>
+        plan({
+          spec: of,
+          budget: 3,
+          units: [granted("worker-0", "worker-1", "driver-0"), ...more],
+          replicas: [seen("worker", [far("worker-0"), far("worker-1"), third, undefined]), seen("driver", [undefined])],
+        }).filter((step) => step.includes("driver"));
+      const made = ["create driver-0 on node-driver-0: missing"];
+      expect(plans(undefined)).toEqual(made);
+      expect(plans(undefined, extra("worker-2"))).toEqual([]);
+      expect(plans(pod("worker-2", { ready: false }), extra("worker-2"))).toEqual([]);
+      expect(plans(far("worker-2"), extra("worker-2"))).toEqual(made);
+    },
+  );
 
-  it("releases the machines of those that are too many, once their pods are gone", () => {
+  it("releases surplus machines after their pods are gone", () => {
     const units = [granted("worker-0", "worker-1"), extra("worker-2")];
     const surplus = [{ pod: pod("worker-2"), because: "index-out-of-range" as const }];
     expect(plan({ spec: elastic(2), units, replicas: [seen("worker", both, { surplus })] })).toEqual([
@@ -119,8 +122,8 @@ describe("an elastic job", () => {
   });
 });
 
-describe("other objects of a gang", () => {
-  it("are made, changed and removed as it needs them", () => {
+describe("the other objects of a gang", () => {
+  it("are created, changed and deleted as the gang requires", () => {
     const services = { present: ["train-worker-7"], wanted: ["train-worker-0"], settled: true };
     expect(plan({ services, budget: undefined, ...workers(...both) })).toEqual([
       "delete-service train-worker-7: scaled-down",
@@ -141,17 +144,17 @@ it.each([
     "a job that it cannot read",
     { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const,
   ],
-])("leaves %s alone that another controller has", (_title, spec) => {
+])("skip %s of another controller", (_title, spec) => {
   const plan = planJob(snapshot({ spec, units: [NONE] }), POLICY);
   expect(plan).toEqual({ status: NEW_STATUS, steps: [], recheckInMs: undefined });
 });
 
-describe("names that pods of others have", () => {
+describe("names that foreign pods have", () => {
   const taken = (...pods: string[]) => pods.map((name) => ({ pod: name, owner: "TFJob train" }));
   const noted = (more: Partial<Snapshot>) =>
     planJob(snapshot(more), POLICY).status.conditions.find(({ type }) => type === "PodNamesTaken");
 
-  it("are reported with their owners, a few of many", () => {
+  it("are reported with their owners, up to a limit", () => {
     const one = noted({ namesTaken: taken("train-worker-0") });
     expect(one).toMatchObject({ status: "True", reason: "NameConflict" });
     expect(one?.message).toBe(
@@ -160,7 +163,7 @@ describe("names that pods of others have", () => {
     expect(noted({ namesTaken: taken("a", "b", "c", "d", "e") })?.message).toMatch(/pod c belongs .*, and 2 more;/);
   });
 
-  it("do not matter before machines are granted, and are forgotten once they are free or the job is over", () => {
+  it("do not matter before the grant, and are forgotten once they are free or the job is over", () => {
     expect(noted({ namesTaken: taken("train-worker-0"), units: [NONE] })).toBeUndefined();
     const before = planJob(snapshot({ namesTaken: taken("train-worker-0") }), POLICY).status;
     expect(noted({ status: before })).toBeUndefined();
@@ -168,7 +171,7 @@ describe("names that pods of others have", () => {
       expect(noted({ status: before, namesTaken: taken("train-worker-0"), ...change })).toBeUndefined();
   });
 
-  it("are why the job only starts", () => {
+  it("explain why the job has not started", () => {
     const { status: after } = planJob(snapshot({ namesTaken: taken("train-worker-0") }), POLICY);
     expect(summariseState(after, 2)).toMatchObject({
       state: "Starting",

@@ -17,8 +17,8 @@ function planned(units: readonly UnitSeen[], jobs: readonly string[], pods: Read
   return planLeftovers({ units, jobs: new Set(jobs), running: (id) => pods[id] ?? [] });
 }
 
-describe("what the ledger has for a job that is gone", () => {
-  it("goes back, the gang and the single machines, with all of its pods", () => {
+describe("the units of a deleted job", () => {
+  it("are released, the gang and single machines, with all their pods", () => {
     const units = [
       granted("gone-1", { "worker-0": "a" }),
       granted("gone-1--worker-3", { "worker-3": "b" }),
@@ -28,7 +28,7 @@ describe("what the ledger has for a job that is gone", () => {
     expect(planned(units, ["there-1"], {})).toEqual({ release: ["gone-1", "gone-1--worker-3"], left: [] });
   });
 
-  it("is kept, unit by unit, where a pod runs that it has lost, and the pod is named", () => {
+  it("are kept, unit by unit, if a pod that the job has lost runs there, and the pod is named", () => {
     const orphan = pod("worker-0", { name: "orph-worker-0", node: "a" });
     const units = [
       granted("orph-1", { "worker-0": "a", "worker-1": "b" }),
@@ -41,19 +41,19 @@ describe("what the ledger has for a job that is gone", () => {
     });
   });
 
-  it("is kept for a pod that has no node yet, by the member that it is", () => {
+  it("are kept for a pod without a node, by its member", () => {
     const orphan = pod("worker-0", { node: undefined });
     const units = [granted("orph-1", { "worker-0": "a" }), granted("orph-1--worker-1", { "worker-1": "b" })];
     expect(planned(units, [], { "orph-1": [orphan] }).release).toEqual(["orph-1--worker-1"]);
   });
 });
 
-it("never releases what belongs to a job that is there, or a machine on which a pod may run", () => {
+it("never releases units of an existing job, or a machine on which a pod may run", () => {
   const owner = fc.constantFrom("a-1", "b-1", "c-1");
   const unitId = fc.tuple(owner, fc.constantFrom("", "--worker-0")).map(([id, member]) => id + member);
   fc.assert(
     fc.property(fc.uniqueArray(unitId), fc.array(owner), fc.array(unitId), (unitIds, jobs, occupied) => {
-      // Each unit has one machine, which has its name.
+      // Each unit has one machine with the unit's name.
       const units = unitIds.map((id) => granted(id, { "worker-0": id }));
       const running = (ownerId: string): PodFact[] =>
         occupied.filter((id) => ownerIdOfUnit(id) === ownerId).map((node) => pod("worker-0", { node }));

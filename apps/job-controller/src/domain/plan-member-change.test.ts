@@ -177,7 +177,7 @@ describe("changes", () => {
   it.each([
     ["pods", podsKey],
     ["services", servicesKey],
-  ] as const)("of %s keep accounts and wake the job", (_what, keyOf) => {
+  ] as const)("of %s meet expectations and wake the job", (_what, keyOf) => {
     const { woken, expectations, note } = world();
     const key = keyOf("uid-of-mnist", "worker");
     const [first, second] = [member(), testMember("mnist", "worker", 1, { owner: mnist })];
@@ -210,7 +210,7 @@ const anyState = fc
   })
   .map(({ owner, ...more }) => ({ ...more, ...(owner !== undefined && { owner }) }));
 
-describe("whatever a member goes through", () => {
+describe("whatever changes a member undergoes", () => {
   const lives = fc
     .array(anyState, { minLength: 1, maxLength: 8 })
     .map((states) =>
@@ -225,7 +225,7 @@ describe("whatever a member goes through", () => {
   const managerOf = (state: MemberObject | undefined) =>
     state?.metadata?.ownerReferences?.map(({ name }) => `team/${name}`) ?? [];
 
-  it("notifies each job that manages it before or after an update once", () => {
+  it("wakes each job that manages it before or after an update once", () => {
     fc.assert(
       fc.property(lives, (life) => {
         for (const { before, after } of changes(life)) {
@@ -238,7 +238,7 @@ describe("whatever a member goes through", () => {
     );
   });
 
-  it("its deletion is not expected of a set that it has left", () => {
+  it("does not expect its deletion in a set that it has left", () => {
     fc.assert(
       fc.property(lives, (life) => {
         const { expectations, note } = world();

@@ -8,7 +8,7 @@ import type { Snapshot } from "./snapshot.ts";
 const both = [pod("worker-0"), pod("worker-1")];
 const running: Partial<Snapshot> = { replicas: [seen("worker", both)], budget: 2 };
 
-/** The news of a pass over a job with this status in this world, and its next status. */
+/** Returns the news of a pass over a job with this status in this world, and its next status. */
 function look(before: JobStatus, world: Partial<Snapshot>): { news: string[]; status: JobStatus } {
   const { status } = planJob(snapshot({ ...world, status: before }), POLICY);
   return { news: planNews(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
@@ -53,11 +53,11 @@ describe("the news of a job", () => {
       ["Warning NameConflict"],
     ],
     ["a right that is missing", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
-  ])("are of %s", (_what, world, news) => {
+  ])("include %s", (_what, world, news) => {
     expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).news).toEqual(news);
   });
 
-  it("are that it is suspended, and that it continues", () => {
+  it("include a suspension and a resumption", () => {
     const suspended = look(begun.status, { ...running, spec: spec({ suspend: true }) });
     expect(suspended.news).toEqual(["Normal JobSuspended"]);
     expect(look(suspended.status, running).news).toContain("Normal JobResumed");
@@ -72,7 +72,7 @@ describe("the news of a job", () => {
     expect(planNews(begun.status, begun.status, warnings)).toEqual([]);
   });
 
-  it("are of each wrong value that makes a running job unreadable", () => {
+  it("include each wrong value that makes a running job unreadable", () => {
     const wrong = (reason: string): Partial<Snapshot> => ({
       spec: {
         ok: false,
@@ -91,7 +91,7 @@ describe("the news of a job", () => {
     ]);
   });
 
-  it("count a restart that begins while another one lasts", () => {
+  it("count a restart that begins during another one", () => {
     const failed = ended("worker-1", 1);
     const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });
     const second = look(first.status, { replicas: [seen("worker", [ended("worker-0", 1), failed])] });

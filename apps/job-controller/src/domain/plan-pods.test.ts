@@ -15,11 +15,11 @@ function deleted(more: Partial<Snapshot>): string[] {
   return steps.flatMap((step) => (step.kind === "delete-pod" ? [step.pod] : []));
 }
 
-/** As a leader makes it that was frozen, and thawed after others had given the machine back. */
+/** Builds a pod as a frozen leader creates it that continues after others have released the machine. */
 const late = { replicas: [seen("worker", [pod("worker-0", { node: "foreign" }), pod("worker-1")])] };
 const unbound = pod("worker-0", { phase: "Pending", node: undefined, pinned: "foreign" });
 
-it("deletes a pod that was made on a machine which is not the job's, be the job over or not", () => {
+it("deletes a pod on a machine that the job does not have, during the job and after it", () => {
   expect(deleted(late)).toEqual(["train-worker-0"]);
   expect(deleted({ ...late, status: over })).toEqual(["train-worker-0"]);
   expect(deleted({ ...late, status: over, units: [none] })).toEqual(["train-worker-0", "train-worker-1"]);
@@ -28,7 +28,7 @@ it("deletes a pod that was made on a machine which is not the job's, be the job 
   ]);
 });
 
-it("deletes none while the ledger is silent, and none that was made by another owner", () => {
+it("deletes no pod while the ledger is silent, and none of another owner", () => {
   expect(deleted({ ...late, units: [unknown] })).toEqual([]);
   expect(deleted({ ...late, status: over, units: [unknown] })).toEqual([]);
   const adopted = pod("worker-0", { component: "", node: "somewhere" });

@@ -28,7 +28,7 @@ const turn = fc.record({
 const deadline = fc.record({
   before: fc.nat(8),
   deadlineMs: fc.constantFrom(0, 30_000),
-  /** Where the controller dies, time after time. */
+  /** The steps after which the controller dies, pass by pass. */
   dies: fc.array(fc.nat(3), { maxLength: 6 }),
   /** Whether the pods end by themselves, or only by force. */
   ends: fc.boolean(),
@@ -42,7 +42,7 @@ function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
   for (let which = world.pods.length - 1; which >= 0; which -= 1) happen(world, { kind, which });
 }
 
-/** Every pod that may run does, once pauses are over. */
+/** Runs every pod that may run, after all pauses. */
 function settle(world: World): void {
   for (let round = 0; round < 4; round += 1) {
     happen(world, { kind: "grant" });
@@ -64,7 +64,7 @@ function play(world: World, { member, end }: { member: string; end: Happening["k
 
 type Preemption = typeof deadline extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** The controller has died after the announcement to these pods and before their deletion, and their programs end because of it. */
+/** Ends programs because of the announcement: the controller has died between the announcement to these pods and their deletion. */
 function exit(world: World, exits: Preemption["exits"]): void {
   const { failures } = world;
   for (const { which, kind } of exits) {
@@ -76,7 +76,7 @@ function exit(world: World, exits: Preemption["exits"]): void {
   world.failures = failures;
 }
 
-/** From the announcement until it has its machines again, and its pods run. */
+/** Simulates a preemption from its announcement until the job has its machines again, and its pods run. */
 function preempt(world: World, { deadlineMs, dies, ends, exits }: Preemption): void {
   happen(world, { kind: "preempt", which: 0, deadlineMs });
   pass(world);
@@ -96,7 +96,7 @@ function preempt(world: World, { deadlineMs, dies, ends, exits }: Preemption): v
   settle(world);
 }
 
-/** Everything that counts. */
+/** Returns all counts of the status. */
 function countsOf({ status }: World) {
   const { attempt, attemptsCounted, replicas } = status;
   const rows = replicas.map(({ restarts, completedIndexes, uncounted }) => ({
@@ -107,7 +107,7 @@ function countsOf({ status }: World) {
   return { attempt, attemptsCounted, rows, restarts: restartsOf(status) };
 }
 
-it("a job that is preempted at any point of its life and granted again counts and ends as it would have without", () => {
+it("a job that is preempted at any point of its life and granted again counts and ends as without the preemption", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 8 }), deadline, (turns, preemption) => {
       // Long runs end the row of uncounted restarts in either world.

@@ -32,7 +32,7 @@ const condition = (type: Condition["type"], reason: string, is: Condition["statu
   lastTransitionMs: NOW_MS,
 });
 
-describe("a job whose machines are taken", () => {
+describe("a job with preempted machines", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "continues until the ledger knows that it leaves",
@@ -115,7 +115,7 @@ describe("a job whose machines are taken", () => {
     );
   });
 
-  it("has a condition with the reason, for whom and by when, and is neither running nor has machines", () => {
+  it("has a condition with the reason, the beneficiary and the deadline, and is neither running nor has machines", () => {
     const before = status({
       startMs: NOW_MS - 5000,
       conditions: [
@@ -170,11 +170,11 @@ it.each<[string, Partial<Parameters<typeof waiting>[0]>, string[]]>([
     { isRequeued: true, components: ["worker-0"] },
     ["release gang: needs-changed"],
   ],
-])("a reservation that waits %s", (_title, more, steps) => {
+])("a waiting reservation %s", (_title, more, steps) => {
   expect(plan({ status: workersDone(0), units: [waiting(more)], budget: undefined })).toEqual(steps);
 });
 
-describe("a member with a machine of its own that is taken", () => {
+describe("a member whose own machine is preempted", () => {
   const elastic = spec({
     replicas: [replica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })],
   });

@@ -8,14 +8,14 @@ import { restartPauseMs } from "./decide-restart.ts";
 const TIMEOUT_MS = 60_000;
 const SPEC = spec({ replicas: [replica("worker", 2)], group: { scheduler: "gangs", settings: {} } });
 
-/** One grant that its pods do not survive: when the controller dies in it, and whether one pod becomes ready. */
+/** Generates a grant that ends in a ready timeout: the steps after which the controller dies, and whether one pod becomes ready. */
 const lateStart = fc.record({ dies: fc.array(fc.nat(3), { maxLength: 6 }), oneRuns: fc.boolean() });
 
 function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
   for (let which = world.pods.length - 1; which >= 0; which -= 1) happen(world, { kind, which });
 }
 
-/** Runs passes until nothing changes while time stands still. `dies`: after how many steps each earlier pass crashes. */
+/** Runs passes on a stopped clock until nothing changes. `dies` has the steps after which each earlier pass crashes. */
 function passes(world: World, dies: readonly number[]): void {
   for (const after of dies) {
     happen(world, { kind: "crash-in-steps", after });
@@ -27,7 +27,7 @@ function passes(world: World, dies: readonly number[]): void {
   }
 }
 
-it("releases what is not ready in time, requests it again after a pause that grows, and counts each timeout once, wherever the controller dies", () => {
+it("releases a gang that is not ready in time, requests it again after a growing pause, and counts each timeout once, wherever the controller dies", () => {
   fc.assert(
     fc.property(fc.array(lateStart, { minLength: 1, maxLength: 6 }), (starts) => {
       const world = newWorld({ of: SPEC, maxMachines: 2 });

@@ -22,7 +22,7 @@ const condition = (type: Condition["type"], reason: string, is: Condition["statu
 const startedAgo = (ms: number, more: Partial<JobStatus> = {}): JobStatus =>
   status({ startMs: NOW_MS - ms, conditions: [condition("Created", "JobCreated")], ...more });
 
-/** A gang that has had its machines for as long as its queue permits. */
+/** Builds a gang that has had its machines for as long as its queue permits. */
 const late = (more: Partial<Snapshot> = {}): Snapshot =>
   snapshot({
     budget: 2,
@@ -138,7 +138,7 @@ describe("a gang that is not ready in time", () => {
     expect(planJob(seenJob, POLICY).recheckInMs).toBe(recheckInMs);
   });
 
-  it("begins a new row once it is ready, and when it is suspended", () => {
+  it("begins a new row of timeouts once it is ready, and at a suspension", () => {
     const row = { readyTimeouts: 2, lastReadyTimeoutMs: NOW_MS - 300_000 };
     const before = startedAgo(5000, { ...row, conditions: [condition("Requeued", "ReadyTimeout")] });
     const ready = planJob(late({ status: before, ...workers(...both) }), POLICY).status;
@@ -157,7 +157,7 @@ describe("a gang that is not ready in time", () => {
   });
 });
 
-/** After the decision, while the pods end. */
+/** Builds the status after the decision, while the pods end. */
 function leaving(): JobStatus {
   const timeout = { readyTimeouts: 1, lastReadyTimeoutMs: NOW_MS, conditions: [condition("Requeued", "ReadyTimeout")] };
   return startedAgo(0, { startMs: undefined, regrouping: true, attempt: 1, ...timeout });

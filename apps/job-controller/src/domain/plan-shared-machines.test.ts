@@ -9,7 +9,7 @@ import type { Snapshot, UnitSeen } from "./snapshot.ts";
 const HALF = { cpu: 500 };
 const SHARED = spec({ replicas: [replica("worker", 2, { shared: HALF })] });
 
-/** A unit with these nodes, each member with a part of its node. */
+/** Builds a unit with these nodes, in which each member has a part of its node. */
 function parts(nodes: Readonly<Record<string, string>>, id = GANG, share: Requests = HALF): UnitSeen {
   const shares = new Map(Object.keys(nodes).map((component) => [component, share]));
   return { id, state: "granted", nodes: new Map(Object.entries(nodes)), shares };
@@ -25,7 +25,7 @@ const unbound = (component: string, pinned: string) =>
 const planned = (more: Partial<Snapshot>): string[] => plan({ spec: SHARED, units: [BOTH], ...more });
 
 describe("parts of machines", () => {
-  it("are requested with what each member requests", () => {
+  it("are requested with each member's requests", () => {
     const mixed = spec({ replicas: [replica("ps", 1, { shared: HALF }), replica("worker", 1)] });
     const { steps } = planJob(snapshot({ spec: mixed, units: [NONE] }), POLICY);
     expect(steps).toMatchObject([
@@ -95,7 +95,7 @@ describe("parts of machines", () => {
       { ...BOTH, shares: new Map([["worker-0", HALF]]) } as UnitSeen,
       "1 machine and 1 part of a machine are reserved",
     ],
-  ])("are counted apart from machines in the condition: %s", (_title, unit, message) => {
+  ])("are counted separately from machines in the condition: %s", (_title, unit, message) => {
     const { status: after } = planJob(snapshot({ spec: SHARED, units: [unit] }), POLICY);
     expect(conditionOf(after, "MachinesReserved")?.message).toBe(message);
   });
@@ -171,7 +171,7 @@ describe("a part of a machine is released", () => {
   });
 });
 
-describe("a pod is where its member has no part", () => {
+describe("a pod on a machine of which its member has no part", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "of a node where the job has a part for another member: it is deleted",
@@ -205,7 +205,7 @@ describe("a pod is where its member has no part", () => {
 });
 
 describe("a node of several members", () => {
-  it("is replaced for each of them when it is lost", () => {
+  it("is replaced for each member if it is lost", () => {
     expect(planned({ nodesLost: ["n"], ...workers(zero, one) })).toEqual([
       "reserve worker-0: machine-lost",
       "reserve worker-1: machine-lost",
@@ -214,7 +214,7 @@ describe("a node of several members", () => {
     ]);
   });
 
-  it("gives a member another part beside the lost ones of the others", () => {
+  it("gives a member another part beside the lost parts of others", () => {
     const world = {
       nodesLost: ["n"],
       status: status({ replaced: ["worker-0", "worker-1"] }),
@@ -285,14 +285,14 @@ describe("a member that requests more than its part holds", () => {
     expect(planned({ spec: more, ...world })).toEqual(steps);
   });
 
-  it("releases all and requests again when the job has no pod: its own parts would be in the way", () => {
+  it("releases all parts and requests them again if the job has no pod, because its own parts would be in the way", () => {
     const world = { spec: spec(), units: [BOTH], ...workers(undefined, undefined) };
     expect(planned(world)).toEqual(["release gang: gang-restarts"]);
     expect(conditions(world)).toContain("Restarting: NeedsChanged");
     expect(planned({ ...world, podsSettled: false })).not.toContain("release gang: gang-restarts");
   });
 
-  it("keeps the machine when that is whole, or when it requests less", () => {
+  it("keeps a whole machine, and a part that holds more than the requests", () => {
     const less = spec({ replicas: [replica("worker", 2, { shared: { cpu: 400 } })] });
     const create = "create worker-1 on a part of n: missing";
     expect(planned({ spec: less, ...workers(zero, undefined) })).toEqual([create]);

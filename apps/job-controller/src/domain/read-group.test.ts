@@ -29,7 +29,7 @@ it.each<[title: string, schedulers: (string | undefined)[], configured: string |
   expect(warnings).toEqual([]);
 });
 
-it("templates that differ leave each pod to its own scheduler, with a warning", () => {
+it("templates with different schedulers leave each pod to its own scheduler, with a warning", () => {
   const { group, warnings } = read(["volcano", undefined]);
   expect(group).toBeUndefined();
   expect(warnings.map(({ reason }) => reason)).toEqual([
@@ -50,7 +50,7 @@ it("its settings are those of the policy", () => {
   expect(group).toEqual<GroupRequest>({ scheduler: "volcano", settings: { ...same, priorityClassName } });
 });
 
-it("settings that are not used are named", () => {
+it("unused settings are named", () => {
   expect(read([undefined], policy).warnings.map(({ field }) => field)).toEqual([
     "spec.runPolicy.schedulingPolicy.minResources",
     "spec.runPolicy.schedulingPolicy.priorityClass",

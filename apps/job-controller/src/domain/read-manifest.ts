@@ -6,7 +6,7 @@ import { readIsPreemptible } from "./read-preemptible.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 import { readTopology } from "./read-topology.ts";
 
-/** A replica type during reading. Reading continues although its template, pool or selection is invalid, so that all problems are reported together. */
+/** A replica type during reading. Reading continues although its template or pool is invalid, so that all problems are reported together. */
 export type ReplicaDraft = Omit<ReplicaSpec, "template" | "pool" | "shared" | "selection"> & {
   readonly template: PodTemplate | undefined;
   readonly pool: string | undefined;

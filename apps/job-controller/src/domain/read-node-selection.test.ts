@@ -9,7 +9,7 @@ import type { UnitSeen } from "./snapshot.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A job with one replica type for each of these fields of its template. */
+/** Builds a job with one replica type for each of these fields of its template. */
 function read(...templates: readonly Fields[]): ReadResult {
   const containers = [{ name: "main", image: "i" }];
   const replicas = templates.map((fields, index) => {

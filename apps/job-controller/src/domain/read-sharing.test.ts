@@ -14,7 +14,7 @@ const CONTAINER = { name: "main", image: "i" };
 const noted = (sharing: unknown) => ({ annotations: { [SHARING_ANNOTATION]: sharing } });
 const requesting = (requests: Manifest, more: Manifest = {}) => ({ ...CONTAINER, resources: { requests }, ...more });
 
-/** A job with this annotation, whose template has this one and this spec. */
+/** Builds a job with this annotation, whose template has this annotation and this spec. */
 function read(ofJob: unknown, ofTemplate: unknown, spec: Manifest = {}): ReadResult {
   const template = {
     ...(ofTemplate !== undefined && { metadata: noted(ofTemplate) }),
@@ -47,7 +47,7 @@ describe("the machines of a replica type", () => {
     expect(sharesOf(read(ofJob, ofTemplate))).toEqual([shared]);
   });
 
-  it("must hold what it requests where they are whole, beside what its template selects", () => {
+  it("must provide the requests if they are whole, in addition to the template's selection", () => {
     const selectionOf = (sharing: string, spec: Manifest = {}): unknown => {
       const result = read(sharing, undefined, spec);
       return result.ok ? result.spec.replicas[0]?.selection : result.problems;
@@ -62,7 +62,7 @@ describe("the machines of a replica type", () => {
     expect(selectionOf("shared")).toBeUndefined();
   });
 
-  it("requests what admission adds to its pods", () => {
+  it("include the requests that admission adds to pods", () => {
     const defaults = buildPodDefaults(
       [{ name: "a", limits: [{ type: "Container", min: { gpus: "1" } }] }],
       [{ name: "kata", overhead: { podFixed: { cpu: "250m" } } }],
@@ -84,7 +84,7 @@ describe("the machines of a replica type", () => {
     ["a word that is none, on the job", "half", undefined, "metadata.annotations.muster.dev/sharing"],
     ["a word that is none, on the template", "shared", "Shared", inTemplate],
     ["no word, on the template", undefined, true, inTemplate],
-  ])("are refused with %s, and the right words", (_title, ofJob, ofTemplate, field) => {
+  ])("are refused with %s, and the valid values", (_title, ofJob, ofTemplate, field) => {
     const result = read(ofJob, ofTemplate);
     const problems = result.ok ? [] : result.problems;
     expect(new Set(problems.map((each) => each.field))).toEqual(new Set([field]));
@@ -114,7 +114,7 @@ describe("the members of a job with a queue, without an annotation, get", () => 
     expect(sharesOf(ofQueue(spec))).toEqual([shared]);
   });
 
-  it("what an annotation states, with or without requests", () => {
+  it("the choice of an annotation, with or without requests", () => {
     expect(sharesOf(ofQueue(busy, noted("exclusive")))).toEqual([undefined]);
     expect(sharesOf(ofQueue({ containers: [CONTAINER] }, noted("shared")))).toEqual([{}]);
   });
@@ -123,7 +123,7 @@ describe("the members of a job with a queue, without an annotation, get", () => 
     expect(sharesOf(ofQueue(busy, {}, ""))).toEqual([undefined]);
   });
 
-  it("a problem where amounts cannot be counted", () => {
+  it("a problem if amounts are uncountable", () => {
     expect(ofQueue({ containers: [requesting({ cpu: "many" })] })).toMatchObject({
       problems: [{ field: "spec.replicaSpecs.worker.template.spec.containers[0].resources.requests.cpu" }],
     });
@@ -173,7 +173,7 @@ describe("a shared member requests", () => {
     ["text", "many"],
     ["less than nothing", "-1"],
     ["more than any machine has", "9Pi"],
-  ])("no amount that is %s: the field is named", (_title, amount) => {
+  ])("no amount that is %s, and the field is named", (_title, amount) => {
     const spec = { containers: [CONTAINER, { ...requesting({ cpu: amount }), name: "b" }] };
     expect(read("shared", undefined, spec)).toMatchObject({
       problems: [
@@ -203,7 +203,7 @@ describe("a shared member requests", () => {
       { mpiReplicaSpecs: { Launcher: replicas("mpi", {}), Worker: replicas("mpi", { cpu: "2" }) } },
       { launcher: { cpu: 100, memory: 512 * 2 ** 20, "ephemeral-storage": 5 * 2 ** 30 }, worker: { cpu: 2000 } },
     ],
-  ])("what the containers need that Muster adds, in a %s", (_title, kind, spec, shares) => {
+  ])("the requests of the containers that Muster adds, in a %s", (_title, kind, spec, shares) => {
     const result = kind.read({ metadata: { name: "train", ...noted("shared") }, spec }, { ...DEFAULTS, images });
     if (!result.ok) throw new Error(JSON.stringify(result.problems));
     const found = result.spec.replicas.map(({ type, shared }) => [type, shared]);

@@ -43,7 +43,7 @@ describe("a gang with a topology", () => {
     expect(others).toEqual([]);
   });
 
-  it("is requested again when the annotation changes while it waits, and only then", () => {
+  it("is requested again after a change of the annotation only while it waits", () => {
     const planned = (waits: string | undefined, wanted: string | undefined) =>
       plan({ units: [waiting(waits === undefined ? {} : { topology: waits })], spec: spec({ topology: wanted }) });
     expect(planned(topology, topology)).toEqual([]);
@@ -56,11 +56,11 @@ describe("a gang with a topology", () => {
       expect(planned(before, after)).toEqual(["release gang: needs-changed"]);
   });
 
-  it("does not request again and again from a ledger that drops it", () => {
+  it("does not repeat requests at a ledger that drops it", () => {
     expect(plan({ units: [waiting({ dropsConstraints: true })], spec: spec({ topology }) })).toEqual([]);
   });
 
-  it("gets further machines, and machines in place of lost ones, in the domain of its grant", () => {
+  it("gets further machines, and replacements, in the domain of its grant", () => {
     const selection = { terms: [], tolerations: [{ operator: "Exists" }] };
     const grown = spec({ topology: "rack" });
     const replicas = grown.replicas.map((each) => ({ ...each, replicas: 3, selection }));

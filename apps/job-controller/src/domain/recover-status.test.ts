@@ -10,19 +10,19 @@ const TTL_MS = 60_000;
 const kept = spec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
 const idle = { spec: kept, units: [], replicas: [seen("worker", [undefined, undefined])] };
 
-it("continues with the attempt that the pods are of when the progress of a job is lost, and takes what has ended well for that", () => {
+it("continues with the attempt of the pods if the progress of a job is lost, and counts succeeded pods as completed", () => {
   const replicas = [seen("worker", [ended("worker-0", 0, { attempt: 2 }), pod("worker-1", { attempt: 2 })])];
   const { status, steps } = planJob(snapshot({ replicas, budget: 2 }), POLICY);
   expect(status).toMatchObject({ attempt: 2, replicas: [{ completedIndexes: [0] }] });
   expect(steps).toEqual([]);
 });
 
-it("does not take the word of one pod among others for the attempt", () => {
+it("does not take the attempt of a single pod among others", () => {
   const replicas = [seen("worker", [pod("worker-0", { attempt: 7 }), pod("worker-1")])];
   expect(planJob(snapshot({ replicas }), POLICY).status.attempt).toBe(0);
 });
 
-it("keeps a job whose end has no time from now on, and records that once", () => {
+it("keeps a job whose end has no time for its full time to live from now, and records the time once", () => {
   const first = planJob(snapshot({ ...idle, status: over }), POLICY);
   expect(first).toMatchObject({ steps: [], status: { completionMs: NOW_MS } });
   const status = first.status;
@@ -34,7 +34,7 @@ it("keeps a job whose end has no time from now on, and records that once", () =>
   expect(last.steps.map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
-it("keeps a job from the time of its condition where only that was written", () => {
+it("takes the end from the time of its condition if only that was written", () => {
   const endMs = NOW_MS - TTL_MS;
   const conditions = [{ ...timeless("Succeeded"), lastUpdateMs: endMs, lastTransitionMs: endMs }];
   const plan = (nowMs: number) => planJob(snapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
@@ -42,7 +42,7 @@ it("keeps a job from the time of its condition where only that was written", () 
   expect(plan(NOW_MS).map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
-it("dates other conditions from the beginning of the job", () => {
+it("gives other conditions the creation time of the job", () => {
   const status = { ...NEW_STATUS, conditions: [timeless("Created")] };
   expect(planJob(snapshot({ status }), POLICY).status.conditions[0]?.lastTransitionMs).toBe(JOB.createdMs);
 });

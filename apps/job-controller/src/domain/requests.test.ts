@@ -15,6 +15,6 @@ it.each<[string, Requests | undefined, Requests | undefined, { holds: boolean; s
   ["a part, for a whole machine", HALF, undefined, { holds: false, same: false }],
   ["a whole machine", undefined, undefined, { holds: true, same: true }],
   ["a part of a pod without requests", {}, {}, { holds: true, same: true }],
-])("compares what is requested with %s", (_title, part, requests, expected) => {
+])("compares the requests with %s", (_title, part, requests, expected) => {
   expect({ holds: holds(part, requests), same: sameRequests(part, requests) }).toEqual(expected);
 });

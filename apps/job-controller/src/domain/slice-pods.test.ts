@@ -17,7 +17,7 @@ const readable = <M extends PodObject>({ slots, surplus, ignored }: Slices<M>) =
 });
 
 describe("filterPods", () => {
-  it("takes exactly the members of the type, in their order", () => {
+  it("returns exactly the members of the type, in their order", () => {
     const members = [
       testMember("mnist", "worker", 1),
       testMember("mnist", "ps", 0),
@@ -30,7 +30,7 @@ describe("filterPods", () => {
 });
 
 describe("slicePods", () => {
-  it("leaves empty the slots whose pods are missing, and asks for no index beyond the replicas", () => {
+  it("leaves slots of missing pods empty, and requests no index beyond the replicas", () => {
     expect(readable(slicePods([pod("0", "a"), pod("3", "d")], 3, KEYS))).toEqual({
       slots: ["a", undefined, undefined],
       surplus: ["d 3 out-of-range"],
@@ -40,7 +40,7 @@ describe("slicePods", () => {
     expect(slicePods([pod("0", "a")], 0, KEYS).slots).toEqual([]);
   });
 
-  it("names what it cannot place", () => {
+  it("names the pods that fit no slot", () => {
     const pods = [pod("-1", "a"), pod("one", "b"), pod("1.5", "c"), pod("", "d"), pod(undefined, "e"), pod(" 1", "f")];
     expect(readable(slicePods(pods, 2, KEYS))).toEqual({
       slots: [undefined, undefined],
@@ -113,7 +113,7 @@ describe("slicePods, whatever the pods", () => {
     );
   });
 
-  it("gives the same whatever the order of the members", () => {
+  it("gives the same result in any order of the members", () => {
     const shuffled = pods.chain((members) =>
       fc.tuple(fc.constant(members), fc.shuffledSubarray(members, { minLength: members.length })),
     );
@@ -124,7 +124,7 @@ describe("slicePods, whatever the pods", () => {
     );
   });
 
-  it("has nothing more to delete once what it said is done", () => {
+  it("has nothing more to delete after its deletions", () => {
     fc.assert(
       fc.property(pods, fc.integer({ min: 0, max: 5 }), (members, replicas) => {
         const first = slicePods(members, replicas, KEYS);

@@ -25,7 +25,7 @@ function members(pods: readonly PodFact[], units = [granted("worker-0", "worker-
   return summariseMembers(spec(), STATUS, pods, units);
 }
 
-it("shows every member in the order of the spec, also those without a pod", () => {
+it("shows every member in the order of the spec, including those without a pod", () => {
   const wide = spec({ replicas: [replica("ps", 1, { pool: "cpu" }), replica("worker", 2)] });
   const shown = summariseMembers(wide, STATUS, [pod("worker-0")], [granted("ps-0")]);
   expect(shown.map(({ component, pool, node, pod: name, state }) => [component, pool, node, name, state])).toEqual([
@@ -43,14 +43,14 @@ it("shows a member without a pod as stopped once the job is over", () => {
   ]);
 });
 
-it("believes the pod about its node before the ledger", () => {
+it("prefers the node of the pod to that of the ledger", () => {
   const [first] = members([pod("worker-0", { node: "elsewhere" })]);
   expect(first?.node).toBe("elsewhere");
   const [unplaced] = members([pod("worker-0", { node: undefined, phase: "Pending" })]);
   expect(unplaced).toMatchObject({ node: "node-worker-0", state: "PENDING", pod: "train-worker-0" });
 });
 
-it("shows the part of a machine that a member has, or else the one that it waits for", () => {
+it("shows the part of a machine that a member has, or else waits for", () => {
   const [shared, less] = [{ cpu: 500 }, { cpu: 400 }];
   const wide = spec({ replicas: [replica("ps", 2, { shared }), replica("worker", 2)] });
   const units = [
@@ -66,7 +66,7 @@ it("shows the part of a machine that a member has, or else the one that it waits
   ]);
 });
 
-it("shows no machine while none is granted", () => {
+it("shows no machine before the grant", () => {
   expect(members([], [{ id: "train", state: "unknown" }]).map(({ node }) => node)).toEqual(["", ""]);
 });
 
@@ -99,7 +99,7 @@ it.each<[string, PodFact, string]>([
   expect(members([fact])[0]?.message).toBe(message);
 });
 
-it("reports the end that the status knows of though the copy of the pod still runs, and not of a later attempt", () => {
+it("reports an end in the status though the cached pod still runs, but not for a later attempt", () => {
   expect(members([pod("worker-1")])[1]?.state).toBe("SUCCEEDED");
   expect(members([pod("worker-1", { attempt: 1 })])[1]?.state).toBe("RUNNING");
 });

@@ -12,7 +12,7 @@ function after(of: JobSpec, status: JobStatus, ...replicas: readonly ReplicaSeen
   return { ...status, replicas: summariseReplicas(of, status, replicas) };
 }
 
-it("keeps an index completed that the job gives up for a while", () => {
+it("keeps an index completed while the job temporarily lacks it", () => {
   const three = after(workers(3), NEW_STATUS, seen("worker", [pod("worker-0"), pod("worker-1"), ended("worker-2", 0)]));
   expect(three.replicas).toMatchObject([{ completedIndexes: [2], succeeded: 1 }]);
   const two = after(workers(2), three, seen("worker", [pod("worker-0"), pod("worker-1")]));
@@ -21,7 +21,7 @@ it("keeps an index completed that the job gives up for a while", () => {
   expect(again.replicas).toMatchObject([{ completedIndexes: [2], succeeded: 1 }]);
 });
 
-it("does not take an index for the one that had to complete when the job has it no more", () => {
+it("does not require an index that the job no longer has", () => {
   const done: JobStatus = after(workers(3), NEW_STATUS, seen("worker", [undefined, undefined, ended("worker-2", 0)]));
   const one = (count: number): JobSpec => ({ ...workers(count), success: [[{ type: "worker", indexes: "any" }]] });
   const outcome = (count: number): string =>
@@ -30,7 +30,7 @@ it("does not take an index for the one that had to complete when the job has it 
   expect(outcome(2)).toBe("going-on");
 });
 
-it("keeps the restarts of a type that is taken away, and gives them back to it", () => {
+it("keeps the restarts of a removed type, and restores them with the type", () => {
   const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
   const failed = ended("helper-0", 1);
   const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [failed]));
@@ -38,7 +38,7 @@ it("keeps the restarts of a type that is taken away, and gives them back to it",
   const without = after(workers(1), counted, seen("worker", [pod("worker-0")]));
   expect(restartsOf(without)).toBe(1);
   expect(without.replicas).toMatchObject([{ type: "worker" }, { type: "helper", restarts: 1, active: 0, failed: 0 }]);
-  // Its pod has not gone yet, and is not counted a second time.
+  // The pod of the removed type still exists, and does not count a second time.
   expect(restartsOf(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
 });
 

@@ -33,7 +33,7 @@ describe("a job", () => {
     expect(summariseState(of, 4)).toMatchObject({ state, message });
   });
 
-  it("counts what has ended well of all that was asked for, and every restart", () => {
+  it("counts the completed of all requested pods, and every restart", () => {
     const replica = { active: 0, ready: 0, failed: 0, completedIndexes: [], counted: [], uncounted: [] };
     const replicas = [
       { ...replica, type: "ps", succeeded: 1, restarts: 2 },

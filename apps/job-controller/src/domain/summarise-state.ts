@@ -40,7 +40,7 @@ function stateOf(status: JobStatus): JobState {
     isTrue(status, type),
   );
   if (first !== undefined) return first;
-  // A preempted job that waits again has the reason of its wait.
+  // Once a preempted job waits again, it is Queued: MachinesReserved then has the reason of the wait.
   const reserved = conditionOf(status, "MachinesReserved");
   if (reserved === undefined && isTrue(status, "Preempted")) return "Preempted";
   return reserved?.status === "True" ? "Starting" : "Queued";

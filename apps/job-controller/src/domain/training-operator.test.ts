@@ -29,7 +29,7 @@ type Case = {
   readonly kind: Kind;
   readonly field: string;
   readonly container: string;
-  /** By type as manifests spell it. */
+  /** The replicas by type as manifests spell it. */
   readonly replicas: Readonly<Record<string, number>>;
   readonly port: { readonly name: string; readonly number: number } | undefined;
   readonly restartPolicy: string;
@@ -104,63 +104,66 @@ function env(kind: Kind, spec: JobSpec, member: Member): Readonly<Record<string,
   );
 }
 
-describe.each(CASES.map((each) => [each.kind.kind, each] as const))("a %s is as there", (_name, each) => {
-  const spec = plain(each);
-  const members = spec.replicas.flatMap(({ type, replicas }) =>
-    Array.from({ length: replicas }, (_, index) => ({ type, index })),
-  );
-
-  it("in the names and labels of its pods", () => {
-    const found = members.map((member) => [memberName(JOB, member), each.kind.labels(JOB, member, spec)]);
-    const wanted = Object.entries(each.replicas).flatMap(([written, count]) =>
-      Array.from({ length: count }, (_, index) => {
-        const type = written.toLowerCase();
-        const name = `j-${type}-${index}`;
-        const labels = {
-          "training.kubeflow.org/operator-name": `${each.kind.kind.toLowerCase()}-controller`,
-          "training.kubeflow.org/job-name": "j",
-          "training.kubeflow.org/replica-type": type,
-          "training.kubeflow.org/replica-index": String(index),
-          ...(name === each.master && { "training.kubeflow.org/job-role": "master" }),
-        };
-        return [name, labels] as const;
-      }),
+describe.each(CASES.map((each) => [each.kind.kind, each] as const))(
+  "a %s matches the training operator",
+  (_name, each) => {
+    const spec = plain(each);
+    const members = spec.replicas.flatMap(({ type, replicas }) =>
+      Array.from({ length: replicas }, (_, index) => ({ type, index })),
     );
-    expect(Object.fromEntries(found)).toEqual(Object.fromEntries(wanted));
-  });
 
-  it("in its services: one a pod, with its name, no address and its port; none where the spec requests none", () => {
-    const request = { kind: each.kind, job: JOB, spec };
-    const services = [...serviceOwners(request)].map(([, owner]) => buildService(request, owner, KEYS));
-    expect(services.map(({ metadata }) => metadata.name).sort()).toEqual(
-      each.port === undefined ? [] : members.map((member) => memberName(JOB, member)).sort(),
-    );
-    for (const { spec: of } of services) {
-      expect(of.clusterIP).toBe("None");
-      expect(of.ports).toEqual([{ name: each.port?.name, port: each.port?.number, protocol: "TCP" }]);
-    }
-  });
+    it("in the names and labels of its pods", () => {
+      const found = members.map((member) => [memberName(JOB, member), each.kind.labels(JOB, member, spec)]);
+      const wanted = Object.entries(each.replicas).flatMap(([written, count]) =>
+        Array.from({ length: count }, (_, index) => {
+          const type = written.toLowerCase();
+          const name = `j-${type}-${index}`;
+          const labels = {
+            "training.kubeflow.org/operator-name": `${each.kind.kind.toLowerCase()}-controller`,
+            "training.kubeflow.org/job-name": "j",
+            "training.kubeflow.org/replica-type": type,
+            "training.kubeflow.org/replica-index": String(index),
+            ...(name === each.master && { "training.kubeflow.org/job-role": "master" }),
+          };
+          return [name, labels] as const;
+        }),
+      );
+      expect(Object.fromEntries(found)).toEqual(Object.fromEntries(wanted));
+    });
 
-  it("in its defaults, and in its rule of success", () => {
-    expect(new Set(spec.replicas.map(({ restartPolicy }) => restartPolicy))).toEqual(new Set([each.restartPolicy]));
-    expect(spec.success).toEqual(each.success);
-    expect([spec.backoffLimit, spec.activeDeadlineMs, spec.ttlAfterFinishedMs]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-  });
+    it("in its services: one per pod, with its name, no address and its port; none if the spec requests none", () => {
+      const request = { kind: each.kind, job: JOB, spec };
+      const services = [...serviceOwners(request)].map(([, owner]) => buildService(request, owner, KEYS));
+      expect(services.map(({ metadata }) => metadata.name).sort()).toEqual(
+        each.port === undefined ? [] : members.map((member) => memberName(JOB, member)).sort(),
+      );
+      for (const { spec: of } of services) {
+        expect(of.clusterIP).toBe("None");
+        expect(of.ports).toEqual([{ name: each.port?.name, port: each.port?.number, protocol: "TCP" }]);
+      }
+    });
 
-  it("in the port that a template gives under the known name", () => {
-    if (each.port === undefined) return;
-    const ports = [{ name: each.port.name, containerPort: 7 }];
-    const [type = ""] = Object.keys(each.replicas).slice(-1);
-    const own = read(each, { [each.field]: { [type]: { template: template(each.container, {}, { ports }) } } });
-    expect(own.replicas[0]?.port).toEqual({ name: each.port.name, number: 7 });
-  });
-});
+    it("in its defaults, and in its rule of success", () => {
+      expect(new Set(spec.replicas.map(({ restartPolicy }) => restartPolicy))).toEqual(new Set([each.restartPolicy]));
+      expect(spec.success).toEqual(each.success);
+      expect([spec.backoffLimit, spec.activeDeadlineMs, spec.ttlAfterFinishedMs]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+    });
 
-describe("the processes of a PyTorchJob get the same variables as there", () => {
+    it("in the port that a template gives under the known name", () => {
+      if (each.port === undefined) return;
+      const ports = [{ name: each.port.name, containerPort: 7 }];
+      const [type = ""] = Object.keys(each.replicas).slice(-1);
+      const own = read(each, { [each.field]: { [type]: { template: template(each.container, {}, { ports }) } } });
+      expect(own.replicas[0]?.port).toEqual({ name: each.port.name, number: 7 });
+    });
+  },
+);
+
+describe("the processes of a PyTorchJob get the variables of the training operator", () => {
   const torch = (replicas: number) => ({ replicas, template: template("pytorch") });
   const described = (spec: object) =>
     env(PYTORCHJOB_KIND, read({ kind: PYTORCHJOB_KIND }, spec), { type: "worker", index: 0 });
@@ -237,7 +240,7 @@ describe("the processes of a PyTorchJob get the same variables as there", () => 
     expect(described(spec)).toEqual({ PYTHONUNBUFFERED: "1", ...wanted });
   });
 
-  it("and not at all with two numbers of processes", () => {
+  it("and fails with two numbers of processes", () => {
     const spec = {
       pytorchReplicaSpecs: { Worker: torch(2) },
       nprocPerNode: "2",
@@ -250,7 +253,7 @@ describe("the processes of a PyTorchJob get the same variables as there", () => 
   });
 });
 
-describe("the launcher of an MPIJob is as there", () => {
+describe("the launcher of an MPIJob matches the training operator", () => {
   const launcher = (podSpec: object = {}, container: object = {}): JobSpec => {
     const Launcher = { template: template("mpi", podSpec, container) };
     const Worker = { replicas: 2, template: template("mpi") };
@@ -274,14 +277,14 @@ describe("the launcher of an MPIJob is as there", () => {
     }
   });
 
-  it("given a list of hosts with their slots", () => {
+  it("gets a list of hosts with their slots", () => {
     expect(companion(launcher(), "ConfigMap")).toMatchObject({
       metadata: { name: "j-config" },
       data: { hostfile: "j-worker-0 slots=2\nj-worker-1 slots=2\n" },
     });
   });
 
-  it("given its rights as an account of its own, or as the one that its template names", () => {
+  it("gets its rights by its own account, or by the account that its template names", () => {
     const own = launcher();
     expect(companion(own, "ServiceAccount")?.metadata.name).toBe("j-launcher");
     expect(companion(own, "RoleBinding")?.["subjects"]).toMatchObject([{ name: "j-launcher" }]);

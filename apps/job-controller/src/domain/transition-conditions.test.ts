@@ -15,7 +15,7 @@ const TYPES: readonly ConditionType[] = [
 
 type Said = readonly [type: ConditionType, status?: "True" | "False", reason?: string, message?: string];
 
-/** Each condition a second after the one before it. */
+/** Sets each condition a second after the previous one. */
 function say(...said: readonly Said[]): JobStatus {
   return said.reduce(
     (status, [type, is = "True", reason = `Job${type}`, message = ""], second) =>
@@ -24,7 +24,7 @@ function say(...said: readonly Said[]): JobStatus {
   );
 }
 
-/** `Running=False@3/2`: updated in second 3, changed in second 2. */
+/** Formats `Running=False@3/2`: updated in second 3, changed in second 2. */
 function show({ conditions }: JobStatus): string[] {
   return conditions.map(
     ({ type, status, lastUpdateMs, lastTransitionMs }) =>
@@ -81,7 +81,7 @@ describe("conditions", () => {
     expect(conditions[0]).toMatchObject({ status: "False", reason: "DeadlineExceeded", message: "too long" });
   });
 
-  it("are one a type, never Running and Restarting, never two ends, and unchanged after an end", () => {
+  it("are one per type, never Running and Restarting, never two ends, and unchanged after an end", () => {
     const said = fc.tuple(
       fc.constantFrom(...TYPES),
       fc.constantFrom("True" as const, "False" as const),

@@ -10,7 +10,7 @@ const misspelt = { annotations: { "muster.dev/share": "shared" } };
 const template = { metadata: misspelt, spec: { containers: [{ name: "main", image: "i" }] } };
 const job = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ template }) } });
 
-it("knows every key that Muster itself writes", () => {
+it("accepts every key that Muster itself writes", () => {
   const unknown = (keys: readonly string[], known: readonly string[]) =>
     keys.filter((key) => isMusterKey(key) && !known.includes(key));
   const read = JOB_KIND.read(job, DEFAULTS);
@@ -27,7 +27,7 @@ it("knows every key that Muster itself writes", () => {
   expect(unknown(written, MUSTER_KEYS.annotations)).toEqual([]);
 });
 
-it("warns of an unknown one on the job and on a template, and refuses nothing", () => {
+it("warns of an unknown key on the job and on a template, and refuses nothing", () => {
   const result = JOB_KIND.read({ ...job, metadata: { name: "train", ...misspelt } }, DEFAULTS);
   const reason = 'has no effect with the string "shared": did you mean "muster.dev/sharing"?';
   expect(result).toMatchObject({

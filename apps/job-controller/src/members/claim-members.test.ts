@@ -11,7 +11,7 @@ const job = testJob("mnist");
 const reference = ownerReference(KIND, job.metadata);
 const selector = jobLabels(KIND.labelKeys, job.metadata);
 
-/** An API server that has what it is given; `refuse` decides which patches fail. */
+/** An API server that accepts patches; `refuse` decides which patches fail. */
 function patches(refuse: (name: string) => Error | undefined = () => undefined) {
   const seen: { readonly name: string; readonly patch: object }[] = [];
   const patch = (namespace: string, name: string, body: object): Promise<MemberObject> => {
@@ -43,7 +43,7 @@ describe("claimMembers", () => {
     const { claimed, errors } = await claim(members, { patch, canAdopt: () => Promise.resolve() });
     expect(errors).toEqual([]);
     expect(claimed.map(nameOf)).toEqual(["mnist-worker-0", "mnist-worker-1"]);
-    // Patches go side by side.
+    // Patches run concurrently, so their order is undefined.
     expect(seen.sort((a, b) => a.name.localeCompare(b.name))).toEqual([
       {
         name: "mnist-worker-1",
@@ -58,7 +58,7 @@ describe("claimMembers", () => {
     ]);
   });
 
-  it("returns what it could claim together with all errors", async () => {
+  it("returns all claimed members together with all errors", async () => {
     const { patch } = patches((name) => (name.endsWith("1") ? undefined : new KubeError("PATCH", 500, {})));
     const members = [0, 1, 2].map((index) => testMember("mnist", "worker", index));
     const { claimed, errors } = await claim(members, { patch, canAdopt: () => Promise.resolve() });
@@ -69,7 +69,7 @@ describe("claimMembers", () => {
     ]);
   });
 
-  it("does not mind members that went away, or had no such owner any more", async () => {
+  it("ignores members that are gone, or no longer have such an owner", async () => {
     const codes: Record<string, number> = {
       "mnist-worker-0": 404,
       "mnist-worker-1": 404,
@@ -84,14 +84,14 @@ describe("claimMembers", () => {
     expect(await claim(members, { patch, canAdopt: () => Promise.resolve() })).toEqual({ claimed: [], errors: [] });
   });
 
-  it("has a conflict when another client was faster", async () => {
+  it("reports a conflict when another client was faster", async () => {
     const { patch } = patches(() => new KubeError("PATCH", 422, {}));
     const orphan = testMember("mnist", "worker", 0);
     const { claimed, errors } = await claim([orphan], { patch, canAdopt: () => Promise.resolve() });
     expect([claimed, errors.map((error) => kubeFault(error)?.code)]).toEqual([[], ["conflict"]]);
   });
 
-  it("asks once whether it may adopt, and only when there is an orphan", async () => {
+  it("checks once whether it may adopt, and only if an orphan exists", async () => {
     let asked = 0;
     const getFreshJob = () => {
       asked += 1;
@@ -114,7 +114,7 @@ describe("recheckDeletionTimestamp", () => {
       (error: unknown) => error,
     );
 
-  it("lets the same living job adopt", async () => {
+  it("lets the same existing job adopt", async () => {
     expect(await ask(() => Promise.resolve(job))).toBe("may adopt");
   });
 
@@ -125,7 +125,7 @@ describe("recheckDeletionTimestamp", () => {
     expect(faultOf(await ask(() => Promise.resolve(fresh)))?.code).toBe(code);
   });
 
-  it("refuses when the job cannot be read, and remembers that", async () => {
+  it("refuses when the job cannot be read, and remembers the refusal", async () => {
     let reads = 0;
     const unread = new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 });
     const canAdopt = recheckDeletionTimestamp(job, () => {
@@ -152,7 +152,7 @@ describe("recheckVersion", () => {
       (error: unknown) => faultOf(error),
     );
 
-  it("lets the version create pods that they were planned from", async () => {
+  it("lets the planned version create pods", async () => {
     expect(await ask(at("5"))).toBe("may create");
   });
 

@@ -18,18 +18,18 @@ function clock() {
 }
 
 describe("the keys", () => {
-  it("know the job by its uid, the replica type, and the kind of member", () => {
+  it("contain the uid of the job, the replica type, and the kind of member", () => {
     expect(PODS).toBe("uid-1/worker/pods");
     expect(SERVICES).toBe("uid-1/worker/services");
   });
 });
 
 describe("expectations", () => {
-  it("are satisfied where nothing was ever expected", () => {
+  it("are satisfied if nothing was ever expected", () => {
     expect(makeExpectations().satisfied(PODS)).toBe(true);
   });
 
-  it("wait for every creation, not for the last one only", () => {
+  it("wait for every creation, not only for the last one", () => {
     const expectations = makeExpectations();
     for (const name of ["a", "b", "c"]) expectations.raise(PODS, { creations: [name] });
     expectations.creationObserved(PODS, "c");
@@ -39,7 +39,7 @@ describe("expectations", () => {
     expect(expectations.satisfied(PODS)).toBe(true);
   });
 
-  it("are not met by an event that comes twice, nor by one for another owner", () => {
+  it("are not met by a repeated event, nor by one for another owner", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a", "b"], deletions: ["uid-of-c"] });
     for (const name of ["a", "a", "x"]) expectations.creationObserved(PODS, name);
@@ -56,7 +56,7 @@ describe("expectations", () => {
     expect(areSatisfied(expectations, "uid-1", ["worker", "ps"])).toBe(true);
   });
 
-  it("run out after five minutes, each for itself", () => {
+  it("expire after five minutes, each separately", () => {
     const { now, pass } = clock();
     const expectations = makeExpectations(now);
     expectations.raise(PODS, { creations: ["a"] });
@@ -69,7 +69,7 @@ describe("expectations", () => {
     expect(expectations.satisfied(PODS)).toBe(true);
   });
 
-  it("open a job only when pods and services of all its types are there", () => {
+  it("are satisfied for a job only after pods and services of all its types were observed", () => {
     const expectations = makeExpectations();
     const open = () => areSatisfied(expectations, "uid-1", ["worker", "ps"]);
     expect(open()).toBe(true);
@@ -81,7 +81,7 @@ describe("expectations", () => {
     expect(open()).toBe(true);
   });
 
-  it("of a deleted job are forgotten, and those of the next one of its name are its own", () => {
+  it("of a deleted job are forgotten, and the next job of its name has its own", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a"] });
     expectations.raise(SERVICES, { creations: ["a"] });
@@ -92,7 +92,7 @@ describe("expectations", () => {
     expect([PODS, SERVICES, next].map((key) => expectations.satisfied(key))).toEqual([true, true, false]);
   });
 
-  it("that a pass leaves behind after its job was deleted do not stay for ever", () => {
+  it("that a pass leaves behind after the deletion of its job do not stay forever", () => {
     const { now, pass } = clock();
     const expectations = makeExpectations(now);
     for (let job = 0; job < 100; job += 1) {
@@ -129,7 +129,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constant("delete-job" as const), uid }),
 );
 
-/** One flat list of facts: what is expected under which key since when. */
+/** A row of a flat list: the expected change, its key and its start. */
 type Fact = {
   readonly key: string;
   readonly id: string;
@@ -171,7 +171,7 @@ function apply(expectations: Expectations, step: Step, pass: (ms: number) => voi
   else expectations.deletionObserved(step.id);
 }
 
-it("do what a flat list of facts would, whatever happens in whatever order", () => {
+it("behave as a flat list of facts, whatever happens in whatever order", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const { now, pass } = clock();

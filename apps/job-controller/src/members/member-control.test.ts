@@ -31,7 +31,7 @@ const quota = new KubeError("POST", 403, { reason: "Forbidden", message: "exceed
 
 type Answers = { create?: Error; get?: MemberObject | Error; delete?: Error };
 
-/** Scripted answers; the default of each call is success. */
+/** Scripts answers; each call succeeds by default. */
 function world(answers: Answers) {
   const events: string[] = [];
   const asked: string[] = [];
@@ -54,7 +54,7 @@ function world(answers: Answers) {
 }
 
 describe("creating a member", () => {
-  it("reports about success", async () => {
+  it("reports its success", async () => {
     const { control, events } = world({});
     expect(await createMember(control, wanted)).toEqual({ did: "created", member: wanted });
     expect(events).toEqual(["Normal SuccessfulCreatePod: Created pod: mnist-worker-0"]);
@@ -69,7 +69,7 @@ describe("creating a member", () => {
       { metadata: { ...wanted.metadata, ownerReferences: [{ ...reference, controller: false }] } },
       "owner reference.controller",
     ],
-  ])("is refused without %s, before anybody is asked", async (_what, member, field) => {
+  ])("is refused without %s, before any call", async (_what, member, field) => {
     const { control, events, asked } = world({});
     const outcome = await createMember(control, member);
     expect(outcome).toMatchObject({ did: "refused", fault: { code: "invalid_request", field } });
@@ -81,7 +81,7 @@ describe("creating a member", () => {
     ["a time limit", timeout],
     ["a timeout of the server", new KubeError("POST", 504, { reason: "Timeout" })],
     ["a connection that broke", cut],
-  ])("is looked for after %s: it may be there", async (_what, error) => {
+  ])("is read after %s, because it may exist", async (_what, error) => {
     const there = world({ create: error });
     expect(await createMember(there.control, wanted)).toMatchObject({ did: "created" });
     expect(there.events).toEqual(["Normal SuccessfulCreatePod: Created pod: mnist-worker-0"]);
@@ -90,7 +90,7 @@ describe("creating a member", () => {
     expect(silent.events).toEqual([]);
   });
 
-  it("is sent once more when its answer was lost and nothing is there, and not for ever", async () => {
+  it("is sent once more if its answer was lost and it does not exist, and then not again", async () => {
     const { control, events, asked } = world({ create: cut, get: notFound });
     expect(await createMember(control, wanted)).toMatchObject({ did: "unknown" });
     expect([asked, events]).toEqual([["create", "get", "create"], []]);
@@ -107,7 +107,7 @@ describe("creating a member", () => {
     expect(await createMember(lucky, wanted)).toEqual({ did: "created", member: wanted });
   });
 
-  it("is not sent once more by a process that may not create it any more", async () => {
+  it("is not sent once more by a process that may no longer create it", async () => {
     const { control, asked } = world({ create: timeout, get: notFound });
     const deposed = { ...control, mayRepeat: () => Promise.resolve(false) };
     expect(await createMember(deposed, wanted)).toMatchObject({ did: "unknown" });
@@ -118,7 +118,7 @@ describe("creating a member", () => {
     ["a quota", quota, "exceeded quota: small"],
     ["a server that is not there", refusedConnection, "kubernetes is not available"],
     ["a server that has too much to do", new KubeError("POST", 429, {}), "kubernetes is not available"],
-  ])("is refused by %s, with an event that says so", async (_what, error, why) => {
+  ])("is refused by %s, with an event that states the reason", async (_what, error, why) => {
     const { control, events } = world({ create: error });
     expect(await createMember(control, wanted)).toMatchObject({ did: "refused" });
     expect(events).toEqual([expect.stringContaining(why)]);
@@ -143,7 +143,7 @@ describe("creating a member", () => {
       1,
     ],
     ["is left for the next pass when the other one goes meanwhile", notFound, "refused", 1],
-  ])("that exists already %s", async (_what, get, did, warnings) => {
+  ])("that already exists %s", async (_what, get, did, warnings) => {
     const { control, events } = world({ create: exists, ...(get !== undefined && { get }) });
     const outcome = await createMember(control, wanted);
     expect(outcome.did).toBe(did);
@@ -151,7 +151,7 @@ describe("creating a member", () => {
     if (outcome.did === "refused" && get !== notFound) expect(outcome.fault.code).toBe("conflict");
   });
 
-  it("lets a defect out", async () => {
+  it("throws a defect", async () => {
     const { control } = world({ create: new RangeError("a defect") });
     await expect(createMember(control, wanted)).rejects.toThrow(RangeError);
   });
@@ -202,7 +202,7 @@ describe("deleting a member", () => {
     expect({ asked, events }).toEqual({ asked: calls, events: reported });
   });
 
-  it("reports when it is refused", async () => {
+  it("reports a refusal", async () => {
     const { control, events } = world({ delete: new KubeError("DELETE", 403, { message: "you may not" }) });
     expect(await deleteMember(control, wanted)).toMatchObject({ did: "refused" });
     expect(events).toEqual(["Warning FailedDeletePod: Error deleting: mnist-worker-0: permission: you may not"]);
@@ -229,7 +229,7 @@ describe("a service", () => {
 });
 
 describe("a slow start", () => {
-  it("continues in batches that double, with a limit of what is under way", async () => {
+  it("continues in batches that double, up to a limit of items in flight", async () => {
     const batches: number[] = [];
     let under = 0;
     let most = 0;
@@ -248,7 +248,7 @@ describe("a slow start", () => {
     expect(most).toBe(MAX_IN_FLIGHT);
   });
 
-  it("begins each item at most once and in order, and returns exactly those it did not begin", async () => {
+  it("begins each item at most once and in order, and returns exactly the others", async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(120), fc.option(fc.nat(120), { nil: undefined }), async (length, stopAt) => {
         const items = Array.from({ length }, (_, index) => index);
@@ -264,12 +264,12 @@ describe("a slow start", () => {
     );
   });
 
-  it("begins nothing when it is stopped already", async () => {
+  it("begins nothing if it is already stopped", async () => {
     const untried = await slowStart([1, 2], () => Promise.reject(new Error("begun")), AbortSignal.abort());
     expect(untried).toEqual([1, 2]);
   });
 
-  it("throws an error only after what was begun has ended", async () => {
+  it("throws an error only after all begun items have ended", async () => {
     let ended = 0;
     const running = slowStart([0, 1, 2, 3], async (item) => {
       if (item === 1) throw new Error("a defect");
@@ -295,7 +295,7 @@ describe("many members", () => {
     "refused",
   );
 
-  it("are expected exactly while an event for them may still come", async () => {
+  it("are expected exactly while an event for them may still arrive", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(created, { maxLength: 40 }), async (outcomes) => {
         const expectations = makeExpectations();
@@ -333,7 +333,7 @@ describe("many members", () => {
     expect(expectations.satisfied(KEY)).toBe(true);
   });
 
-  it("that are refused by a quota are asked for once, and nothing stays expected", async () => {
+  it("that a quota refuses are requested once, and do not stay expected", async () => {
     const expectations = makeExpectations();
     let asked = 0;
     const refuse = () => {
@@ -345,7 +345,7 @@ describe("many members", () => {
     expect([asked, report.untried, expectations.size()]).toEqual([1, 999, 0]);
   });
 
-  it("whose names are taken do not keep the others from being made", async () => {
+  it("whose names are taken do not prevent the creation of the others", async () => {
     const expectations = makeExpectations();
     const taken = { code: "conflict", id: "Pod team/mnist-worker-1", expectedRevision: 0, actualRevision: 0 } as const;
     const members = [0, 1, 2, 3].map((index) => testMember("mnist", "worker", index));
@@ -363,7 +363,7 @@ describe("many members", () => {
     expect(expectations.size()).toBe(0);
   });
 
-  it("are deleted but for those on their way out, and one that stays does not keep the others", async () => {
+  it("are deleted unless they are being deleted, and a failed deletion does not prevent the others", async () => {
     const expectations = makeExpectations();
     const dids: DeleteOutcome["did"][] = ["deleted", "refused", "gone", "leaving", "unknown", "deleted"];
     const members = [

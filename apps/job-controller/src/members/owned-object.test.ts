@@ -65,7 +65,7 @@ describe("syncBudget", () => {
     expect(events).toEqual(["Normal SuccessfulCreatePdb"]);
   });
 
-  it("does not look for what the caller knows is not there, and looks when it is there after all", async () => {
+  it("does not read an object that the caller reports as absent, and reads it if it exists after all", async () => {
     const { deps, writes } = world(new Error("an unexpected read"));
     expect(await syncBudget(deps, job, 3, { ...mayAdopt, isAbsent: true })).toBe("created");
     expect(writes).toHaveLength(1);
@@ -76,13 +76,13 @@ describe("syncBudget", () => {
     expect(taken.events).toEqual([]);
   });
 
-  it("writes nothing when the job's own is as it should be", async () => {
+  it("writes nothing if the job's own budget is correct", async () => {
     const { deps, events, writes } = world(budget());
     expect(await syncBudget(deps, job, 3, mayAdopt)).toBe("kept");
     expect([writes, events]).toEqual([[], []]);
   });
 
-  it("changes the number when the job grew, and only on the budget that it read", async () => {
+  it("changes the number when the job grew, and only on the version that it read", async () => {
     const { deps, writes } = world(budget());
     expect(await syncBudget(deps, job, 5, mayAdopt)).toBe("updated");
     expect(writes).toEqual([
@@ -100,7 +100,7 @@ describe("syncBudget", () => {
     ["fewer pods", { matchLabels: { ...labels, tier: "front" } }, { tier: null, ...labels }],
     ["more pods", { matchLabels: {} }, labels],
     ["pods by an expression", { matchLabels: labels, matchExpressions: [{ key: "a", operator: "Exists" }] }, labels],
-  ])("puts a selector right that a user made select %s", async (_title, selector, matchLabels) => {
+  ])("restores a selector that a user changed to select %s", async (_title, selector, matchLabels) => {
     const edited = { ...budget(), spec: { minAvailable: 3, ...(selector !== undefined && { selector }) } };
     const { deps, writes } = world(edited);
     expect(await syncBudget(deps, job, 3, mayAdopt)).toBe("updated");
@@ -115,7 +115,7 @@ describe("syncBudget", () => {
     expect(writes).toMatchObject([{ body: { metadata: { ownerReferences: [other, owner] } } }]);
   });
 
-  it("adopts nothing for a job that may not", async () => {
+  it("adopts nothing for a job that may not adopt", async () => {
     const { deps, writes } = world(budget({ ownerReferences: [] }));
     const refused = syncBudget(deps, job, 3, { ...mayAdopt, canAdopt: () => Promise.reject(new Error("it is gone")) });
     await expect(refused).rejects.toThrow("it is gone");
@@ -126,7 +126,7 @@ describe("syncBudget", () => {
     ["another owner's", budget({ ownerReferences: [{ ...owner, uid: "other" }] }), ["Warning FailedCreatePdb"]],
     ["an orphan with other labels", budget({ ownerReferences: [], labels: {} }), ["Warning FailedCreatePdb"]],
     ["its own that is still being deleted", budget({ deletionTimestamp: new Date(0) }), []],
-  ])("does not touch %s, and reports it", async (_whose, there, reported) => {
+  ])("does not change %s, and reports it", async (_whose, there, reported) => {
     const { deps, events, writes } = world(there);
     const error: unknown = await syncBudget(deps, job, 5, mayAdopt).catch((reason: unknown) => reason);
     expect(kubeFault(error)?.code).toBe("conflict");
@@ -139,7 +139,7 @@ describe("syncBudget", () => {
     expect(writes).toEqual([]);
   });
 
-  it("reports when it is not allowed to create one", async () => {
+  it("reports a missing right to create one", async () => {
     const { deps, events } = world();
     const calls = { ...deps.calls, create: () => Promise.reject(new KubeError("POST", 403, {})) };
     await expect(syncBudget({ ...deps, calls }, job, 3, mayAdopt)).rejects.toThrow("403");
@@ -148,7 +148,7 @@ describe("syncBudget", () => {
 });
 
 describe("deleteBudget", () => {
-  it("deletes the job's own, by its uid", async () => {
+  it("deletes the job's own budget, by its uid", async () => {
     const { deps, events, writes } = world(budget());
     expect(await deleteBudget(deps, job)).toBe(true);
     expect([writes, events]).toEqual([[{ delete: "mnist", uid: "u" }], ["Normal SuccessfulDeletePdb"]]);
@@ -158,13 +158,13 @@ describe("deleteBudget", () => {
     ["is missing", undefined],
     ["is another owner's", budget({ ownerReferences: [] })],
     ["is on its way out", budget({ deletionTimestamp: new Date(0) })],
-  ])("has nothing to do when the budget %s", async (_what, there) => {
+  ])("does nothing if the budget %s", async (_what, there) => {
     const { deps, events, writes } = world(there);
     expect(await deleteBudget(deps, job)).toBe(false);
     expect([writes, events]).toEqual([[], []]);
   });
 
-  it("reports when it is refused", async () => {
+  it("reports a refusal", async () => {
     const { deps, events } = world(budget());
     const calls = { ...deps.calls, delete: () => Promise.reject(new KubeError("DELETE", 403, {})) };
     await expect(deleteBudget({ ...deps, calls }, job)).rejects.toThrow("403");
@@ -200,14 +200,14 @@ describe("a pod group", () => {
   it.each([
     [POD_GROUP_KINDS.volcano, { minMember: 4, queue: "night", priorityClassName: "high", minResources }],
     [POD_GROUP_KINDS.schedulerPlugins, { minMember: 4, minResources, scheduleTimeoutSeconds: 60 }],
-  ])("is created with what its scheduler knows: %o", async (kind, spec) => {
+  ])("is created with the fields of its scheduler: %o", async (kind, spec) => {
     const { deps, writes } = world();
     const all = { queue: "night", priorityClassName: "high", minResources, scheduleTimeoutSeconds: 60 };
     expect(await syncPodGroup(deps, job, kind, { minMember: 4, ...all }, mayAdopt)).toBe("created");
     expect(writes).toMatchObject([{ create: "podgroups", object: { apiVersion: kind.apiVersion, spec } }]);
   });
 
-  it("follows the number of members and leaves the queue to the operator who moved it", async () => {
+  it("follows the number of members, and keeps the queue to which an operator moved it", async () => {
     const group = { metadata: budget().metadata, spec: { minMember: 4, queue: "day" } };
     const { deps, writes } = world(group);
     const kind = POD_GROUP_KINDS.volcano;
@@ -217,7 +217,7 @@ describe("a pod group", () => {
     expect(await deletePodGroup(deps, job, kind)).toBe(true);
   });
 
-  it("follows what is asked of its scheduler, and no more than that", () => {
+  it("follows the requested settings of its scheduler, and changes no other", () => {
     const { fields } = POD_GROUP_KINDS.volcano;
     const there = { minMember: 4, queue: "day", minResources: { cpu: "8", memory: "1Gi" } };
     expect(podGroupDifference(there, { minMember: 4 }, fields)).toBeUndefined();

@@ -4,7 +4,7 @@ import type { Controller } from "../job-world.ts";
 import { collect, type FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
-/** The first ten pods are created, and the requests for the others wait until their client is gone. */
+/** The first ten pods are created, and further requests wait until their client disconnects. */
 const HOLD_MOST_PODS = {
   id: "most-pods",
   match: { verbs: ["create"], resources: ["pods"] },
@@ -14,14 +14,14 @@ const HOLD_MOST_PODS = {
 const FIFTY = Array.from({ length: 50 }, (_, index) => index);
 
 export type Replicas = {
-  /** Two of them run before and after each test. */
+  /** Two replicas run before and after each test. */
   readonly world: () => FailureWorld;
   readonly replicas: () => Controller[];
 };
 
 /** Failures of the processes, the bus and the API server while jobs run; one after the other, because each affects all jobs. */
 export function badLuck({ world, replicas }: Replicas): void {
-  /** The replica that leads, and the others. */
+  /** Returns the leading replica. */
   const leader = async (): Promise<Controller> =>
     until("a replica leads", async () => {
       const leaderPid = await world().leaderPid();
@@ -31,7 +31,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     replicas().splice(replicas().indexOf(gone), 1, await world().startReplica());
   };
 
-  /** Each index has had one pod, ever, and the job has one end. */
+  /** Checks that each index has had exactly one pod, and that the job has one end. */
   async function expectOneRun(name: string): Promise<void> {
     const done = await world().untilCondition(name, "Succeeded");
     expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
@@ -43,30 +43,32 @@ export function badLuck({ world, replicas }: Replicas): void {
     await collect(world(), done);
   }
 
-  it("makes exactly fifty pods, each index once, though the leader is killed in the middle", async () => {
+  it("creates exactly fifty pods, each index once, though the leader is killed in between", async () => {
     const { create, pods, api } = world();
     const first = await leader();
     await api.inject(HOLD_MOST_PODS);
     await create(simulatedJob("killed", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
-    await until("some pods are made", async () => (await pods("killed")).length > 0, { everyMs: 1 });
+    await until("some pods are created", async () => (await pods("killed")).length > 0, { everyMs: 1 });
     await first.kill();
     const uids = async (): Promise<(string | undefined)[]> =>
       (await pods("killed")).map(({ metadata }) => metadata?.uid);
     const before = await uids();
     expect(before.length).toBeLessThan(50);
     await api.remove(HOLD_MOST_PODS.id);
-    await until("the other one has made the rest", async () => (await uids()).length === 50, { timeoutMs: 60_000 });
+    await until("the other replica has created the rest", async () => (await uids()).length === 50, {
+      timeoutMs: 60_000,
+    });
     expect(await uids()).toEqual(expect.arrayContaining(before));
     await expectOneRun("killed");
     await replace(first);
   });
 
-  it("makes no pod twice when a leader is frozen past its lock and continues", async () => {
+  it("creates no pod twice when a leader is frozen past its lock and continues", async () => {
     const { create, pods, api } = world();
     const first = await leader();
     await api.inject(HOLD_MOST_PODS);
     await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
-    await until("some pods are made", async () => (await pods("frozen")).length > 3, { everyMs: 1 });
+    await until("some pods are created", async () => (await pods("frozen")).length > 3, { everyMs: 1 });
     process.kill(first.pid, "SIGSTOP");
     await api.remove(HOLD_MOST_PODS.id);
     const seen = new Map<string, string>();
@@ -78,16 +80,16 @@ export function badLuck({ world, replicas }: Replicas): void {
       }
       return seen.size;
     };
-    await until("the other one has made the rest", async () => (await note()) === 50, { timeoutMs: 60_000 });
+    await until("the other replica has created the rest", async () => (await note()) === 50, { timeoutMs: 60_000 });
     process.kill(first.pid, "SIGCONT");
     await expectOneRun("frozen");
     expect(await note()).toBe(50);
-    // It has ended by itself, or follows: a leader that lost its lock never leads on.
+    // The first leader has exited or follows, because a leader that lost its lock never continues to lead.
     await first.kill();
     await replace(first);
   });
 
-  it("runs jobs on while the API server is away for it, and finishes them when it is back", async () => {
+  it("keeps jobs running while the API server fails for it, and finishes them afterwards", async () => {
     const { create, finish, untilRunning, untilCondition, api, untilReturned } = world();
     const job = await create(simulatedJob("cut-off", { worker: replicaType([], { replicas: 3 }) }));
     const members = [0, 1, 2].map((index) => `cut-off-worker-${index}`);
@@ -101,7 +103,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     await untilReturned(job);
   });
 
-  it("runs a job to its end though the bus was away in the middle of it", async () => {
+  it("runs a job to its end after the bus failed in between", async () => {
     const { create, finish, untilRunning, untilCondition, nats, untilReturned } = world();
     const job = await create(simulatedJob("busless", { worker: replicaType([], { replicas: 2 }) }));
     const members = ["busless-worker-0", "busless-worker-1"];
@@ -117,7 +119,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     await untilReturned(late);
   });
 
-  it("runs a job that was submitted while the ledger was away", async () => {
+  it("runs a job that was submitted while the ledger was down", async () => {
     const { create, untilCondition, untilPasses, firstLedger, startLedger, pods } = world();
     await firstLedger.kill();
     await create(simulatedJob("unheld", { worker: replicaType(["--run-ms=50"], { replicas: 2 }) }));
@@ -128,7 +130,7 @@ export function badLuck({ world, replicas }: Replicas): void {
     expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
   });
 
-  it("releases what a job has that was deleted while no controller ran", async () => {
+  it("releases the machines of a job that was deleted while no controller ran", async () => {
     const { create, untilRunning, removeWhole, untilReturned } = world();
     const job = await create(simulatedJob("unseen", { worker: replicaType([], { replicas: 2 }) }));
     await untilRunning("unseen-worker-1");

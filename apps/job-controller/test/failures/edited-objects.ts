@@ -17,7 +17,7 @@ export function editedObjects(world: () => FailureWorld): void {
     ["one beyond the replicas", "beyond", "7"],
     ["no number", "text", "x"],
     ["none", "none", null],
-  ])("lets a pod be the member of its name though its index label is made %s", async (_title, name, index) => {
+  ])("keeps a pod as the member of its name though its index label is changed to %s", async (_title, name, index) => {
     const { create, calls, finish, untilRunning, untilPasses, untilCondition, eventsOf } = world();
     const members = [`${name}-worker-0`, `${name}-worker-1`];
     await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
@@ -35,7 +35,7 @@ export function editedObjects(world: () => FailureWorld): void {
     expect((await eventsOf(name)).filter((reason) => reason === "SuccessfulDeletePod")).toEqual([]);
   });
 
-  it("releases a pod whose group label was taken, waits for its name, and keeps its machine", async () => {
+  it("releases a pod whose group label was removed, waits for its name, and keeps its machine", async () => {
     const { create, calls, untilRunning, untilPod, untilCondition, untilReturned, heldBy, untilPasses, pod } = world();
     const name = "set-free";
     const job = await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
@@ -45,7 +45,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await untilPod(`${name}-worker-0`, ({ metadata }) => (metadata?.ownerReferences ?? []).length === 0);
     await world().jobs.cancelJob({ requestId: name, key: { kind: "Job", name } });
     await untilCondition(name, "Failed");
-    await until("the other one is gone", async () => (await pod(`${name}-worker-1`)) === undefined);
+    await until("the other pod is gone", async () => (await pod(`${name}-worker-1`)) === undefined);
     await untilPasses(2);
     expect((await pod(`${name}-worker-0`))?.metadata?.uid).toBe(before.metadata?.uid);
     expect(await heldBy(job)).toBe(1);
@@ -53,14 +53,14 @@ export function editedObjects(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("adopts an orphan of its labels, and keeps only one of two pods of an index", async () => {
+  it("adopts an orphan with its labels, and keeps only one of two pods of an index", async () => {
     const { create, calls, untilRunning, pods, removeWhole } = world();
     const name = "twins";
     await create(simulatedJob(name, { worker: replicaType([]) }));
     const own = await untilRunning(`${name}-worker-0`);
     const { metadata: { labels = {}, creationTimestamp = "" } = {}, spec } = own;
-    // The oldest stays, by the whole seconds of the API server.
-    await until("another one is younger", () => Date.now() >= new Date(creationTimestamp).getTime() + 2000);
+    // The oldest pod stays; the API server keeps whole seconds.
+    await until("the other pod is younger", () => Date.now() >= new Date(creationTimestamp).getTime() + 2000);
     const twin: V1Pod = {
       apiVersion: "v1",
       kind: "Pod",
@@ -71,7 +71,7 @@ export function editedObjects(world: () => FailureWorld): void {
       },
     };
     await calls.create(PODS, twin);
-    await until("one is left", async () => {
+    await until("one pod is left", async () => {
       const gone = (await world().pod(`${name}-by-hand`)) === undefined;
       return gone && (await pods(name)).length === 1;
     });
@@ -79,11 +79,11 @@ export function editedObjects(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("leaves others' pods alone that have its names or labels, and continues once the name is free", async () => {
+  it("ignores foreign pods with its names or labels, and continues once the name is free", async () => {
     const { create, calls, finish, untilRunning, pod, eventsOf, untilCondition } = world();
     const name = "crowded";
     const [byName, byLabel] = [`${name}-worker-0`, `${name}-foreign`];
-    // An owner that does not exist would have its pods collected as garbage.
+    // The garbage collector would delete pods of an owner that does not exist.
     const other = await calls.create<KubeObject>(CONFIG_MAPS, { metadata: { name } });
     const owner = { apiVersion: "v1", kind: "ConfigMap", name, uid: other.metadata?.uid ?? "", controller: true };
     const foreign = (of: string, labels: Record<string, string>): V1Pod => ({
@@ -101,7 +101,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await calls.create(PODS, foreign(byName, {}));
     await calls.create(PODS, foreign(byLabel, labels));
     await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
-    await until("it says what is in its way", async () => (await eventsOf(name)).includes("FailedCreatePod"));
+    await until("the event names the obstacle", async () => (await eventsOf(name)).includes("FailedCreatePod"));
     await untilCondition(name, "MachinesReserved");
     await calls.delete(PODS, byName, { gracePeriodSeconds: 0 });
     const members = [byName, `${name}-worker-1`];
@@ -113,32 +113,32 @@ export function editedObjects(world: () => FailureWorld): void {
     await calls.delete(CONFIG_MAPS, name);
   });
 
-  it("makes a service and a budget again that were deleted, and mends a budget that was edited", async () => {
+  it("recreates a deleted service and a deleted budget, and restores an edited budget", async () => {
     const { create, calls, untilRunning, removeWhole } = world();
     const name = "robbed";
     await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
     await untilRunning(`${name}-worker-0`);
     const service = (): Promise<V1Service> => calls.get<V1Service>(SERVICES, name);
     const budget = (): Promise<V1PodDisruptionBudget> => calls.get<V1PodDisruptionBudget>(BUDGETS, name);
-    const serviceUid = (await until("there is a service", service)).metadata?.uid;
-    const budgetUid = (await until("there is a budget", budget)).metadata?.uid;
+    const serviceUid = (await until("the service exists", service)).metadata?.uid;
+    const budgetUid = (await until("the budget exists", budget)).metadata?.uid;
     await calls.delete(SERVICES, name);
     await calls.delete(BUDGETS, name);
-    await until("there is another service", async () => (await service()).metadata?.uid !== serviceUid);
-    await until("there is another budget", async () => (await budget()).metadata?.uid !== budgetUid);
+    await until("the service is recreated", async () => (await service()).metadata?.uid !== serviceUid);
+    await until("the budget is recreated", async () => (await budget()).metadata?.uid !== budgetUid);
     await calls.patch(BUDGETS, name, { kind: "merge", body: { spec: { minAvailable: null, maxUnavailable: 1 } } });
-    await until("it is as it was", async () => (await budget()).spec?.minAvailable === 2);
+    await until("the budget is restored", async () => (await budget()).spec?.minAvailable === 2);
     expect((await budget()).spec?.maxUnavailable).toBeUndefined();
     const selector = (await budget()).spec?.selector;
     await calls.patch(BUDGETS, name, {
       kind: "merge",
       body: { spec: { selector: { matchLabels: { app: "other" } } } },
     });
-    await until("it selects what it did", async () => isDeepStrictEqual((await budget()).spec?.selector, selector));
+    await until("the selector is restored", async () => isDeepStrictEqual((await budget()).spec?.selector, selector));
     await removeWhole(name);
   });
 
-  it("runs without a budget where another client has one of its name, and reports it", async () => {
+  it("runs without a budget if another client has one of its name, and reports it", async () => {
     const { create, calls, finish, untilCondition, untilRunning, eventsOf } = world();
     const name = "unguarded";
     const foreign = {
@@ -151,7 +151,7 @@ export function editedObjects(world: () => FailureWorld): void {
     await create(simulatedJob(name, { worker: replicaType([]) }));
     await untilCondition(name, "MachinesReserved");
     await untilRunning(`${name}-worker-0`);
-    await until("it is reported", async () => (await eventsOf(name)).includes("FailedCreatePdb"));
+    await until("an event reports it", async () => (await eventsOf(name)).includes("FailedCreatePdb"));
     finish([`${name}-worker-0`]);
     const done = await untilCondition(name, "Succeeded");
     expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);

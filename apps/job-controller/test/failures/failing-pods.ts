@@ -7,7 +7,7 @@ import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated
 
 /** The outcomes of pods that end in unexpected ways. */
 export function failingPods(world: () => FailureWorld): void {
-  it("runs a pod that was deleted by hand again under its index, and counts nothing", async () => {
+  it("recreates a pod that a client deleted under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPasses, get, removeWhole } = world();
     const job = await create(simulatedJob("by-hand", { worker: replicaType([], { replicas: 2 }) }));
     const before = await untilRunning("by-hand-worker-0");
@@ -22,7 +22,7 @@ export function failingPods(world: () => FailureWorld): void {
     await world().untilReturned(job);
   });
 
-  it("knows how pods ended that a client deletes in the moment of their end", async () => {
+  it("records how pods ended that a client deletes immediately after their end", async () => {
     const { create, untilRunning, untilCondition, untilPasses, get, removeWhole } = world();
     const name = "seized";
     const job = await create(
@@ -36,7 +36,7 @@ export function failingPods(world: () => FailureWorld): void {
     await untilRunning(first, failed.metadata?.uid);
     expect((await get(name))?.status).toMatchObject({ restarts: 1, completions: "0/6" });
     await Promise.all(others.map((pod) => endAndDelete(world(), pod, 0)));
-    await until("five of six are done", async () => (await get(name))?.status?.completions === "5/6");
+    await until("five of six pods have succeeded", async () => (await get(name))?.status?.completions === "5/6");
     await untilPasses(2);
     expect((await world().pods(name)).map(({ metadata }) => metadata?.name)).toEqual([first]);
     await endAndDelete(world(), first, 0);
@@ -45,7 +45,7 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("recreates a pod that its budget lets be evicted, under its index, and counts nothing", async () => {
+  it("recreates an evicted pod that its budget does not protect under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPod, get, removeWhole } = world();
     const name = "let-go";
     const more = { runPolicy: { schedulingPolicy: { minAvailable: 1 } } };
@@ -58,7 +58,7 @@ export function failingPods(world: () => FailureWorld): void {
     );
     expect(budget).toMatchObject({ spec: { minAvailable: 1 } });
     await until("the eviction is accepted", async () => {
-      // A server without its controllers does not count what a budget allows.
+      // A server without controllers does not compute what a budget allows.
       const status = {
         disruptionsAllowed: 1,
         observedGeneration: 100,
@@ -74,7 +74,7 @@ export function failingPods(world: () => FailureWorld): void {
     await removeWhole(name);
   });
 
-  it("lets the pods be evicted that a finished job has left, and recreates none of them", async () => {
+  it("allows evictions of pods that a finished job has left, and recreates none of them", async () => {
     const { create, finish, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
     const name = "left-behind";
     const specs = { quick: replicaType([]), slow: replicaType([]) };
@@ -93,7 +93,7 @@ export function failingPods(world: () => FailureWorld): void {
     await collect(world(), job);
   });
 
-  it("counts no eviction while its job is being suspended or is, and runs no completed index again after it", async () => {
+  it("counts no eviction during or after the suspension of its job, and reruns no completed index afterwards", async () => {
     const { create, patch, finish, untilPod, untilRunning, untilPasses, untilReturned, pod, removeWhole } = world();
     const name = "paused-away";
     const specs = { quick: replicaType(["--run-ms=50"]), slow: goingSlowly() };
@@ -103,11 +103,11 @@ export function failingPods(world: () => FailureWorld): void {
     await until("an index is completed", async () => (await completions()) === "1/2");
     await patch(name, { spec: { runPolicy: { suspend: true } } });
     await untilPod(`${name}-slow-0`, ({ metadata }) => metadata?.deletionTimestamp !== undefined);
-    await until("the pod that goes is evicted", () => evict(world(), `${name}-slow-0`));
+    await until("the running pod is evicted", () => evict(world(), `${name}-slow-0`));
     finish([`${name}-slow-0`], 143);
     await untilReturned(job);
-    await until("the pod that has ended is evicted", () => evict(world(), `${name}-quick-0`));
-    await until("it is gone", async () => (await pod(`${name}-quick-0`)) === undefined);
+    await until("the finished pod is evicted", () => evict(world(), `${name}-quick-0`));
+    await until("the pod is gone", async () => (await pod(`${name}-quick-0`)) === undefined);
     await patch(name, { spec: { runPolicy: { suspend: false } } });
     await untilRunning(`${name}-slow-0`, slow.metadata?.uid);
     await untilPasses(2);
@@ -119,7 +119,7 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("guards the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
+  it("protects the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
     const { create, calls, untilRunning, get, removeWhole } = world();
     await create(simulatedJob("evicted", { worker: replicaType([], { replicas: 2 }) }));
     const before = await untilRunning("evicted-worker-1");
@@ -163,13 +163,13 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("counts restarts by the kubelet across pods that were recreated", async () => {
+  it("counts restarts by the kubelet across recreated pods", async () => {
     const { create, calls, get, untilCondition } = world();
     const flags = ["--run-ms=100", "--exit=1"];
     const worker = replicaType(flags, { restartPolicy: "OnFailure" });
     await create(simulatedJob("worn-out", { worker }, { runPolicy: { backoffLimit: 2 } }));
     const removed = new Set<string | undefined>();
-    // The kubelet may be faster than the test: each pod goes once its restart is counted, or with the job that it has ended.
+    // The kubelet may be faster than the test: each pod is deleted once its restart is counted, or with the job that it has ended.
     for (const total of [1, 2]) {
       const pod = await until("a pod has restarted, or the job has failed", async () => {
         const job = await get("worn-out");
@@ -186,11 +186,11 @@ export function failingPods(world: () => FailureWorld): void {
     expect(removed.size).toBeGreaterThan(0);
     const failed = await untilCondition("worn-out", "Failed");
     expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
-    // One pod fails twice before the kubelet makes it wait, and both may be seen at once: 3 or 4 take two pods.
+    // One pod fails twice before the kubelet delays it, and one pass may observe both failures: 3 or 4 restarts need two pods.
     expect([3, 4]).toContain(failed.status?.restarts);
   });
 
-  it("remembers restarts that do not count, and ends a job that does nothing else", async () => {
+  it("remembers uncounted restarts, and ends a job that does nothing else", async () => {
     const { create, patch, get, untilCondition, untilReturned } = world();
     const name = "ignored";
     const worker = replicaType(["--run-ms=50", "--exit=42"]);
@@ -206,7 +206,7 @@ export function failingPods(world: () => FailureWorld): void {
     );
     expect(row).toMatchObject({ index: 0, because: "failure-policy" });
     expect((await get(name))?.status).toMatchObject({ restarts: 0 });
-    // So long ago that the pause after it is over, if no pod is there just now.
+    // The time is so early that the pause after it is over, if no pod exists at the moment.
     const many = { ...row, pod: "an-earlier-one", times: 20, at: "2020-01-01T00:00:00Z" };
     await patch(name, { status: { replicaStatuses: { worker: { uncounted: [many] } } } }, "status");
     const failed = await untilCondition(name, "Failed");
@@ -216,7 +216,7 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("never runs an index again that has completed, though its pod is deleted", async () => {
+  it("never reruns a completed index, though its pod is deleted", async () => {
     const { create, calls, finish, untilPod, untilCondition, untilPasses, untilRunning, pod } = world();
     const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType([]) };
     await create(simulatedJob("once-only", specs));
@@ -235,7 +235,7 @@ export function failingPods(world: () => FailureWorld): void {
     expect(await pod("once-only-quick-0")).toBeUndefined();
   });
 
-  it("gives a pod whose machine is gone another machine, keeps its index and spends nothing", async () => {
+  it("gives a pod with a lost machine another machine, keeps its index and counts nothing", async () => {
     const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
     const worker = replicaType([], { replicas: 2, pool: "lossy", restartPolicy: "OnFailure" });
     const job = await create(simulatedJob("bereft", { worker }, { runPolicy: { backoffLimit: 0 } }));
@@ -249,7 +249,7 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("takes a pod away by force from a machine that is silent for too long", async () => {
+  it("removes a pod by force from a machine that is silent for too long", async () => {
     const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
     const worker = replicaType([], { replicas: 2, pool: "silent" });
     const job = await create(simulatedJob("unheard", { worker }));
@@ -264,7 +264,7 @@ export function failingPods(world: () => FailureWorld): void {
   });
 }
 
-/** Its pods ignore SIGTERM and end only at a command of the test; their grace period is longer than the test. */
+/** The pods ignore SIGTERM and end only at a command of the test; their grace period is longer than the test. */
 function goingSlowly(): ReturnType<typeof replicaType> {
   const containers = [{ name: "main", image: "none", command: ["simulate", "--ignore-term"] }];
   const spec = { containers, terminationGracePeriodSeconds: 600 };
@@ -275,7 +275,7 @@ function isReady({ status }: V1Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 }
 
-/** Whether the API server has accepted it: a budget refuses with 429. */
+/** Returns whether the API server has accepted the eviction: a budget refuses with 429. */
 function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
   const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: "default" } };
   return calls.create(PODS, eviction, { subresource: "eviction" }).then(
@@ -287,7 +287,7 @@ function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
   );
 }
 
-/** Ends a pod with this code as its kubelet would, and deletes it at once. */
+/** Ends a pod with this code as its kubelet would, and deletes it immediately. */
 async function endAndDelete({ calls }: FailureWorld, name: string, exitCode: number): Promise<void> {
   const at = new Date().toISOString();
   const state = { terminated: { exitCode, startedAt: at, finishedAt: at } };

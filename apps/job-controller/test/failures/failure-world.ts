@@ -17,35 +17,35 @@ export const BUDGETS: KubeResource = {
   namespace: NAMESPACE,
 };
 
-/** A large pool for jobs that need not wait, and small ones whose machines are counted. */
+/** A large pool for jobs that need not wait, and small pools whose machines are counted. */
 export const POOLS = { crowd: 60, plenty: 40, tight: 2, lossy: 5, silent: 3, worn: 2 };
 const SYNC_PERIOD_MS = 1000;
 
-/** A world of machines that only pretend to run pods, with an API that can fail for the controllers alone, and two controllers. */
+/** A world of simulated nodes, with an API that can fail for the controllers alone, and two controllers. */
 export type FailureWorld = JobWorld & {
   readonly nodes: SimulatedNodes;
   readonly api: FaultyApi;
   readonly collector: OtlpCollector;
-  /** A named one is recognised by the API that fails. */
+  /** Starts a replica; the failing API identifies it by `who`. */
   startReplica(who?: string): Promise<Controller>;
-  /** Deletes the job, and what it owns where no garbage collector does that. */
+  /** Deletes the job, and its objects if no garbage collector does. */
   removeWhole(name: string): Promise<void>;
   pod(name: string): Promise<V1Pod | undefined>;
-  /** The pod of this name, once the condition holds for it. */
+  /** Waits until the condition holds for the pod of this name, and returns the pod. */
   untilPod(name: string, condition: (pod: V1Pod) => boolean): Promise<V1Pod>;
   untilRunning(name: string, except?: string): Promise<V1Pod>;
-  /** Ends what runs in these pods, with this exit code (default 0). Pods run for as long as a test needs them, however slow the machine is. */
+  /** Ends the programs of these pods with this exit code (default 0). Pods run for as long as a test needs them, however slow the machine is. */
   finish(names: readonly string[], exitCode?: number): void;
-  /** Reasons of the events of this object. */
+  /** Returns the reasons of the events of this object. */
   eventsOf(name: string): Promise<readonly string[]>;
-  /** Waits until the ledger has nothing of this job. */
+  /** Waits until the ledger has no unit of this job. */
   untilReturned(job: TestJob): Promise<void>;
   heldBy(job: TestJob): Promise<number>;
-  /** Waits until the leader has made so many passes more over every job. */
+  /** Waits until the leader has made this many more passes over every job. */
   untilPasses(count: number): Promise<void>;
 };
 
-/** Everything that suites of failures share. */
+/** Starts everything that suites of failures share. */
 export async function failureWorld(server: ApiServerCase): Promise<FailureWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-job-failures-"));
@@ -122,7 +122,7 @@ type Looking = Pick<
   "pod" | "untilPod" | "untilRunning" | "eventsOf" | "untilReturned" | "heldBy" | "untilPasses"
 >;
 
-/** `ports`: where the replicas show their metrics. */
+/** Returns functions that read the world. `ports` are those of the replicas' metrics. */
 function looking(world: JobWorld, ports: readonly number[]): Looking {
   const pod = async (name: string): Promise<V1Pod | undefined> => {
     try {
@@ -149,7 +149,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
   };
   const valueOf = (text: string, metric: string): number =>
     Number(new RegExp(`^${metric}\\{[^}]*muster_controller_name="Job"[^}]*\\} (\\d+)`, "m").exec(text)?.[1] ?? 0);
-  /** The resyncs of the replica that leads; the others run no controller. */
+  /** Returns the resyncs of the leading replica; the others run no controller. */
   const resyncsOfLeader = async (): Promise<number> => {
     const scrapes = ports.map((port) =>
       fetch(`http://127.0.0.1:${port}/metrics`).then(
@@ -184,9 +184,9 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
     },
     untilPasses: async (count) => {
       const before = await resyncsOfLeader();
-      // The period under way may have begun before, and the keys of the last one may still wait.
+      // The current period may have begun before, and the keys of the last one may still wait.
       const isOver = async (): Promise<boolean> => (await resyncsOfLeader()) >= before + count + 2;
-      await until(`every job has ${count} passes more`, isOver, { timeoutMs: 60_000, everyMs: 50 });
+      await until(`every job has ${count} more passes`, isOver, { timeoutMs: 60_000, everyMs: 50 });
     },
   };
 }

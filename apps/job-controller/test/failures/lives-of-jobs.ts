@@ -5,15 +5,15 @@ import { until } from "@muster/testkit";
 import { collect, PODS, type FailureWorld } from "./failure-world.ts";
 import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
 
-/** A pod with it becomes ready only at a command of the test, however slow the machine is. */
+/** A pod with this gate becomes ready only at a command of the test, however slow the machine is. */
 const READINESS_GATE = "muster.dev/test-gate";
 
 /** The operations of users on jobs, and how jobs report their end. */
 export function livesOfJobs(world: () => FailureWorld): void {
-  it("leaves nothing of a job that is deleted while its pods are made", async () => {
+  it("leaves nothing of a job that is deleted while its pods are created", async () => {
     const { create, pods, removeWhole, untilReturned, collectAgain } = withCollector(world());
     const job = await create(simulatedJob("cut-short", { worker: replicaType([], { replicas: 12 }) }));
-    await until("the first pod is made", async () => (await pods("cut-short")).length > 0);
+    await until("the first pod is created", async () => (await pods("cut-short")).length > 0);
     await removeWhole("cut-short");
     await until("no pod is left", async () => {
       await collectAgain(job);
@@ -22,7 +22,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("runs a job that was made again under its name immediately, beside nothing of the earlier one", async () => {
+  it("runs a job that was recreated under its name immediately, without objects of the earlier one", async () => {
     const { create, untilRunning, untilCondition, untilReturned, removeWhole } = world();
     const first = await create(simulatedJob("reborn", { worker: replicaType(["--term-ms=1500"], { replicas: 2 }) }));
     const before = await untilRunning("reborn-worker-0");
@@ -42,7 +42,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(second);
   });
 
-  it("gives everything back while it is suspended, and runs when it is resumed", async () => {
+  it("releases everything while it is suspended, and runs when it is resumed", async () => {
     const { create, pods, untilRunning, untilCondition, untilReturned, removeWhole } = world();
     const job = await create(simulatedJob("paused", { worker: replicaType([], { replicas: 2 }) }));
     const before = await untilRunning("paused-worker-0");
@@ -61,7 +61,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("leaves a job alone that another controller has", async () => {
+  it("ignores a job that another controller runs", async () => {
     const { create, get, pods, heldBy, untilPasses } = world();
     const more = { runPolicy: { managedBy: "example.com/other" } };
     const job = await create(simulatedJob("not-ours", { worker: replicaType([]) }, more));
@@ -80,7 +80,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 4 } } } });
     await untilRunning("breath-worker-3");
     await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 1 } } } });
-    await until("one is left", async () => (await pods("breath")).length === 1);
+    await until("one pod is left", async () => (await pods("breath")).length === 1);
     await until("its machines are released", async () => (await heldBy(job)) === 1);
     expect((await pod("breath-worker-0"))?.metadata?.uid).toBe(first.metadata?.uid);
     await removeWhole("breath");
@@ -97,7 +97,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("is deleted when its time after the end is over, and not before by a clock that is ahead", async () => {
+  it("is deleted after its time to live, and not earlier because of a fast clock", async () => {
     const { create, get, patch, untilCondition, untilPasses } = world();
     const job = simulatedJob("mayfly", { worker: replicaType(["--run-ms=50"]) });
     await create(job);
@@ -116,7 +116,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     ["None", ["quick-0", "slow-0"], true],
     ["Running", ["quick-0"], false],
     ["All", [], false],
-  ])("leaves by cleanPodPolicy %s of its pods %j", async (cleanPodPolicy, left, service) => {
+  ])("keeps by cleanPodPolicy %s of its pods %j", async (cleanPodPolicy, left, service) => {
     const name = `leaves-${cleanPodPolicy.toLowerCase()}`;
     const { create, calls, finish, pods, untilCondition, untilPasses, untilRunning } = world();
     const specs = { quick: replicaType([]), slow: replicaType([]) };
@@ -125,19 +125,19 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilRunning(`${name}-slow-0`);
     await untilRunning(`${name}-quick-0`);
     const services = { apiVersion: "v1", plural: "services", namespace: "default" };
-    await until("its service is there", async () => hasName(await calls.list(services), name));
+    await until("its service exists", async () => hasName(await calls.list(services), name));
     finish([`${name}-quick-0`]);
     const done = await untilCondition(name, "Succeeded");
     const names = async (): Promise<string[]> =>
       (await pods(name)).map(({ metadata }) => metadata?.name?.replace(`${name}-`, "") ?? "").sort();
-    await until("what is to go is gone", async () => (await names()).join() === left.join());
+    await until("the other pods are gone", async () => (await names()).join() === left.join());
     await untilPasses(2);
     expect(await names()).toEqual(left);
     expect(hasName(await calls.list(services), name)).toBe(service);
     await collect(world(), done);
   });
 
-  it("starts a type only when the one that it depends on is ready", async () => {
+  it("starts a type only when its dependency is ready", async () => {
     const { create, calls, untilCondition, untilPod, pod, untilPasses } = world();
     const readinessGates = [{ conditionType: READINESS_GATE }];
     const containers = [{ name: "main", image: "none", command: ["simulate"] }];
@@ -174,7 +174,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   it.each([
     ["FailJob", { onExitCodes: { values: [42] } }, "FailurePolicy"],
     ["RestartJob", { onExitCodes: { operator: "NotIn", values: [1] } }, "BackoffLimitExceeded"],
-  ])("follows a failure rule that says %s", async (action, on, reason) => {
+  ])("follows a failure rule with the action %s", async (action, on, reason) => {
     const name = `rule-${action.toLowerCase()}`;
     const { create, untilCondition, untilReturned } = world();
     const specs = {
@@ -190,7 +190,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilReturned(job);
   });
 
-  it("spends nothing on a pod whose condition a rule ignores", async () => {
+  it("counts nothing for a pod whose condition a rule ignores", async () => {
     const { create, calls, finish, untilRunning, get, removeWhole } = world();
     const more = {
       failurePolicy: { rules: [{ action: "Ignore", onPodCondition: { type: "DiskTrouble" } }] },
@@ -211,7 +211,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await removeWhole("forgiven");
   });
 
-  it("says of a Kubeflow job that cannot be run what is wrong with it, once", async () => {
+  it("reports once what is wrong with an invalid Kubeflow job", async () => {
     const { create, untilCondition, eventsOf } = world();
     const template = { spec: { containers: [{ name: "jax", image: "none", command: ["simulate"] }] } };
     const jaxReplicaSpecs = { Worker: { replicas: 1, template }, Oracle: { replicas: 1, template } };
@@ -228,7 +228,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   });
 }
 
-/** Pods that came after a first collection are collected, too, where no other owner does. */
+/** Deletes later pods of a deleted job too, if the server has no garbage collector. */
 function withCollector(
   world: FailureWorld,
 ): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {

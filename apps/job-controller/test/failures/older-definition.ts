@@ -12,9 +12,9 @@ const REMEMBERED = [
 ];
 const REMEMBERED_OF_TYPES = ["restarts", "completedIndexes", "counted", "uncounted"];
 
-/** Comes last: the definition is the API server's, and so every job's. */
+/** Runs last, because the API server has one definition for all jobs. */
 export function olderDefinition(world: () => FailureWorld): void {
-  it("keeps its budget where an older definition drops what it remembers", async () => {
+  it("keeps its budget although an older definition drops its fields", async () => {
     const { calls, create, patch, get, untilCondition, untilPasses } = world();
     await create(simulatedJob("probe", { worker: replicaType([]) }, { runPolicy: { managedBy: "example.com/other" } }));
     const definition = await calls.get<V1CustomResourceDefinition>(DEFINITIONS, "jobs.muster.dev");
@@ -24,7 +24,7 @@ export function olderDefinition(world: () => FailureWorld): void {
     for (const field of REMEMBERED) Reflect.deleteProperty(status, field);
     for (const field of REMEMBERED_OF_TYPES) Reflect.deleteProperty(properties, field);
     await calls.replace(DEFINITIONS, definition);
-    await until("the API server drops it", async () => {
+    await until("the API server drops the fields", async () => {
       await patch("probe", { status: { attempt: 3 } }, "status");
       const dropped = !("attempt" in ((await get("probe"))?.status ?? {}));
       if (!dropped) await patch("probe", { status: { attempt: null } }, "status");

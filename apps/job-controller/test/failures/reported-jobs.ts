@@ -4,9 +4,9 @@ import type { TestJob } from "../job-world.ts";
 import type { FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob } from "./simulated-job.ts";
 
-/** Reports about jobs: status, events and traces. */
+/** Tests reports about jobs: status, events and traces. */
 export function reportedJobs(world: () => FailureWorld): void {
-  it("writes nothing on a job that stays as it is, however often it is looked at", async () => {
+  it("writes nothing on an unchanged job, in however many passes", async () => {
     const { create, untilRunning, untilPasses, untilCondition, removeWhole } = world();
     await create(simulatedJob("still", { worker: replicaType([], { replicas: 2 }) }));
     await untilRunning("still-worker-0");
@@ -16,17 +16,17 @@ export function reportedJobs(world: () => FailureWorld): void {
       const job = await world().get("still");
       return job?.status?.replicaStatuses?.["worker"]?.ready === 2 && job;
     };
-    const before = await until("both are counted", ready);
+    const before = await until("both pods are counted", ready);
     await untilPasses(4);
     expect((await world().get("still"))?.metadata).toEqual(before.metadata);
     await removeWhole("still");
   });
 
-  it("reports in events what it has done", async () => {
+  it("reports its steps in events", async () => {
     const { create, untilCondition, eventsOf } = world();
     await create(simulatedJob("storied", { worker: replicaType(["--run-ms=50"]) }));
     await untilCondition("storied", "Succeeded");
-    await until("it is reported", async () => {
+    await until("the events are written", async () => {
       const reasons = new Set(await eventsOf("storied"));
       return [
         "SuccessfulCreatePod",
@@ -42,13 +42,13 @@ export function reportedJobs(world: () => FailureWorld): void {
     const { create, untilCondition, eventsOf } = world();
     await create(simulatedJob("sad", { worker: replicaType(["--run-ms=50", "--exit=1"], { restartPolicy: "Never" }) }));
     await untilCondition("sad", "Failed");
-    await until("it is reported", async () => (await eventsOf("sad")).includes("PodFailed"));
+    await until("the event is written", async () => (await eventsOf("sad")).includes("PodFailed"));
   });
 
   it.each([
     ["that kubectl made", "plain", false],
     ["that was submitted over the bus", "traced", true],
-  ])("is one trace, from its first look to its end, for a job %s", async (_title, name, isSubmitted) => {
+  ])("is one trace, from its first pass to its end, for a job %s", async (_title, name, isSubmitted) => {
     const { create, jobs, untilCondition, collector, untilReturned } = world();
     const manifest = simulatedJob(name, { worker: replicaType(["--run-ms=50"]) });
     const submit = () => jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });

@@ -2,7 +2,7 @@ import type { TestJob } from "../job-world.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A replica type whose pods do what the flags of `simulate` say. */
+/** Builds a replica type whose pods follow the flags of `simulate`. */
 export function replicaType(flags: readonly string[], more: Fields = {}): Fields {
   return {
     replicas: 1,
@@ -16,7 +16,7 @@ export function simulatedJob(name: string, replicaSpecs: Fields, more: Fields = 
   return { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name }, spec: { replicaSpecs, ...more } };
 }
 
-/** The True ones, in the order of their last change. */
+/** Returns the types of the True conditions, in the order of their last change. */
 export function trueConditions(job: TestJob): readonly string[] {
   return job.status?.conditions?.filter(({ status }) => status === "True").map(({ type }) => type) ?? [];
 }

@@ -3,9 +3,9 @@ import { until } from "@muster/testkit";
 import type { FailureWorld } from "./failure-world.ts";
 import { replicaType, simulatedJob } from "./simulated-job.ts";
 
-/** Gangs that want machines which others have. */
+/** Tests gangs that wait for machines of others. */
 export function waitingGangs(world: () => FailureWorld): void {
-  it("makes no pod before all machines are there, runs in its turn, and gives its place back when it is deleted", async () => {
+  it("creates no pod before all machines are granted, runs in turn, and frees its position when it is deleted", async () => {
     const { create, get, pods, untilRunning, untilCondition, untilPasses, removeWhole, untilReturned, heldBy } =
       world();
     const of = (name: string, replicas: number, flags: readonly string[] = []): ReturnType<typeof simulatedJob> =>
@@ -17,9 +17,9 @@ export function waitingGangs(world: () => FailureWorld): void {
       (await get("waiter"))?.status?.conditions?.some(
         ({ type, status }) => type === "MachinesReserved" && status === "False",
       ) === true;
-    await until("it says that it waits", waits);
+    await until("a condition states that it waits", waits);
     const quitter = await create(of("quitter", 2));
-    await until("the other one waits, too", async () => (await heldBy(quitter)) === 1);
+    await until("the other job waits too", async () => (await heldBy(quitter)) === 1);
     await untilPasses(2);
     expect(await pods("waiter")).toEqual([]);
     await removeWhole("quitter");

@@ -16,7 +16,7 @@ export type Replica = {
     readonly spec: { readonly containers: readonly Container[]; readonly [field: string]: unknown };
   };
 };
-/** A job of one of Kubeflow's kinds, as a file has it. */
+/** A job of one of Kubeflow's kinds, as its file contains it. */
 export type Example = Manifest & {
   readonly spec: { readonly [field: string]: unknown } & Partial<
     Record<ReplicaField, Readonly<Record<string, Replica>>>
@@ -34,7 +34,7 @@ const FIELDS: Readonly<Record<string, ReplicaField>> = {
 const root = process.env["MUSTER_CRD_FIXTURES"];
 const folder = join(root ?? "", "kubeflow");
 
-/** Whether there are examples and definitions of Kubeflow's; with CI=true there have to be. */
+/** Whether the fixtures contain examples and definitions of Kubeflow; with CI=true they must. */
 export const FIXTURES = {
   found: root !== undefined && existsSync(join(folder, "examples")),
   reason: "MUSTER_CRD_FIXTURES names no folder with kubeflow/examples, which are those of its training operator",
@@ -42,12 +42,12 @@ export const FIXTURES = {
 if (!FIXTURES.found && process.env["CI"] === "true")
   throw new Error(`CI=true allows no skipped suite: ${FIXTURES.reason}`);
 
-/** The published definitions of the kinds that have examples, untouched. */
+/** Returns the published definitions of the kinds that have examples, unchanged. */
 export function publishedDefinitions(): readonly string[] {
   return ["tfjobs", "pytorchjobs", "mpijobs"].map((plural) => join(folder, `kubeflow.org_${plural}.yaml`));
 }
 
-/** Every job among the examples, by the file that it is in. */
+/** Reads every job among the examples, by the file that contains it. */
 export function readExamples(): ReadonlyMap<string, Example> {
   const examples = join(folder, "examples");
   const jobs = globSync("**/*.yaml", { cwd: examples })
@@ -65,7 +65,7 @@ export function isExample(manifest: unknown): manifest is Example {
   return isManifest(manifest) && kindOf(manifest) !== undefined && FIELDS[manifest.kind] !== undefined;
 }
 
-/** The replica types of a job as it has them, and how many pods each has. */
+/** Returns the replica types of a job, and the number of pods of each. */
 export function replicasOf(job: Example): readonly (readonly [type: string, replica: Replica, count: number])[] {
   return Object.entries(job.spec[FIELDS[job.kind] ?? "tfReplicaSpecs"] ?? {}).map(
     ([type, replica]) => [type, replica, replica.replicas ?? 1] as const,
@@ -73,8 +73,8 @@ export function replicasOf(job: Example): readonly (readonly [type: string, repl
 }
 
 /**
- * The same job with a program of this machine in place of what its images run. Nothing else is changed, but that it goes to the namespace of the test: the
- * controller serves one. Its GPUs are a resource of the nodes, and a volume whose claim is not bound is absent for processes.
+ * Replaces the programs of the images by a program of this machine. Otherwise only the namespace changes to that of the test, because the controller serves
+ * one. GPUs are a resource of the nodes, and a volume whose claim is not bound is absent for processes.
  */
 export function withPrograms(
   job: Example,

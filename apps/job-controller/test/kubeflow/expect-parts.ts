@@ -3,7 +3,7 @@ import type { Part } from "./play.ts";
 
 const HEADLESS_SUFFIX = "default.svc";
 
-/** The description that each pod of a job gets by the training operator's documentation. */
+/** Returns the description that each pod of a job must get by the training operator's documentation. */
 export function expectParts(job: Example): Readonly<Record<string, Part>> {
   const members = replicasOf(job).flatMap(([type, , count]) =>
     Array.from({ length: count }, (_, index) => ({ type: type.toLowerCase(), index })),
@@ -22,7 +22,7 @@ export function expectParts(job: Example): Readonly<Record<string, Part>> {
   );
 }
 
-/** The master or launcher where there is one, or else the first worker. */
+/** Whether the member decides: the master or launcher if one exists, or else the first worker. */
 function isDecider(job: Example, { type, index }: Member): boolean {
   const types = replicasOf(job).map(([written]) => written.toLowerCase());
   const head = types.find((each) => each === "master" || each === "launcher") ?? "worker";

@@ -6,8 +6,8 @@ import { setTimeout } from "node:timers/promises";
 import type { Play } from "./play.ts";
 
 /**
- * A process in place of a framework's: it compares its description with the expected one, waits until it may end, and ends as its part says. Of earlier
- * runs there is a line each in a file, whichever pod they were in.
+ * Replaces a process of the framework: it compares its description with the expected one, waits until it may end, and ends as its part states. A file has one
+ * line for each earlier run, whichever pod it was in.
  */
 const { folder, parts } = JSON.parse(process.argv[2] ?? "") as Play;
 const name = process.env["HOSTNAME"] ?? "";

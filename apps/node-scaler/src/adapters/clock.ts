@@ -1,12 +1,12 @@
-/** The two times that a process knows. */
+/** The two clocks of a process. */
 export type Clock = {
-  /** Milliseconds since 1970 that never jump while the process lives: a clock that is set must not end nodes. For all that is measured here. */
+  /** Milliseconds since 1970 that never jump while the process runs, because a corrected clock must not end nodes. For all durations that are measured here. */
   readonly now: () => number;
-  /** Milliseconds since 1970 by the wall clock, which jumps when it is set. For times that others wrote, or will read. */
+  /** Milliseconds since 1970 by the wall clock, which jumps when it is corrected. For times that other processes wrote, or will read. */
   readonly wallNow: () => number;
 };
 
-/** `ticking` counts milliseconds monotonically. */
+/** Creates a clock; `ticking` counts milliseconds monotonically. */
 export function steadyClock(wallNow: () => number = Date.now, ticking: () => number = () => performance.now()): Clock {
   const originMs = wallNow() - ticking();
   return { now: () => Math.round(originMs + ticking()), wallNow };

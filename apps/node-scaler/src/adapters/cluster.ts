@@ -13,7 +13,7 @@ import { keepPod, type KeptPod } from "./read-pod.ts";
 
 export type OpenCluster = AsyncDisposable &
   Cluster & {
-    /** Pods that no node has room for. */
+    /** Lists pods for which no node has room. */
     pendingPods(): readonly PendingPod[];
     /** Resolves when all pods are known. */
     readonly synced: Promise<void>;
@@ -25,20 +25,20 @@ type ClusterOptions = {
   readonly kube: KubeConfig;
   readonly calls: KubeCalls;
   readonly connection: NatsBus["connection"];
-  /** Name of this scaler. */
+  /** The name of this scaler. */
   readonly scaler: string;
   readonly poolLabel: string;
-  /** How long the watcher's mark that all nodes are known is believed. */
+  /** The maximum age of the watcher's mark that all nodes are known. */
   readonly nodesFreshMs: number;
   readonly timeoutMs: number;
   readonly now: () => number;
   readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
 };
 
-/** A quiet API server sends a bookmark once a minute. */
+/** The limit exceeds a minute, because a quiet API server sends one bookmark per minute. */
 const PODS_FRESH_MS = 180_000;
 
-/** Follows nodes through the watcher's bucket, and pods through the API server; nodes are changed through the API server. */
+/** Follows nodes through the watcher's bucket, and pods through the API server, which also receives changes of nodes. */
 export async function openCluster(options: ClusterOptions): Promise<OpenCluster> {
   const { kube, connection, scaler, poolLabel, nodesFreshMs, now, onProblem } = options;
   const { NodeState, NodesComplete } = muster.watch.v1;

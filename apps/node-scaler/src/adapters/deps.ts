@@ -30,15 +30,15 @@ export type Deps = AsyncDisposable & {
   readonly forLeader: (leadership: Leadership) => Omit<ScalerDeps, "orderSignal">;
   /** Names the stale sources; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
-  /** Records of the leadership of this replica; undefined: it does not lead. */
+  /** The records of this replica's leadership; undefined if it does not lead. */
   led: Records | undefined;
 };
 
 const MAX_CALLS_IN_FLIGHT = 10;
-/** Much less than any interval between rounds. */
+/** The limit is much shorter than any interval between rounds. */
 const MAX_WAIT_MS = 1000;
 
-/** Opens the dependencies of the service; the one place that knows the implementation of each verb. */
+/** Opens the dependencies of the service. Only this module knows the implementation of each. */
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
@@ -128,13 +128,13 @@ function depsOfLeader(
     limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
     unavailableMs: config.unavailableMs,
     patienceMs: MAX_WAIT_MS,
-    // A list may take a whole time limit to arrive, and is used for another one.
+    // A list may take a whole timeout to arrive, and is then used for another one.
     listFreshMs: 2 * config.providerTimeoutMs,
     report,
   };
 }
 
-/** A leader that was frozen writes nothing after its lead. */
+/** Wraps a write so that a leader that was frozen writes nothing after its lead. */
 function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promise<void>) {
   return async (input: Input): Promise<void> => {
     checkHeld(isHeld);
@@ -144,7 +144,7 @@ function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promis
 
 type Stored = Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> };
 
-/** The records as they are stored. */
+/** Opens the stored records. */
 async function openStored(
   context: ServiceContext<Config>,
   undo: AsyncDisposableStack,

@@ -34,7 +34,7 @@ const codeOf = (call: Promise<unknown>) =>
     (error: unknown) => faultOf(error)?.code,
   );
 
-it("neither starts nor stops anything when it is its turn in a process that leads no more", async () => {
+it("neither starts nor stops anything if the process no longer leads at its turn", async () => {
   let isHeld = true;
   const pending: PromiseWithResolvers<undefined>[] = [];
   const stop = async () => {
@@ -69,7 +69,7 @@ it("limits the calls in flight, and starts the next when one has ended", async (
   await Promise.all(calls);
 });
 
-it("lets a call that waits for its turn be given up", async () => {
+it("aborts a call that waits for its turn", async () => {
   const { guard } = guarded(() => new Promise(() => undefined));
   const stop = new AbortController();
   void guard.list(stop.signal).catch(() => undefined);
@@ -79,7 +79,7 @@ it("lets a call that waits for its turn be given up", async () => {
   await expect(waiting).rejects.toThrow("stopped");
 });
 
-it("waits for no call longer than its time limit, also when the provider does not look at its signal", async () => {
+it("waits for no call longer than its timeout, even if the provider ignores its signal", async () => {
   const { guard } = guarded(() => new Promise(() => undefined), 5);
   expect(await codeOf(guard.list(signal))).toBe("deadline_exceeded");
 });
@@ -87,11 +87,11 @@ it("waits for no call longer than its time limit, also when the provider does no
 const left = { dependency: "cloud", retryAfterMs: 30_000 };
 it.each<readonly [string, Fault, number]>([
   ["its limit", { code: "limit_exceeded", what: "calls", limit: 1, retryAfterMs: 30_000 }, 30_000],
-  ["that it has too much to do", { code: "unavailable", ...left }, 30_000],
-  ["that it is not there", { code: "unavailable", ...left, retryAfterMs: 0 }, 0],
-  ["nothing in time", { code: "deadline_exceeded", operation: "listing", timeoutMs: 30_000 }, 0],
-  ["that the request is wrong", { code: "invalid_request", field: "x", reason: "y" }, 0],
-])("asks nothing for as long as a provider that says %s wants to be left alone", async (_, fault, pauseMs) => {
+  ["an overload", { code: "unavailable", ...left }, 30_000],
+  ["an outage", { code: "unavailable", ...left, retryAfterMs: 0 }, 0],
+  ["no answer in time", { code: "deadline_exceeded", operation: "listing", timeoutMs: 30_000 }, 0],
+  ["an invalid request", { code: "invalid_request", field: "x", reason: "y" }, 0],
+])("sends no request for the pause after a provider reports %s", async (_, fault, pauseMs) => {
   let calls = 0;
   const { guard, clock } = guarded(() => {
     calls += 1;
@@ -111,7 +111,7 @@ function refusal(): FaultError {
   return new FaultError({ code: "limit_exceeded", what: "calls", limit: 1, retryAfterMs: 30_000 });
 }
 
-it("lists and stops while starts wait for their turn, or are to be left alone", async () => {
+it("lists and stops while starts wait for their turn or for a pause", async () => {
   const starts = [Promise.withResolvers<never>(), Promise.withResolvers<never>()];
   let next = 0;
   const start = () => starts[next++]?.promise ?? Promise.reject(new Error("not asked"));
@@ -123,7 +123,7 @@ it("lists and stops while starts wait for their turn, or are to be left alone", 
   await guard.stop({ instanceId: "i", nodeName: "n" }, signal);
 });
 
-it("stops and finds images while checks of pools are to be left alone", async () => {
+it("stops and finds images during a pause of pool checks", async () => {
   const { guard } = makeGuard({ checkPool: () => Promise.reject(refusal()) });
   const checked = [
     await codeOf(guard.checkPool(buildPolicy(), signal)),
@@ -134,7 +134,7 @@ it("stops and finds images while checks of pools are to be left alone", async ()
   expect(await guard.findImage({}, signal)).toBe("");
 });
 
-it("stops while lists take their time, and lists while stops do", async () => {
+it("stops during slow lists, and lists during slow stops", async () => {
   const never = () => new Promise<never>(() => undefined);
   const { guard: slowLists } = makeGuard({ list: never });
   const { guard: slowStops } = makeGuard({ stop: never });

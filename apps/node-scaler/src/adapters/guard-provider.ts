@@ -4,10 +4,10 @@ import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 
 type ProviderLimits = {
-  /** Time limit of one call, without its wait in the queue. */
+  /** The timeout of one call, without its wait in the queue. */
   readonly timeoutMs: number;
   readonly maxCallsInFlight: number;
-  /** Milliseconds that never jump. */
+  /** A monotonic clock in milliseconds. */
   readonly now: () => number;
 };
 
@@ -65,7 +65,7 @@ function makeLane(provider: string, { timeoutMs, maxCallsInFlight: maxCallsInFli
         return await limited(operation, timeoutMs, signal, work);
       } catch (error) {
         const fault = faultOf(error);
-        // Not every kind of provider distinguishes a rate limit from an overload.
+        // A provider of some kinds does not distinguish a rate limit from an overload.
         if (fault !== undefined && "retryAfterMs" in fault)
           silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);
         throw error;

@@ -9,14 +9,14 @@ import type { LoopReport } from "../loops.ts";
 import type { Scaler } from "../scaler.ts";
 import { toWireNode, toWirePool } from "./messages.ts";
 
-/** Nodes in one page, and bindings in one dump. */
+/** Limits the nodes in one page, and the bindings in one dump. */
 const MAX_PAGE_SIZE = 500;
-/** Length of the caller's name in a record. */
+/** Limits the length of the caller's name in a record. */
 const MAX_CALLER_CHARS = 100;
-/** Attempts of an order against concurrent writes. */
+/** Limits the attempts of an order against concurrent writes. */
 const MAX_ATTEMPTS = 5;
 
-/** The methods of NodeService, answered by the one scaler that leads. */
+/** Creates the methods of NodeService, which only the leader serves. */
 export function makeHandlers(
   scaler: Scaler,
   { leader, loops }: { readonly leader: string; readonly loops: readonly LoopReport[] },
@@ -65,7 +65,7 @@ export function makeHandlers(
   };
 }
 
-/** Why this leader has no plan yet; undefined: it has one. */
+/** Describes why this leader has no plan yet; undefined if it has one. */
 function describeUndecided({ memory, cluster }: Scaler): string | undefined {
   if (memory.plan !== undefined) return undefined;
   if (memory.hasObserved) return "the first round that decides has not ended";
@@ -76,7 +76,7 @@ function describeUndecided({ memory, cluster }: Scaler): string | undefined {
 
 type Order = { readonly name: string; readonly requestId: string; readonly requestedBy: string };
 
-/** Resolves once the record has the order, or the node ends for another reason that stays. */
+/** Resolves once the record has the order, or the node ends for another permanent reason. */
 async function terminateNode(
   { records, policies, now }: Scaler,
   { name, requestId, requestedBy }: Order,

@@ -20,7 +20,7 @@ function cached() {
   return { clock, answers, asked, stale, find: (properties = {}) => cache.find("cloud", properties) };
 }
 
-it("asks once for five minutes, and once for many that ask at the same time", async () => {
+it("requests an image once in five minutes, and once for concurrent callers", async () => {
   const { clock, answers, asked, find } = cached();
   answers.push("one", "other");
   expect(await Promise.all([find(), find()])).toEqual(["one", "one"]);
@@ -30,7 +30,7 @@ it("asks once for five minutes, and once for many that ask at the same time", as
   expect(asked).toHaveLength(2);
 });
 
-it("gives the old one while it looks for a new one", async () => {
+it("returns the old image while it requests a new one", async () => {
   const { clock, answers, find } = cached();
   answers.push("old", "new");
   await find();
@@ -40,7 +40,7 @@ it("gives the old one while it looks for a new one", async () => {
   expect(await find()).toBe("new");
 });
 
-it("returns the old one while the provider fails, and fails without one", async () => {
+it("returns the old image while the provider fails, and fails without one", async () => {
   const { clock, answers, stale, find } = cached();
   answers.push(new Error("down"), "old", new Error("down again"), "new");
   await expect(find()).rejects.toThrow("down");

@@ -1,5 +1,5 @@
 type ImageCache = {
-  /** The image that has these properties. Rejects as the provider does, unless it has found one before. */
+  /** Returns the image with these properties. Rejects as the provider does, unless an earlier answer exists. */
   find(provider: string, properties: Readonly<Record<string, string>>): Promise<string>;
 };
 
@@ -7,13 +7,13 @@ type ImageCacheDeps = {
   readonly ttlMs: number;
   readonly now: () => number;
   readonly ask: (provider: string, properties: Readonly<Record<string, string>>) => Promise<string>;
-  /** Called when the provider failed and an older image is used. */
+  /** Called when the provider fails and an older image is used. */
   readonly onStale: (provider: string, error: unknown) => void;
 };
 
 type Entry = { image: string; askedAtMs: number; refreshing: boolean };
 
-/** Asks a provider again after the TTL. Until the answer, and while the provider fails, the previous image is used. */
+/** Calls a provider again after the TTL. Until its answer, and while the provider fails, the previous image is used. */
 export function imageCache({ ttlMs, now, ask, onStale: stale }: ImageCacheDeps): ImageCache {
   const entries = new Map<string, Entry>();
   const first = new Map<string, Promise<string>>();

@@ -14,12 +14,12 @@ export type LedgerOptions = {
   readonly timeoutMs: number;
 };
 
-/** More pages than this are a loop, not a list of machines. */
+/** More pages than this mean a loop, not a list of machines. */
 const MAX_PAGES = 1000;
 
 /**
- * What waits for machines of the scaled pools. Where one answer of the ledger is not enough, each pool is asked separately, so that a long queue for one pool
- * hides no other.
+ * Reads the demands for machines of the scaled pools. If one answer of the ledger is not enough, each pool is read separately, so that a long queue for one
+ * pool hides no other.
  */
 export async function askDemands(
   { ledger, policies, timeoutMs }: LedgerOptions,
@@ -27,7 +27,7 @@ export async function askDemands(
 ): Promise<Demand[]> {
   if (policies.size === 0) return [];
   const ask = (pools: string[]) => ledger.listDemand({ pools }, { timeoutMs, signal });
-  // One complete answer serves all pools: a kind's concurrency limit leaves room once, not once for each pool.
+  // One complete answer serves all pools: a kind's concurrency limit leaves room once, not once per pool.
   const all = await ask([...policies.keys()]);
   const replies =
     all.more === 0 ? [all] : [all, ...(await Promise.all([...policies.keys()].map((pool) => ask([pool]))))];
@@ -36,7 +36,7 @@ export async function askDemands(
   return buildDemands(within.map(toWaiting), policies);
 }
 
-/** Each list has as many of a kind as its limit leaves room for; all of them together have no more, those that come first in the queue. */
+/** Limits the reservations of all lists together to the room that their kinds' limits leave, the first in the queue first. */
 function withinRooms(
   reservations: readonly muster.reservation.v1.Reservation[],
   rooms: readonly muster.reservation.v1.KindRoom[],
@@ -53,7 +53,7 @@ function withinRooms(
   });
 }
 
-/** Every machine of every pool: a pool that is no longer scaled may have nodes of the scaler. */
+/** Reads every machine of every pool, because an unscaled pool may still have nodes of the scaler. */
 export async function askMachines({ ledger, timeoutMs }: LedgerOptions, signal: AbortSignal): Promise<Machines> {
   const machines: Machine[] = [];
   let [after, isComplete] = ["", true];

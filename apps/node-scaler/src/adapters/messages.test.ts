@@ -49,7 +49,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
   }),
 });
 
-it("brings back every record as it was", () => {
+it("preserves every record", () => {
   fc.assert(
     fc.property(nodes, (node) => {
       expect(nodeCodec.decode(nodeCodec.encode(node))).toEqual(node);
@@ -57,7 +57,7 @@ it("brings back every record as it was", () => {
   );
 });
 
-it("refuses a phase that it does not know, and ends a node for a reason that it does not know", () => {
+it("refuses an unknown phase, and ends a node for an unknown reason", () => {
   const { NodeRecord } = muster.node.v1;
   expect(() => nodeCodec.decode(NodeRecord.encode({ name: "n" }).finish())).toThrow("not known: 0");
   const phase = muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE;
@@ -75,21 +75,21 @@ it.each([
   expect(nodeCodec.decode(bytes).status.trouble).toEqual({ code, message });
 });
 
-it("reads the topology of a reservation that waits, where it has one", () => {
+it("reads the topology of a waiting reservation, if it has one", () => {
   const { Reservation } = muster.reservation.v1;
   const key = "topology.kubernetes.io/zone";
   expect(toWaiting(Reservation.create({ topology: key }))).toMatchObject({ topology: key });
   expect(toWaiting(Reservation.create({}))).not.toHaveProperty("topology");
 });
 
-it("takes no machine for free whose standing is a word that it does not know", () => {
+it("treats no machine with an unknown standing as free", () => {
   const standingOf = (standing: string | undefined): string =>
     toMachine(muster.reservation.v1.MachineState.create({ node: "k-n", pool: "a", standing })).standing;
   for (const standing of ["FREE", "SHARED", "FOREIGN_USE"]) expect(standingOf(standing)).toBe(standing);
   for (const standing of ["free", "RESERVED", "", undefined]) expect(standingOf(standing)).toBe("UNKNOWN");
 });
 
-it("reads who holds parts of a machine, and what of it is free", () => {
+it("reads the holders of parts of a machine, and its free amounts", () => {
   const { MachineState } = muster.reservation.v1;
   const owner = { kind: "job", id: "j" };
   const message = MachineState.encode({
@@ -106,7 +106,7 @@ it("reads who holds parts of a machine, and what of it is free", () => {
   });
 });
 
-it("reads what a tainted machine is for work that tolerates its taints, and of an earlier ledger what it is for all", () => {
+it("reads the standing of a tainted machine for work that tolerates its taints, and that for all work from an earlier ledger", () => {
   const { MachineState } = muster.reservation.v1;
   const taints = [{ key: "gpu", value: "", effect: "NoSchedule" }];
   const read = (message: muster.reservation.v1.MachineState.$Properties) =>

@@ -168,7 +168,7 @@ export function toWirePool(
   return { pool, max, standby, booting, blockedCode: blocked?.code, blockedMessage: blocked?.message, atMs };
 }
 
-/** On the wire, empty and 0 are absent. */
+/** Maps empty and 0 of the wire format to undefined. */
 function textOf(text: string): string | undefined {
   return text === "" ? undefined : text;
 }

@@ -12,7 +12,7 @@ export type ScalerMetrics = Disposable & {
 const ROUND_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60];
 const BOOT_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600];
 
-/** `nodes` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */
+/** Starts the metrics. `nodes` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are correct. */
 export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): ScalerMetrics {
   const meter = metrics.getMeter("@muster/node-scaler");
   const steps = meter.createCounter("muster.scaler.steps", {
@@ -23,7 +23,7 @@ export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): Sc
     unit: "{failure}",
     description: "Failed steps, by loop",
   });
-  // Exported at 0, so that an alert sees the first one as a rise.
+  // The counter is exported at 0, so that an alert detects the first failure as an increase.
   for (const loop of LOOPS) failures.add(0, { "muster.scaler.loop": loop });
   const rounds = meter.createHistogram("muster.scaler.round.duration", {
     unit: "s",

@@ -7,8 +7,8 @@ const ID_LENGTH = 6;
 const SECRET_LENGTH = 16;
 
 /**
- * Creates a Kubernetes bootstrap token for one node: a kubelet requests its own certificate with it, and the key never leaves the machine. The token expires
- * after `validMs`, and the cluster removes it. Rejects as `calls` does; a retry leaves an unused token behind that expires.
+ * Creates a Kubernetes bootstrap token for one node: a kubelet uses it to request its own certificate, and the key never leaves the machine. The token expires
+ * after `validMs`, and the cluster removes it. Rejects as `calls` does; a retry leaves an unused token that expires.
  */
 export async function mintBootstrapToken(
   calls: KubeCalls,

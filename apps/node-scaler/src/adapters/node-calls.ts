@@ -10,7 +10,7 @@ const PODS = { apiVersion: "v1", plural: "pods" };
 
 type NodeCalls = Pick<Cluster, "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode">;
 
-/** Each call is idempotent: a done change and a missing object are no failures. */
+/** Each call is idempotent: a completed change and a missing object are no failures. */
 export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
   const options = { timeoutMs };
   return {
@@ -19,7 +19,7 @@ export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
       const found = node?.spec?.taints ?? [];
       const kept = found.filter(({ key }) => key !== taints.startup);
       if (node === undefined || kept.length === found.length) return;
-      // The whole list is replaced: the resource version keeps a taint that another client adds meanwhile.
+      // The patch replaces the whole list; the resource version protects a taint that another client adds meanwhile.
       const body = { metadata: { resourceVersion: node.metadata?.resourceVersion }, spec: { taints: kept } };
       await unlessGone(calls.patch(NODES, name, { kind: "merge", body }, options));
     },
@@ -43,14 +43,14 @@ export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
       return items.flatMap((pod) => keepPod(pod, "").on?.pod ?? []);
     },
     deleteNode: async ({ name, uid }) => {
-      // A conflict: another node has the name by now.
+      // A conflict means that another node has the name now.
       const deletion = calls.delete(NODES, name, { ...options, preconditions: { uid } });
       await withKubeFault(unlessFault(deletion, "not_found", "conflict"));
     },
   };
 }
 
-/** Why the pod stays for now; undefined: it goes, or is gone. */
+/** Returns why the pod stays for now; undefined if it is going or gone. */
 async function evict(
   calls: KubeCalls,
   { namespace, name, uid }: Parameters<Cluster["evict"]>[0],
@@ -63,24 +63,25 @@ async function evict(
     deleteOptions: { preconditions: { uid } },
   };
   const pods = { ...PODS, namespace };
-  // A kube-apiserver whose precondition does not hold tries for as long as the call may take. Listing needs no right beyond that of following pods.
+  // The pod is read first, because a kube-apiserver retries an eviction with an unmet precondition until the timeout. The list needs no right beyond that of
+  // following pods.
   const query = { fieldSelector: `metadata.name=${name}` };
   const { items } = await calls.list<V1Pod>(pods, { ...options, query });
   if (items[0]?.metadata?.uid !== uid) return undefined;
   try {
-    // A conflict: it is another pod by now, which the next round meets.
+    // A conflict means that another pod has the name now, which the next round handles.
     const creation = calls.create(pods, eviction, { ...options, subresource: "eviction" });
     await withKubeFault(unlessFault(creation, "not_found", "conflict"));
     return undefined;
   } catch (error) {
     const fault = faultOf(error);
-    // A disruption budget, or a server that is busy.
+    // The cause is a disruption budget, or a busy server.
     if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
     throw error;
   }
 }
 
-/** Undefined when the object is missing. */
+/** Undefined if the object is missing. */
 function unlessGone<Result>(call: Promise<Result>): Promise<Result | undefined> {
   return withKubeFault(unlessMissing(call));
 }

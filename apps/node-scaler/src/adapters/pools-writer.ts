@@ -5,17 +5,14 @@ import { buildFirstFacts, type PoolFacts } from "../domain/build-pool-facts.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { toWirePool } from "./messages.ts";
 
-/** Unchanged facts are rewritten this often, so that readers see a live scaler; with the usual rounds, within 30 s. */
+/** Unchanged facts are rewritten at this interval, so that readers observe a live scaler; with the usual rounds, within 30 s. */
 const REWRITE_MS = 20_000;
 
-/** Writes how each pool is scaled. Each call rejects with FaultError (conflict with another writer, unavailable); a retry writes what is missing. */
+/** Writes how each pool is scaled. Each call rejects with FaultError (conflict with another writer, unavailable); a retry writes the rest. */
 export type PoolsWriter = {
-  /**
-   * Announces these pools before anything is decided, so that early work finds its pool. What an earlier leader found out about them stays. Other pools are
-   * removed.
-   */
+  /** Announces these pools before the first plan, so that early work finds its pool. Keeps the facts of an earlier leader, and removes other pools. */
   readonly announce: (policies: Iterable<PoolPolicy>) => Promise<void>;
-  /** The facts of the latest plan. Other pools are removed. */
+  /** Writes the facts of the latest plan, and removes other pools. */
   readonly publish: (pools: readonly PoolFacts[]) => Promise<void>;
 };
 

@@ -14,24 +14,24 @@ import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
 
 /** The dependencies of every provider beside its own settings. */
 export type ProviderDeps = {
-  /** Key of its block in the file of pools. */
+  /** The key of its block in the file of pools. */
   readonly name: string;
   readonly calls: KubeCalls;
-  /** Time limit of one call. */
+  /** The timeout of one call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** How long a kind of instance that was short is not asked for. */
+  /** The time for which an instance type with a shortage is not requested. */
   readonly unavailableMs: number;
 };
 
 type ProviderKind = {
   readonly settings: z.ZodType;
-  /** Those of its settings that name a file. */
+  /** The settings that name a file. */
   readonly files: readonly string[];
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };
 
-/** A machine that boots for longer cannot join: the boot timeouts of pools are unknown here. */
+/** A machine that boots longer than this cannot join, because the provider does not know the boot timeouts of pools. */
 const TOKEN_VALID_MS = 3_600_000;
 
 function kind<Shape extends z.ZodType>(
@@ -42,7 +42,7 @@ function kind<Shape extends z.ZodType>(
   return { settings, files, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
 }
 
-/** All kinds of providers. A new one is a folder beside the others and a line here. */
+/** All kinds of providers. A new kind is a folder beside the others and a line here. */
 export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   local: kind(localSettings, ["tokenFile"], (settings, deps) => openLocal({ ...deps, settings })),
   karpenter: kind(karpenterSettings, [], (settings, deps) => openKarpenter({ ...deps, settings })),
@@ -55,7 +55,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
     };
   }),
   ec2: kind(ec2Settings, ["userDataFile"], async (settings, deps) => {
-    // The SDK is large: load it only for EC2.
+    // The SDK is large, so it is loaded only for EC2.
     const { openEc2 } = await import("../providers/ec2/open-ec2.ts");
     const { calls, clock } = deps;
     return openEc2({

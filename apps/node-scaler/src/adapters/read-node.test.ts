@@ -15,6 +15,6 @@ it.each([
   expect(read({ labels })).toMatchObject({ name: "k", scaledNode });
 });
 
-it("has nothing of a node that is gone, and of the mark", () => {
+it("returns nothing for a deleted node, and for the mark", () => {
   expect([read({ deleted: true }), read({ name: "" })]).toEqual([undefined, undefined]);
 });

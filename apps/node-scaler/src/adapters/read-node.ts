@@ -3,8 +3,8 @@ import { useOf } from "@muster/resources";
 import type { KubeNode } from "../domain/sightings.ts";
 
 /**
- * A node as the watcher reports it. Undefined: the node is gone, or the state is the nameless mark. A node that carries another scaler's name belongs to
- * another installation: its record name is ignored.
+ * Reads a node as the watcher reports it; undefined if the node is gone, or the state is the nameless mark. The record name of a node with another scaler's
+ * name is ignored, because the node belongs to another installation.
  */
 export function readNode(state: muster.watch.v1.NodeState, scaler: string): KubeNode | undefined {
   const { name, uid, ready, cordoned, unopened, deleted, overhead } = state;

@@ -21,8 +21,8 @@ function pod({ metadata, spec, status }: Partial<V1Pod> = {}): V1Pod {
 
 const pendingOf = (one: V1Pod) => keepPod(one, "pool").pending;
 
-describe("a pod that waits", () => {
-  it("requests what it requests of the scheduler: sidecars run beside its containers, and its overhead is added", () => {
+describe("a pending pod", () => {
+  it("has the requests that the scheduler uses: sidecars run beside its containers, and its overhead is added", () => {
     const resources = { requests: { cpu: "500m", memory: "1Gi" } };
     const containers = [{ name: "c", resources }];
     const initContainers = [{ name: "proxy", restartPolicy: "Always", resources }];
@@ -43,7 +43,7 @@ describe("a pod that waits", () => {
     expect(pendingOf(pod())).not.toHaveProperty("tolerations");
   });
 
-  it("asks for what its containers ask for together, or for what one before them needs", () => {
+  it("has the sum of its containers' requests, or the maximum of its init containers", () => {
     const containers = [
       { name: "c", resources: { requests: { cpu: "500m", memory: "1Gi" } } },
       { name: "d", resources: { limits: { cpu: "1", "nvidia.com/gpu": "2" } } },
@@ -99,7 +99,7 @@ describe("a pod on a node", () => {
     expect(running()?.pod.owner).toBeUndefined();
   });
 
-  it("keeps no node when it has ended, or lives and dies with it", () => {
+  it("is dropped if it has ended, or belongs to its node", () => {
     expect(running({ status: { phase: "Succeeded" } })).toBeUndefined();
     expect(running({ metadata: { annotations: { "kubernetes.io/config.mirror": "x" } } })).toBeUndefined();
   });

@@ -39,7 +39,7 @@ function readPod({ metadata }: V1Pod): PodOnNode {
   };
 }
 
-/** Pods of Muster's own wait for machines in the ledger, which asks for them. */
+/** Reads a pending pod. Muster's own pods wait in the ledger, which requests machines for them. */
 function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): PendingPod | undefined {
   const pool = spec?.nodeSelector?.[poolLabel];
   const isUnschedulable = status?.conditions?.some(
@@ -52,7 +52,7 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
-    // In what the API server sends, times are strings.
+    // Times are strings in the API server's messages.
     createdAtMs: Date.parse(String(metadata?.creationTimestamp)) || 0,
     pool,
     zone: spec.nodeSelector?.[ZONE],

@@ -7,18 +7,18 @@ import type { ScaledNode } from "../domain/node.ts";
 /** The records of nodes. Only the leader writes them: writes of a process that no longer leads reject with FaultError unavailable. */
 export type Records = {
   /**
-   * Resolves when nothing that is stored is missing here. Rejects with FaultError: unavailable, as long as the bucket cannot be followed or a record cannot
-   * be read. A node without a record must not be concluded from then.
+   * Resolves when every stored record is known here. Rejects with FaultError unavailable while the bucket cannot be followed or a record cannot be read: a
+   * missing record then proves nothing.
    */
   checkCurrent(): Promise<void>;
-  /** In the order of their names. Contains every write that this process has seen. */
+  /** Returns the records sorted by name, including every write that this process has observed. */
   list(): readonly ScaledNode[];
   get(name: string): ScaledNode | undefined;
   /** Rejects with FaultError: already_exists, unavailable (it may have been written). */
   create(node: ScaledNode): Promise<void>;
   /**
-   * Applies a change to the newest record; undefined when the record is gone, in another phase than expected, or already as desired. Rejects with FaultError:
-   * invalid_request for a phase that may not follow, conflict with a persistent other writer, unavailable (it may have been written).
+   * Applies a change to the newest record; undefined if the record is gone, in another phase than expected, or already as desired. Rejects with FaultError:
+   * invalid_request for an invalid phase change, conflict with a persistent other writer, unavailable (it may have been written).
    */
   changeNode(change: NodeChange): Promise<ScaledNode | undefined>;
   /** Deletes the record of a Terminated node. Rejects with FaultError: invalid_request for any other, conflict, unavailable. */
@@ -28,24 +28,24 @@ export type Records = {
 export type RecordsDeps = {
   readonly bucket: Pick<Bucket<ScaledNode>, "get" | "create" | "delete" | "modify">;
   readonly view: Pick<View<ScaledNode>, "get" | "entries" | "ageMs">;
-  /** Keys with unreadable values. A key leaves once it is readable or gone. */
+  /** Keys with unreadable values. A key is removed once it is readable or deleted. */
   readonly unreadable: Set<string>;
   readonly now: () => number;
-  /** Whether this process leads at this moment. */
+  /** Whether this process leads now. */
   readonly isHeld: () => boolean;
 };
 
-/** A write that the view does not show yet; no node: a deletion. */
+/** A write that the view does not show yet; without a node it is a deletion. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
 export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): Records {
   const written = new Map<string, Written>();
 
-  /** The newer of the view and our own write. */
+  /** Returns the newer of the view and the own write. */
   const newest = (name: string): Entry<ScaledNode> | undefined => {
     const seen = view.get(name);
     const own = written.get(name);
-    // The view shows a deleted name for a while, and never again after that: names are never reused.
+    // The view shows a deleted name for a while, and then never again, because names are never reused.
     if (own !== undefined && own.node === undefined && seen === undefined) written.delete(name);
     if (own === undefined || (seen !== undefined && seen.revision >= own.revision && own.node !== undefined)) {
       written.delete(name);
@@ -92,7 +92,7 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
         return { kind: "put", value: verdict.node };
       };
       const { kind, entry } = await bucket.modify(change.node, decide, known);
-      // The record that it began with is in the view or in `written` already.
+      // The record from which the change began is already in the view or in `written`.
       if (entry !== known) remember(change.node, entry);
       return kind === "put" ? entry.value : undefined;
     },

@@ -8,24 +8,24 @@ import { isInDomain } from "./topology.ts";
 
 type AnyNode = ComputedNode | FreeMachine | NewNode;
 
-/** Which demands of a round accept which nodes. Nodes of one kind are accepted by the same demands. */
+/** The demands of a round that accept a node. Nodes of one kind are accepted by the same demands. */
 export type Acceptance = {
-  /** False: the demand does not accept the node, as far as its labels and taints are known. */
+  /** Returns false if the demand does not accept the known labels and taints of the node. */
   accepts(demand: Demand, node: AnyNode): boolean;
   kindOf(node: AnyNode): string;
-  /** Classes of demands that do not accept the node. */
+  /** Returns the classes of demands that do not accept the node. */
   refusedBy(node: AnyNode): readonly string[];
-  /** Kinds of the nodes that the demand accepts. First those that no demand of the `later` classes accepts. */
+  /** Returns kinds of the nodes that the demand accepts, first those that no demand of the `later` classes accepts. */
   kindsFor(demand: Demand, later: ReadonlySet<string>): readonly ReadonlySet<string>[];
 };
 
-/** Equal for demands that accept the same nodes. */
+/** Returns equal classes for demands that accept the same nodes. */
 export function classOf({ selection, topology }: Pick<Demand, "selection" | "topology">): string {
   const key = selection === undefined ? "" : nodeSelectionKey(selection);
   return topology?.value === undefined ? key : `${key}\n${topology.key}=${topology.value}`;
 }
 
-/** As the ledger's views of a pool (`viewOf`), with the same rule for each node. */
+/** Indexes acceptance as the ledger's views of a pool (`viewOf`) do, with the same rule for each node. */
 export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<string, Pool>): Acceptance {
   const examples = new Map<string, Selecting>([["", {}]]);
   for (const demand of demands) examples.set(classOf(demand), demand);
@@ -62,8 +62,8 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
 type Selecting = Pick<Demand, "selection" | "topology">;
 
 /**
- * Of a node that has not joined, and of a new one, only its zone, the labels and taints of its pool, and perhaps the size of its type are known. Every demand
- * may accept a machine without known labels and taints, except in one domain of a topology.
+ * Whether the demand may use the node. Of a node that has not joined, only its zone, the labels and taints of its pool, and perhaps its size are known. Every
+ * demand may accept a machine without known labels and taints, except in one domain of a topology.
  */
 function mayUse({ selection, topology }: Selecting, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
   if (!("spec" in node)) return "joined" in node ? acceptsNode(selection, node.joined) : topology?.value === undefined;

@@ -9,30 +9,29 @@ export type WaitingReservation = {
   readonly owner: Owner;
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
-  /** All of its machines have the same value of this label. Absent: they may be anywhere. */
+  /** The label whose value must be equal on all of its machines. Absent without a restriction. */
   readonly topology?: string;
 };
 
-/** A need without `shared` is one of a whole machine, and one without `selection` accepts each node without taints. */
+/** A need without `shared` is for a whole machine; one without `selection` accepts each node without taints. */
 type Need = {
   readonly component: string;
   readonly pool: string;
-  /** Acceptable, too, in order of preference. Needs that accept the same pools are granted in one of them. */
+  /** Further acceptable pools, in order of preference. Needs that accept the same pools are granted in one of them. */
   readonly otherPools?: readonly string[];
   readonly shared?: Amounts;
   readonly selection?: NodeSelection;
 };
 
-/** Name of the group of a reservation's demands. */
+/** Returns the name of the group of a reservation's demands. */
 export function groupOf({ kind, id }: Owner): string {
   return `${kind}/${id}`;
 }
 
 /**
- * One demand for each need, and for each choice of pools where the needs accept several. A need of a whole machine says nothing of GPUs, so that nodes are
- * of the pool's first type, and of others with as many. One of a
- * part may get a node of any type that is large enough. Needs that new nodes of their pool contradict are demands, too, so that their wait is explained. None
- * for a reservation with a need for a pool that is not scaled, if it accepts no node at all.
+ * Builds one demand for each need, and for each choice of pools if the needs accept several. A need of a whole machine states no GPUs, so nodes are of the
+ * pool's first type, or of others with as many. A need of a part may get a node of any type that is large enough. Needs that new nodes of their pool cannot
+ * meet are demands too, so that their wait is explained. A reservation with a need for an unscaled pool has no demands if that need accepts no node.
  */
 export function buildDemands(
   reservations: readonly WaitingReservation[],

@@ -7,13 +7,13 @@ const instanceTypes = [type("small"), type("large")];
 const kindsOf = (...args: Parameters<typeof buildPolicy>) =>
   buildKinds(buildPolicy(...args)).map(({ instanceType, spot }) => `${instanceType} ${spot ? "spot" : "on demand"}`);
 
-it("asks for every type of a pool as its spot policy says", () => {
+it("requests every type of a pool by its spot policy", () => {
   expect(kindsOf({ instanceTypes, spot: "Never" })).toEqual(["small on demand", "large on demand"]);
   expect(kindsOf({ instanceTypes, spot: "Always" })).toEqual(["small spot", "large spot"]);
   expect(kindsOf({ instanceTypes: [type("small")], spot: "Preferred" })).toEqual(["small spot", "small on demand"]);
 });
 
-it("asks for what stands by, whatever the spot policy says, and for each kind once", () => {
+it("requests standby nodes, whatever the spot policy is, and each kind once", () => {
   const standby = [
     { instanceType: "small", count: 1, spot: true },
     { instanceType: "small", count: 1, spot: false },

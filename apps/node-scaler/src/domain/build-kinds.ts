@@ -2,7 +2,7 @@ import type { PoolPolicy } from "./pool.ts";
 
 type Kind = { readonly instanceType: string; readonly spot: boolean };
 
-/** Every kind of node that may be asked of a pool's provider, for work or to stand by, each once. */
+/** Builds every kind of node that may be requested from a pool's provider, for work or for standby, each once. */
 export function buildKinds({
   instanceTypes,
   spot,

@@ -8,7 +8,7 @@ export type BootingNodes = {
   readonly instanceType: string;
   readonly spot: boolean;
   readonly count: number;
-  /** Since when the node boots that has been booting longest. */
+  /** The start of the boot that has lasted longest. */
   readonly sinceMs: number;
 };
 
@@ -16,15 +16,15 @@ export type BootingNodes = {
 export type PoolFacts = {
   readonly pool: string;
   readonly max: number;
-  /** How many nodes are to stand by. */
+  /** The number of nodes that must stand by. */
   readonly standby: number;
-  /** Nodes that are made and not ready yet, those of this round among them; by type, on-demand first. */
+  /** Created nodes that are not ready yet, including those of this round; by type, on-demand first. */
   readonly booting: readonly BootingNodes[];
-  /** Why nodes that are needed are not made. Undefined: all are. */
+  /** Why needed nodes are not created; undefined if all are. */
   readonly blocked: { readonly code: Exclude<Wait["code"], "BOOTING">; readonly message: string } | undefined;
 };
 
-/** The facts of a pool before the first plan. */
+/** Builds the facts of a pool before the first plan. */
 export function buildFirstFacts({ name, max, standby }: PoolPolicy): PoolFacts {
   const count = mergeStandby(standby).reduce((sum, entry) => sum + entry.count, 0);
   return { pool: name, max, standby: count, booting: [], blocked: undefined };
@@ -61,8 +61,8 @@ export function buildPoolFacts(
 }
 
 /**
- * What holds a pool up: the first group that does not get its nodes; when all do, what its standby lacks. A group that does not suit the pool comes last: it
- * may wait for ever, and must not hide a shortage.
+ * Returns the cause that delays a pool: the first group that does not get its nodes, or else the shortage of its standby. A group that the pool cannot serve
+ * comes last, because it may wait forever, and must not hide a shortage.
  */
 export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
   let unsuitable: PoolFacts["blocked"];

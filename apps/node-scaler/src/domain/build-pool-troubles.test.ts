@@ -19,7 +19,7 @@ const shortage = {
   ...{ message: "none left", sinceMs: NOW - 40_000, untilMs: NOW + 560_000 },
 };
 
-it("finds nothing where nothing is wrong", () => {
+it("finds no trouble in a healthy pool", () => {
   expect(buildPoolTroubles(nothing)).toEqual([]);
 });
 
@@ -63,7 +63,7 @@ it("reports a failing provider to each of its pools until shortly after its paus
   expect(withBackoff(NOW - 600_000)).toEqual([]);
 });
 
-it("reports a silent provider once, even where boots fail because of it", () => {
+it("reports a silent provider once, even if boots fail because of it", () => {
   const silences = new Map([["cloud", { sinceMs: NOW - 5000, message: "cloud is not available" }]]);
   const backoffs = new Map([
     ["", { asked, failures: 1, sinceMs: NOW - 1000, untilMs: NOW + 9000, message: "refused" }],
@@ -73,7 +73,7 @@ it("reports a silent provider once, even where boots fail because of it", () => 
   ]);
 });
 
-it("reports a pool that its provider cannot make, and no other", () => {
+it("reports a pool that its provider cannot create, and no other", () => {
   const invalidPools = new Map([["b", { sinceMs: NOW - 5000, message: "no such type" }]]);
   expect(buildPoolTroubles({ ...nothing, invalidPools })).toEqual([
     {

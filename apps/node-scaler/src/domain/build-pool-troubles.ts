@@ -7,22 +7,22 @@ import type { BootFailure } from "./transition-boot-failures.ts";
 /** A provider that does not list its instances. */
 export type Silence = { readonly sinceMs: number; readonly message: string };
 
-/** Why a pool does not get nodes as it should. */
+/** Why a pool does not get its nodes. */
 export type PoolTrouble = {
   readonly pool: string;
   readonly code:
     "NO_CAPACITY" | "ZONE_UNKNOWN" | "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY" | "PROVIDER_FAILED" | "POOL_WRONG";
   readonly provider: string;
-  /** Undefined: every type of the pool. */
+  /** Undefined for every type of the pool. */
   readonly instanceType: string | undefined;
   readonly spot: boolean;
-  /** Undefined: everywhere. */
+  /** Undefined for all zones. */
   readonly zone: string | undefined;
   readonly message: string;
   readonly sinceMs: number;
-  /** Undefined: as soon as a node is needed; with POOL_WRONG it is not known. */
+  /** Undefined if the provider is retried as soon as a node is needed; unknown with POOL_WRONG. */
   readonly nextTryAtMs: number | undefined;
-  /** Boots that failed in a row. */
+  /** The number of consecutive failed boots. */
   readonly boots: number;
 };
 
@@ -31,13 +31,13 @@ export type TroubleFacts = {
   readonly unavailable: readonly Unavailability[];
   readonly backoffs: ReadonlyMap<string, BootBackoff>;
   readonly silences: ReadonlyMap<string, Silence>;
-  /** By pool: its problems, as its provider reports them. */
+  /** The problems of pools by pool, as their providers report them. */
   readonly invalidPools: ReadonlyMap<string, Silence>;
   readonly bootFailures: readonly BootFailure[];
   readonly nowMs: number;
 };
 
-/** The next node that is needed tests a provider whose pause is over; until then its last failure stands. */
+/** After the pause, the next needed node tests the provider; until then its last failure stays. */
 const PAUSE_KEPT_MS = 60_000;
 
 /** The troubles of each pool, as far as the leader remembers; by pool, the oldest first. */

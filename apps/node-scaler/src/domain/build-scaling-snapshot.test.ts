@@ -39,7 +39,7 @@ describe("a node", () => {
     if (isUsed) expect(computed?.status.phase).toBe("Claimed");
   });
 
-  it("takes whole demands beside pods that the ledger does not count, and none beside those that it counts", () => {
+  it("accepts whole demands beside pods that the ledger does not count, and none beside those that it counts", () => {
     const pods = new Map([["k-n", [buildPod("p")]]]);
     const [ignored] = buildComputedNodes([node], seen(buildMachine("n", "FREE"), pods), policies);
     expect(ignored).toMatchObject({ sharedWith: "pod default/p", status: { phase: "Available" } });
@@ -54,14 +54,14 @@ it("does not count a machine in partial use as free for whole demands", () => {
   expect(buildFreeMachines([], seen(buildMachine("m", "FREE")), policies)).toMatchObject([{ name: "k-m", pool: "a" }]);
 });
 
-describe("what is granted in parts", () => {
+describe("the machines that are granted in parts", () => {
   const amounts = { allocatable: new Map([["cpu", 4000]]), free: new Map([["cpu", 1000]]) };
   const parts = (machine: Machine, own: readonly ScaledNode[] = []) => buildParts(own, seen(machine), policies);
   const ending = buildNode("n", {
     spec: { terminate: { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } },
   });
 
-  it("is a machine with shared holders or foreign pods, with its room", () => {
+  it("include a machine with shared holders or foreign pods, with its room", () => {
     for (const standing of ["SHARED", "FOREIGN_USE"] as const) {
       expect(parts(buildMachine("m", standing, undefined, amounts))).toMatchObject([{ name: "k-m", room: amounts }]);
       expect(parts(buildMachine("n", standing, undefined, amounts), [node])).toMatchObject([
@@ -72,19 +72,19 @@ describe("what is granted in parts", () => {
 
   it.each<[string, Machine, ScaledNode[]]>([
     ["no whole machine", buildMachine("m", "FREE", undefined, amounts), []],
-    ["nothing that is cordoned", buildMachine("m", "SHARED", undefined, { ...amounts, cordoned: true }), []],
-    ["nothing of a pool that is not scaled", buildMachine("m", "SHARED", undefined, { ...amounts, pool: "b" }), []],
-    ["no node that is to end", buildMachine("n", "SHARED", undefined, amounts), [ending]],
+    ["no cordoned machine", buildMachine("m", "SHARED", undefined, { ...amounts, cordoned: true }), []],
+    ["no machine of an unscaled pool", buildMachine("m", "SHARED", undefined, { ...amounts, pool: "b" }), []],
+    ["no node that must end", buildMachine("n", "SHARED", undefined, amounts), [ending]],
     [
-      "no node that takes demand as one on its way",
+      "no booting node",
       buildMachine("n", "SHARED", undefined, amounts),
       [buildNode("n", { status: { phase: "Created" } })],
     ],
-  ])("is %s", (_what, machine, own) => {
+  ])("include %s", (_what, machine, own) => {
     expect(parts(machine, own)).toEqual([]);
   });
 
-  it("has the room of a node on its way as soon as the ledger knows its size", () => {
+  it("have the room of a booting node as soon as the ledger knows its size", () => {
     const [booting] = buildComputedNodes([node], seen(buildMachine("n", "NOT_READY", undefined, amounts)), policies);
     expect(booting?.room?.free).toEqual(amounts.allocatable);
     const [free] = buildComputedNodes([node], seen(buildMachine("n", "FREE", undefined, amounts)), policies);
@@ -106,19 +106,19 @@ describe("labels and taints", () => {
     expect(buildComputedNodes([young], use, declared)[0]).not.toHaveProperty("joined");
   });
 
-  it("of a node are those that its pool declares, before it loses its startup taint", () => {
+  it("of a node are the declared ones of its pool, before it loses its startup taint", () => {
     const declared = new Map([["a", buildPolicy({ taints })]]);
     const kubeNodes = inCluster(buildKubeNode("n", { hasStartupTaint: true }));
     const use = { ...seen(buildMachine("n", "CORDONED", undefined, { cordoned: false })), kubeNodes };
     expect(buildComputedNodes([node], use, declared)[0]?.joined?.taints).toEqual(taints);
   });
 
-  it("of a node leave out a taint that its pool does not declare, so that its demand waits until the node is healthy or ends", () => {
+  it("of a node omit an undeclared taint, so that its demand waits until the node is healthy or ends", () => {
     const use = seen(buildMachine("n", "CORDONED", undefined, { taints, cordoned: false }));
     expect(buildComputedNodes([node], use, policies)[0]?.joined?.taints).toEqual([]);
   });
 
-  it("of machines that the scaler did not make are known while the watcher reports them", () => {
+  it("of machines that the scaler did not create are known while the watcher reports them", () => {
     const allocatable = new Map([["cpu", 1]]);
     const use = seen(buildMachine("n", "FREE", undefined, { taints, allocatable }));
     expect(buildFreeMachines([], use, policies)).toMatchObject([{ joined }]);
@@ -129,7 +129,7 @@ describe("labels and taints", () => {
   });
 });
 
-it("counts the machines of pools that are not scaled by zone, free and held ones", () => {
+it("counts the machines of unscaled pools by zone, free and held ones", () => {
   const names = ["n1", "n2", "n3", "n4"];
   const zones = ["z", "z", undefined, "z"];
   const kubeNodes = names.map((name, index) => {

@@ -26,8 +26,8 @@ const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]
 export type Use = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
 
 /**
- * A node that the ledger cannot grant as a whole, because it or a part of it is held, it is occupied, was cordoned by others, or has pods: it takes no demand
- * for a whole node, and is no surplus.
+ * Whether the ledger cannot grant the node as a whole: it or a part of it is held, it is occupied, another client cordoned it, or it has pods. Such a node
+ * takes no demand for a whole node, and is never surplus.
  */
 export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
   const { kubernetesNode, phase } = node.status;
@@ -39,9 +39,9 @@ export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
 }
 
 /**
- * Nodes as `compute` is to see them: those in use count for their pool, and are touched no more than Claimed ones. One with pods that the ledger grants all
- * the same is shared with them. One that the ledger would not give away yet is on its way, as if it were booting since then, until the heartbeat ends it
- * because that has lasted too long. So is one that was released and that the next heartbeat makes Available, or another would be booted in between.
+ * Builds nodes for `compute`. Nodes in use count for their pool, and are left unchanged like Claimed ones. A node with pods that the ledger still grants is
+ * shared with them. A node that the ledger would not grant yet counts as booting since then, until the heartbeat ends it after too long. So does a released
+ * node that the next heartbeat makes Available, because another would be booted otherwise.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
@@ -79,7 +79,7 @@ function roomOf(machine: Machine | undefined): Room | undefined {
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
 }
 
-/** Taints that its pool does not declare make a node unhealthy, and decide nothing here. Before it loses its startup taint, the others are not known. */
+/** Undeclared taints make a node unhealthy, and decide nothing here. Before it loses its startup taint, its other taints are unknown. */
 function ownJoinedOf(
   { status }: ScaledNode,
   use: Use,
@@ -93,7 +93,7 @@ function ownJoinedOf(
   return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
 }
 
-/** Undefined: the watcher has not reported it. */
+/** Undefined if the watcher has not reported the node. */
 function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): JoinedNode | undefined {
   const known = kubeNodes.byName.get(node ?? "");
   if (known === undefined) return undefined;
@@ -102,7 +102,7 @@ function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): Joine
   return { name, labels, taints, allocatable: allocatable?.size === 0 ? undefined : allocatable };
 }
 
-/** Machines of scaled pools that the scaler did not make, and that the ledger could grant now. */
+/** Lists machines of scaled pools that the scaler did not create, and that the ledger could grant now. */
 export function buildFreeMachines(
   nodes: readonly ScaledNode[],
   use: Use,
@@ -119,8 +119,8 @@ export function buildFreeMachines(
 }
 
 /**
- * Machines of scaled pools, nodes of the scaler among them, that the ledger grants in parts only. What ends is none of them, nor what is still on its way
- * according to its record.
+ * Lists machines of scaled pools, including nodes of the scaler, that the ledger grants only in parts. Excludes ending nodes, and nodes whose records show that
+ * they are not ready yet.
  */
 export function buildParts(
   nodes: readonly ScaledNode[],
@@ -154,7 +154,7 @@ function buildFreeMachine(machine: Machine, use: Use): FreeMachine {
   };
 }
 
-/** Machines of pools that are not scaled, by pool and zone. */
+/** Counts machines of unscaled pools, by pool and zone. */
 export function countUnscaledZones(
   { machines, kubeNodes }: Use,
   policies: ReadonlyMap<string, PoolPolicy>,
@@ -169,7 +169,7 @@ export function countUnscaledZones(
   return counts;
 }
 
-/** While boots of one kind fail, that kind counts as short; in one pool only, where its instances do not become nodes. */
+/** Builds pauses: while boots of one kind fail, that kind counts as short; if its instances do not become nodes, in one pool only. */
 export function buildPauses(
   backoffs: Iterable<BootBackoff>,
   bootFailures: readonly BootFailure[],
@@ -183,10 +183,7 @@ export function buildPauses(
   });
 }
 
-/**
- * What a provider has is not known before it was listed once, and what has joined is not while the watcher is silent, so that nothing is made: it could be
- * there already.
- */
+/** Builds marks that prevent boots while a needed node could already exist: while a provider was never listed, or the watcher does not report joined nodes. */
 export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,
   { listed, areNodesKnown }: { readonly listed: ReadonlySet<string>; readonly areNodesKnown: boolean },

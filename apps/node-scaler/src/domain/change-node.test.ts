@@ -13,7 +13,7 @@ const PHASES: readonly Phase[] = [
   "Terminated",
 ];
 
-/** Row: from; y: may become the phase of the column. */
+/** Rows are present phases; y: may become the phase of the column. */
 const ALLOWED: Readonly<Record<Phase, string>> = {
   Creating: "yyy--yy",
   Created: "-yy-yyy",
@@ -28,7 +28,7 @@ const claim = { owner: { kind: "job", id: "j" }, reservationId: "1" };
 const idle: Termination = { code: "IDLE", message: "idle", atMs: 5, drainUntilMs: 6 };
 
 describe.each(PHASES)("a node of phase %s", (from) => {
-  it.each(PHASES)("becomes %s only where the table says so", (to) => {
+  it.each(PHASES)("becomes %s only if the table allows it", (to) => {
     const node = buildNode("n", { status: { phase: from, claim: { ...claim, reached: true } } });
     const verdict = decideChange(
       node,
@@ -48,14 +48,14 @@ describe.each(PHASES)("a node of phase %s", (from) => {
   });
 });
 
-it("takes back a claim whose pod never reached the node, and no other", () => {
+it("withdraws a claim whose pod never reached the node, and no other", () => {
   const change = { node: "n", expected: "Claimed", phase: "Available" } as const;
   const claimed = (reached: boolean) => buildNode("n", { status: { phase: "Claimed", claim: { ...claim, reached } } });
   expect(decideChange(claimed(false), change, 7).kind).toBe("write");
   expect(decideChange(claimed(true), change, 7).kind).toBe("refuse");
 });
 
-it("changes nothing when the phase is another one than the decision was made on", () => {
+it("changes nothing if the phase differs from that of the decision", () => {
   const node = buildNode("n", { status: { phase: "Claimed" } });
   const stop = { node: "n", expected: "Available", spec: { terminate: idle } } as const;
   expect(decideChange(node, stop, 7)).toEqual({ kind: "nothing", because: "phase-moved-on" });
@@ -76,7 +76,7 @@ it("keeps the first reason to end, and removes it only on request", () => {
   });
 });
 
-it("prefers an order to the end of an idle node, whichever came first, and never withdraws it", () => {
+it("prefers an operator's order to the end of an idle node, whichever came first, and never withdraws it", () => {
   const ordered = { ...idle, code: "REQUESTED" } as const;
   const change = { node: "n", expected: "Available" } as const;
   const surplus = buildNode("n", { spec: { terminate: idle } });
@@ -97,7 +97,7 @@ it("restarts a phase whose clock was ahead", () => {
   expect(verdict).toMatchObject({ kind: "write", node: { status: { phaseSinceMs: 7 } } });
 });
 
-it("notes when a phase began, and writes nothing that is as before", () => {
+it("records when a phase began, and writes nothing unchanged", () => {
   const node = buildNode("n", { status: { phase: "Created", addresses: ["10.0.0.1"] } });
   const change = { node: "n", expected: "Created" } as const;
   expect(decideChange(node, { ...change, phase: "Available" }, 7)).toMatchObject({

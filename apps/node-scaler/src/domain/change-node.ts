@@ -46,7 +46,7 @@ export function decideChange(current: ScaledNode | undefined, change: NodeChange
       ...current.status,
       ...change.status,
       phase: after,
-      // The clock of an earlier writer was ahead: the phase starts now.
+      // The clock of an earlier writer was ahead, so the phase starts now.
       phaseSinceMs: after === before ? Math.min(current.status.phaseSinceMs, nowMs) : nowMs,
     },
   };

@@ -15,7 +15,7 @@ import { buildDemands } from "./build-demands.ts";
 import { compute } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 
-/** The same demands for each of the pools, the first one preferred. */
+/** Builds the same demands for each of the pools, the first one preferred. */
 function anyOf(demands: readonly Demand[], ...pools: readonly string[]): Demand[] {
   return pools.flatMap((pool, option) => demands.map((demand) => ({ ...demand, pool, option })));
 }
@@ -72,7 +72,7 @@ describe("work that accepts several pools", () => {
     ],
   ]);
 
-  it("gets nodes once, whatever is planned before them", () => {
+  it("gets nodes once, whatever is planned before it", () => {
     const demand = fc.record({
       choice: fc.constantFrom<[string, ...string[]]>(["gpu"], ["cpu"], ["gpu", "cpu"], ["cpu", "gpu"]),
       size: fc.integer({ min: 1, max: 3 }),

@@ -34,7 +34,7 @@ function alive({ nodes }: ScalingSnapshot, pool: string): ScaledNode[] {
   return nodes.filter(({ spec, status }) => spec.pool === pool && status.phase !== "Terminated");
 }
 
-it("decides as each demand held against each node would", () => {
+it("decides as a comparison of each demand with each node would", () => {
   fc.assert(
     fc.property(snapshots, (snapshot) => {
       expect(outcomeOf(compute(snapshot))).toEqual(computeByLoops(snapshot));
@@ -43,7 +43,7 @@ it("decides as each demand held against each node would", () => {
   );
 });
 
-it("decides the same whatever the order of what it is given", () => {
+it("decides the same in any order of its input", () => {
   fc.assert(
     fc.property(
       snapshots.chain((snapshot) =>
@@ -67,12 +67,12 @@ it("decides the same whatever the order of what it is given", () => {
   );
 });
 
-/** Whether a gang that waits may be complete with a node that is started to stand by: it then takes or adds others. */
+/** Whether a waiting gang may be completed by a new standby node: it then takes or adds others. */
 function mayServeWaiting({ waits, start }: ScalingPlan): boolean {
   return waits.some(({ code }) => code !== "RATE_LIMITED") && start.some(({ because }) => because === "STANDBY");
 }
 
-it("finds nothing to change in the world that it planned, unless boots were put off", () => {
+it("changes nothing in the world that it planned, unless boots were deferred", () => {
   check((snapshot, plan) => {
     if (plan.waits.some(({ code }) => code === "RATE_LIMITED") || mayServeWaiting(plan)) return;
     // Standby nodes may be promised to waiting demands, for room or for spot instances, and then others become standby.
@@ -92,7 +92,7 @@ it("finds nothing to change in the world that it planned, unless boots were put 
   });
 });
 
-/** Round after round, until nothing is booted any more. */
+/** Runs round after round, until no more nodes are booted. */
 function settle(snapshot: ScalingSnapshot) {
   let world = snapshot;
   let booted = 0;
@@ -108,7 +108,7 @@ function settle(snapshot: ScalingSnapshot) {
   throw new Error("it boots for ever");
 }
 
-it("boots a few at a time what it would boot without a limit, and puts nothing off in the end", () => {
+it("boots in several rounds what it would boot without a limit, and finally defers nothing", () => {
   check((snapshot) => {
     const wanted = settle({ ...snapshot, limits: { ...snapshot.limits, bootsPerRound: 1000 } });
     const { booted, last, mayDependOnOrder } = settle(snapshot);
@@ -119,7 +119,7 @@ it("boots a few at a time what it would boot without a limit, and puts nothing o
   });
 });
 
-it("binds no node to two demands, and no demand to what is not there", () => {
+it("binds no node to two demands, and no demand to a missing node", () => {
   check((snapshot, plan) => {
     const names = [...plan.bindings.values()];
     expect(new Set(names).size).toBe(names.length);
@@ -128,7 +128,7 @@ it("binds no node to two demands, and no demand to what is not there", () => {
   });
 });
 
-it("writes to the records what it says of the bindings", () => {
+it("writes its bindings to the records", () => {
   check((snapshot, plan) => {
     const bound = new Map([...plan.bindings].map(([demand, name]) => [name, demand]));
     const stopped = new Set(plan.stop.map(({ name }) => name));
@@ -140,7 +140,7 @@ it("writes to the records what it says of the bindings", () => {
   });
 });
 
-it("touches only nodes without a holder that are not ending", () => {
+it("changes only nodes without a holder that are not ending", () => {
   check((snapshot, plan) => {
     const usable = new Set(
       snapshot.nodes
@@ -194,7 +194,7 @@ it("explains each group whose nodes are not all ready", () => {
   });
 });
 
-it("never makes more nodes of a pool than its maximum", () => {
+it("never creates more nodes of a pool than its maximum", () => {
   check((snapshot, plan) => {
     for (const [name, { max }] of snapshot.pools) {
       const started = plan.start.filter(({ spec }) => spec.pool === name).length;
@@ -203,7 +203,7 @@ it("never makes more nodes of a pool than its maximum", () => {
   });
 });
 
-it("never stops a node that stands by, and leaves as many as are to stand by", () => {
+it("never stops a standby node, and keeps the required number", () => {
   check((snapshot, plan) => {
     const stopped = new Set(plan.stop.map(({ name }) => name));
     const bound = new Set(plan.bindings.values());
@@ -226,7 +226,7 @@ it("never stops a node that stands by, and leaves as many as are to stand by", (
   });
 });
 
-it("changes nothing of what it is given", () => {
+it("does not mutate its input", () => {
   fc.assert(
     fc.property(snapshots, (snapshot) => {
       const before = structuredClone(snapshot);

@@ -19,7 +19,7 @@ function passTime(world: ScalingSnapshot, happens: (name: string) => boolean): S
 
 type Look = (plan: ScalingPlan, world: ScalingSnapshot) => void;
 
-/** Round after round for the same demands, until nothing more is done. */
+/** Runs round after round for the same demands, until nothing changes. */
 function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Look): ScalingPlan {
   let world = snapshot;
   let quiet = 0;
@@ -33,7 +33,7 @@ function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Lo
     let number = round;
     world = passTime(applyPlan(world, plan, `round${round}`), () => {
       number += 7;
-      // Late rounds leave nothing behind.
+      // In late rounds all of these happen.
       return round > 20 || number % 10 < share;
     });
   }
@@ -62,7 +62,7 @@ it("never grows a pool above its maximum while room is made and nodes come and g
   });
 });
 
-it("boots nothing of a kind that it ended to make room, as long as the demands are the same", () => {
+it("boots nothing of a kind that it ended to make room, while the demands are unchanged", () => {
   let cases = 0;
   check(() => {
     const ended: ScaledNode[] = [];

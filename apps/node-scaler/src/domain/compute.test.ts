@@ -52,7 +52,7 @@ describe("which nodes count", () => {
   ]);
 });
 
-describe("bindings that exist", () => {
+describe("existing bindings", () => {
   checkPlans([
     [
       "a node that is bound to a waiting demand stays bound, though another would be ready sooner",
@@ -138,7 +138,7 @@ describe("the order", () => {
   ]);
 });
 
-describe("what has to match", () => {
+describe("the fields that must match", () => {
   const unfit = (demand: Parameters<typeof aDemand>[1], node: Parameters<typeof aNode>[1] = {}): Given => ({
     nodes: [aNode("n1", node)],
     demands: [aDemand("d1", demand)],
@@ -175,7 +175,7 @@ describe("what has to match", () => {
   ]);
 });
 
-describe("machines that the scaler did not make", () => {
+describe("machines that the scaler did not create", () => {
   checkPlans([
     [
       "take demand before any node does, by name",
@@ -223,7 +223,7 @@ describe("machines that the scaler did not make", () => {
 });
 
 describe("new nodes", () => {
-  it("have what the demand asks for, the pool's volume where it asks for none, and the pool's image", () => {
+  it("have the demand's requests, the pool's volume if it requests none, and the pool's image", () => {
     const [first, second] = compute(
       aSnapshot({
         demands: [
@@ -257,7 +257,7 @@ describe("new nodes", () => {
     ["-9_", "9-r1-0"],
     ["...", "n-r1-0"],
     ["x".repeat(80), `${"x".repeat(58)}-r1-0`],
-  ])("have names that are labels, also in pool %s", (name, expected) => {
+  ])("have names that are labels, even in pool %s", (name, expected) => {
     const { start } = compute(aSnapshot({ pools: [aPool({ name })], demands: [aDemand("d1", { pool: name })] }));
     expect(start.map((step) => step.name)).toEqual([expected]);
   });
@@ -416,7 +416,7 @@ describe("spot", () => {
   ]);
 });
 
-describe("a node with pods that the ledger grants all the same", () => {
+describe("a node with pods that the ledger still grants", () => {
   const shared = (name: string, differences: Parameters<typeof aNode>[1] = {}) => {
     return { ...aNode(name, differences), sharedWith: "pod default/web" };
   };
@@ -570,7 +570,7 @@ describe("standby", () => {
   ]);
 });
 
-it("makes nodes on standby with the pool's volume and addresses, in no certain zone, and with as many GPUs as their type has", () => {
+it("creates standby nodes with the pool's volume and addresses, in no certain zone, and with as many GPUs as their type has", () => {
   const instanceTypes = [{ name: "large", cpuMilli: undefined, memoryBytes: undefined, gpus: 4 }];
   const pool = aPool({
     instanceTypes,
@@ -643,7 +643,7 @@ describe("surplus", () => {
     ],
   ]);
 
-  it("reports for how long it has been idle", () => {
+  it("reports how long it has been idle", () => {
     const { stop } = compute(aSnapshot({ nodes: [idle("n1", 312_000)] }));
     expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 5m12s" });
   });
@@ -768,20 +768,20 @@ describe("the boots of a round", () => {
   const many = (count: number, kind: string, differences = {}) =>
     Array.from({ length: count }, (_, index) => aDemand(`${kind}${index}`, { instanceTypes: [kind], ...differences }));
 
-  it("are no more than the limit, and the rest is reported as waiting for its turn", () => {
+  it("are at most the limit, and the rest waits for its turn", () => {
     const { start, waits } = compute(aSnapshot({ demands: many(12, "large") }));
     expect(start).toHaveLength(10);
     expect(waits.filter(({ code }) => code === "RATE_LIMITED")).toHaveLength(2);
     expect(waits.at(-1)?.message).toBe("0 of 1 node begin to boot now: 10 in a round at most, for all that waits");
   });
 
-  it("are shared out between the kinds of nodes, so that one that never boots does not starve the others", () => {
+  it("are divided between the kinds of nodes, so that one that never boots does not starve the others", () => {
     const demands = [...many(50, "large", { createdAtMs: 0 }), ...many(50, "huge")];
     const { start } = compute(aSnapshot({ demands }));
     expect(start.filter(({ spec }) => spec.instanceType === "huge")).toHaveLength(5);
   });
 
-  it("come to every kind in the course of rounds, also when there are more kinds than boots", () => {
+  it("reach every kind in the course of rounds, even with more kinds than boots", () => {
     const demands = Array.from({ length: 25 }, (_, gpus) => aDemand(`d${gpus}`, { gpus }));
     const served = new Set<string>();
     for (let round = 0; round < 60; round += 1) {
@@ -790,7 +790,7 @@ describe("the boots of a round", () => {
     expect(served.size).toBe(25);
   });
 
-  it("do not split a gang that fits, which has its round when its kind begins", () => {
+  it("do not split a gang that fits, which is served when its kind begins", () => {
     const demands = [...aGang(10), ...many(30, "huge", { createdAtMs: 0 })];
     let turns = 0;
     for (let round = 0; round < 20; round += 1) {
@@ -802,7 +802,7 @@ describe("the boots of a round", () => {
     expect(turns).toBeGreaterThan(0);
   });
 
-  it("are a gang's alone when it is larger than a round, which loses nothing until it is complete", () => {
+  it("belong to one gang if it is larger than a round, which loses nothing until it is complete", () => {
     let world: ScalingSnapshot = aSnapshot({
       demands: [...aGang(25), ...many(8, "huge")],
       pools: [aPool({ idleMs: 0, max: 33 })],
@@ -823,7 +823,7 @@ describe("the boots of a round", () => {
     expect(world.nodes).toHaveLength(33);
   });
 
-  it("leave demand that waits for its turn the free nodes that it was given", () => {
+  it("leave deferred demand the free nodes that it was given", () => {
     const nodes = [aNode("n1"), aNode("n2")];
     const plan = compute(
       aSnapshot({ nodes, demands: [...aGang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
@@ -834,7 +834,7 @@ describe("the boots of a round", () => {
 });
 
 describe("the facts of a pool", () => {
-  it("is how many nodes boot since when, how many are to stand by, and what holds it up", () => {
+  it("include its booting nodes with their start, its standby, and the cause of a delay", () => {
     const standby = [{ instanceType: "large", count: 1, spot: false }];
     const { poolScaling } = compute(
       aSnapshot({
@@ -863,7 +863,7 @@ describe("the facts of a pool", () => {
     ]);
   });
 
-  it("is what its standby lacks when every demand is met", () => {
+  it("include the shortage of its standby when every demand is met", () => {
     const pools = [aPool({ standby: [{ instanceType: "large", count: 2, spot: true }] })];
     const { poolScaling } = compute(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
     expect(poolScaling[0]?.blocked).toEqual({
@@ -874,7 +874,7 @@ describe("the facts of a pool", () => {
 });
 
 describe("the work of a round", () => {
-  /** How often something is read of any demand or node. */
+  /** Counts the reads of any demand or node. */
   function countReads(given: Given): number {
     let reads = 0;
     const counted = <Value extends object>(value: Value): Value =>
@@ -890,7 +890,7 @@ describe("the work of a round", () => {
     return reads;
   }
 
-  /** Every second demand finds a node, in a zone of its own; for the others there is one in the wrong zone. */
+  /** Every second demand finds a node, in a separate zone; for the others a node exists in the wrong zone. */
   function world(size: number): Given {
     const zoneOf = (index: number) => `zone-${Math.floor(index / 10)}`;
     return {
@@ -908,7 +908,7 @@ describe("the work of a round", () => {
     expect(many).toBeLessThan(few * 8 * 1.5);
   });
 
-  it("is bounded when each gang that gives up its nodes lets an older one take what the next needs", () => {
+  it("is bounded if each gang that releases its nodes lets an older one take the nodes of the next", () => {
     const types = (index: number) => ({ kept: [`kept-${index}`], free: [`free-${index}`] });
     const size = 200;
     const demands = Array.from({ length: size }, (_, index) => [

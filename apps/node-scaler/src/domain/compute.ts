@@ -27,36 +27,36 @@ import { indexDomains, type Domains, type ZoneCounts } from "./topology.ts";
 import { buildShortages } from "./unavailability.ts";
 
 export type ScalingLimits = {
-  /** Over all pools. */
+  /** The limit over all pools. */
   readonly bootsPerRound: number;
-  /** How long spot must have been short before a demand that allows it gets an on-demand node. */
+  /** The time for which spot must have been short before a demand that allows it gets an on-demand node. */
   readonly spotRequestPauseMs: number;
 };
 
-/** All that the scaler knows at one moment. The order of lists means nothing. */
+/** All facts of the scaler at one moment. The order of lists has no meaning. */
 export type ScalingSnapshot = {
   /** Every record, whatever its phase. */
   readonly nodes: readonly ComputedNode[];
-  /** Free machines that the scaler did not make: they take demand, and are never stopped. */
+  /** Free machines that the scaler did not create: they take demand, and are never stopped. */
   readonly machines: readonly FreeMachine[];
-  /** Nodes and machines that can be granted in parts only, with their room. */
+  /** Nodes and machines that can be granted only in parts, with their room. */
   readonly parts: readonly FreeMachine[];
-  /** The zones of pools that are not scaled. */
+  /** The zones of unscaled pools. */
   readonly unscaledZones: ZoneCounts;
-  /** By pool. */
+  /** The observed sizes by pool. */
   readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
   /** Nodes that were created for demands that do not accept them. */
   readonly mismatches: readonly Mismatch[];
-  /** By name. */
+  /** The pools by name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
-  /** By pool; empty where the provider has its own. Nothing is booted in a pool without an entry. */
+  /** The images by pool; empty if the provider has its own. A pool without an entry boots nothing. */
   readonly bootImages: ReadonlyMap<string, string>;
-  /** Names of the providers where a node's volume has to have the size that a demand asks for. */
+  /** Names of the providers for which a node's volume must have the requested size. */
   readonly fixedSizeVolumes: ReadonlySet<string>;
   readonly nowMs: number;
-  /** Different in every round: new nodes are named after it, and it decides which kind of node is booted first when not all can be. */
+  /** Different in every round: new nodes get it in their names, and it decides which kind boots first if not all can. */
   readonly seed: string;
   readonly limits: ScalingLimits;
 };
@@ -64,7 +64,7 @@ export type ScalingSnapshot = {
 export type StartStep = {
   readonly name: string;
   readonly spec: NodeSpec;
-  /** Undefined: it stands by. */
+  /** Undefined if the node stands by. */
   readonly boundTo: string | undefined;
   readonly because: "DEMAND" | "STANDBY";
 };
@@ -78,25 +78,23 @@ export type NodeUpdate = {
 
 export type ScalingPlan = {
   readonly start: readonly StartStep[];
-  /** In the order in which they are to be stopped. */
+  /** The steps in the order in which nodes are stopped. */
   readonly stop: readonly StopStep[];
-  /** Demands and the nodes or machines that are for them, those of `start` among them. */
+  /** Maps demands to their nodes or machines, including nodes of `start`. */
   readonly bindings: ReadonlyMap<string, string>;
-  /** Only what changes, in the order of the names; nodes of `stop` are among them. */
+  /** Only changes, sorted by name, including nodes of `stop`. */
   readonly updates: readonly NodeUpdate[];
-  /** In the order in which groups are served; groups whose nodes are all ready are left out. */
+  /** Sorted by the order of service; groups whose nodes are all ready are omitted. */
   readonly waits: readonly Wait[];
   readonly poolScaling: readonly PoolFacts[];
-  /** Demands that no node will be made for, and why. */
+  /** Demands for which no node will be created, with the reason. */
   readonly ignored: readonly { readonly demand: string; readonly because: string }[];
 };
 
 /**
- * Decides which nodes are made, kept and ended (`BindingNodeScaler.compute`). Planning again after the plan was carried out starts nothing more, stops
- * nothing more and binds the same, unless the limit of a round deferred boots, or standby has to leave room in a full pool; and a demand that waits, for
- * room or for spot instances, takes what was made to stand by.
- *
- * The cost is that of sorting: an index on the matching fields joins nodes and demands, never a loop over all pairs.
+ * Decides which nodes are created, kept and ended (`BindingNodeScaler.compute`). Planning again after the plan was carried out starts and stops nothing more,
+ * and binds the same. Exceptions are boots deferred by the limit of a round, and standby in a full pool. A demand that waits for room or for spot instances may
+ * also take a new standby node.  The cost is that of sorting: an index on the matching fields joins nodes and demands, never a loop over all pairs.
  */
 export function compute(snapshot: ScalingSnapshot): ScalingPlan {
   const { limits, nowMs } = snapshot;
@@ -193,12 +191,12 @@ function isBooting(node: ScaledNode): boolean {
   return isUsable(node) && phaseRank(node) > 0 && node.status.boundTo !== undefined;
 }
 
-/** The demand in each domain that its group may be in. */
+/** Restricts the demand to each domain in which its group may be. */
 function inDomains(demand: Demand, { valuesFor, restrict }: Domains): readonly Demand[] {
   return (valuesFor(demand) ?? []).map((value) => restrict(demand, value));
 }
 
-/** Groups in the order of their first demands. `accepted`: how many nodes a demand accepts. */
+/** Builds groups in the order of their first demands. `accepted` counts the nodes that a demand accepts. */
 function buildGroups(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
@@ -238,7 +236,7 @@ function buildGroups(
   return { groups: inOrder, ignored };
 }
 
-/** The order within a group, as the ledger grants: one selection after the other, the one with the fewest nodes first; of each, parts before whole nodes. */
+/** Sorts a group as the ledger grants it: one selection after the other, the one with the fewest nodes first; in each, parts before whole nodes. */
 function sortMembers(members: [Demand, ...Demand[]], accepted: (demand: Demand) => number): Group["demands"] {
   const firsts = new Map(members.toReversed().map((demand) => [classOf(demand), demand]));
   if (firsts.size === 1) return members.sort(comparePartsFirst);
@@ -259,8 +257,8 @@ function countAccepted(
 }
 
 /**
- * A demand for a part of a node may get a new node of any type that is large enough. So may a demand for a whole node with a minimum that none of its types
- * holds.
+ * Chooses the types of a demand. A part of a node may be on a new node of any type that is large enough. So may a whole node with a minimum that none of its
+ * own types provides.
  */
 function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   const { shared, selection } = demand;
@@ -278,7 +276,7 @@ function comparePartsFirst(one: Demand, other: Demand): number {
   return compareNeeds({ name: one.name, requests: one.shared }, { name: other.name, requests: other.shared });
 }
 
-/** Names of nodes, and the demands that they are for: of several the one that it is for already, or else the first. */
+/** Maps names of nodes to their demands: the demand to which a node is already bound, or else the first. */
 function boundNodes(plans: readonly GroupPlan[]): ReadonlyMap<string, string> {
   const bound = new Map<string, string>();
   for (const plan of plans)
@@ -309,7 +307,7 @@ function unitsOf(plans: readonly GroupPlan[], standby: ReadonlyMap<string, Stand
   return [...groups, ...spares];
 }
 
-/** Everything that identifies a request to the provider, so that a refusal has its own kind. */
+/** Returns all fields that identify a request to the provider, so that a refusal has its own kind. */
 function kindOf(boots: readonly NewNode[]): string {
   const kinds = boots.map(({ spec }) => {
     const { pool, instanceType, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
@@ -366,7 +364,7 @@ function planUpdates(
   return updates.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** A held node stays until its owner releases it, and a node with pods until they have ended. */
+/** Stops nodes of removed pools. A held node stays until its owner releases it, and a node with pods until they have ended. */
 function stopRemoved(nodes: readonly ComputedNode[], pools: ReadonlyMap<string, Pool>): readonly StopStep[] {
   return nodes
     .filter(({ spec, sharedWith }) => !pools.has(spec.pool) && sharedWith === undefined)

@@ -10,7 +10,7 @@ import { isInDomain } from "./topology.ts";
 
 type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly Mismatch[] };
 
-/** Many demands ask for the same; what is short does not change within a round. */
+/** Caches verdicts, because many demands request the same, and shortages do not change within a round. */
 export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool) => BootVerdict {
   const known = new Map<string, BootVerdict>();
   return (demand, pool) => {

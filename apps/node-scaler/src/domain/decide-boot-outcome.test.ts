@@ -4,7 +4,7 @@ import { decideBootOutcome, lengthenBackoff } from "./decide-boot-outcome.ts";
 
 const node = buildNode("n", { spec: { zone: "wanted" }, status: { phase: "Creating", instanceId: undefined } });
 
-it("keeps the id and the zone of what was started", () => {
+it("keeps the id and the zone of a started instance", () => {
   expect(decideBootOutcome(node, { kind: "started", instanceId: "i", zone: "got" })).toMatchObject({
     expected: "Creating",
     phase: "Created",
@@ -14,7 +14,7 @@ it("keeps the id and the zone of what was started", () => {
   expect(decideBootOutcome(node, { kind: "started", instanceId: "i", zone: undefined }).spec?.zone).toBe("wanted");
 });
 
-it("ends the record of what the provider is short of or does not have, and says so", () => {
+it("ends the record of a node whose type is short or missing, with the reason", () => {
   const short = { kind: "no-capacity", zone: "z", subnet: undefined, message: "none left" } as const;
   for (const answer of [short, { kind: "unsupported", message: "none left" } as const])
     expect(decideBootOutcome(node, answer)).toMatchObject({
@@ -37,7 +37,7 @@ it("keeps the record when the outcome at the provider is unknown", () => {
 const asked = { provider: "cloud", instanceType: "small", spot: false, zone: undefined };
 const failed = { asked, message: "m", retryAfterMs: 0 };
 
-it("pauses longer after each failure, up to five minutes, or as long as the provider asks for", () => {
+it("pauses longer after each failure, up to five minutes, or as long as the provider requests", () => {
   let backoff = lengthenBackoff(undefined, failed, 0);
   const pauses = [backoff.untilMs];
   for (let again = 0; again < 6; again += 1) {

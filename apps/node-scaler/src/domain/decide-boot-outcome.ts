@@ -2,7 +2,7 @@ import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Asked, Shortage } from "./unavailability.ts";
 
-/** The answer of the provider to a start. `failed`: the start may have taken effect. */
+/** The answer of the provider to a start. `failed` means that the start may have taken effect. */
 export type BootAnswer =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
   | Shortage
@@ -56,8 +56,8 @@ const FIRST_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /**
- * The pause after one more failure. Several nodes that fail in one round are one failure: those that fail during a pause do not make it longer, unless the
- * provider names a longer one.
+ * Lengthens the pause after one more failure. Several nodes that fail in one round count as one failure. Failures during a pause do not lengthen it, unless the
+ * provider requests a longer one.
  */
 export function lengthenBackoff(
   before: BootBackoff | undefined,
@@ -72,7 +72,7 @@ export function lengthenBackoff(
   return { asked, failures, sinceMs, message, untilMs: nowMs + Math.max(pauseMsAfter(failures), retryAfterMs) };
 }
 
-/** Pause of a kind after this many consecutive failures, in milliseconds: doubles up to five minutes. */
+/** Returns the pause after this many consecutive failures, in milliseconds: doubled up to five minutes. */
 export function pauseMsAfter(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10), LONGEST_PAUSE_MS);
 }

@@ -14,14 +14,14 @@ type HindranceCode = "UNAVAILABLE" | "ZONE_UNKNOWN" | "TOO_LARGE" | "NODE_SELECT
 
 export type BootConditions = {
   readonly shortages: Shortages;
-  /** How long spot must have been short before on-demand is asked for instead, where the demand allows it. */
+  /** The time for which spot must have been short before on-demand is requested instead, if the demand allows it. */
   readonly spotRequestPauseMs: number;
   readonly nowMs: number;
 };
 
 /**
- * Which instance would be booted: the first type in the order of preference that is not known to be short, in the first zone where it is not. With the policy
- * Preferred every type is tried as spot before any is tried on demand, and that only once all spot has been short for the pause.
+ * Decides which instance to boot: the first type in order of preference without a known shortage, in the first such zone. With the policy Preferred, every type
+ * is tried as spot first. On-demand follows only after all spot has been short for the pause.
  */
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
@@ -42,7 +42,7 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
 type Short = {
   readonly kind: "wait";
   readonly spot: boolean;
-  /** All that were tried, in that order. */
+  /** All tried kinds, in that order. */
   readonly kinds: readonly {
     readonly instanceType: string;
     readonly zone: string | undefined;
@@ -52,10 +52,10 @@ type Short = {
   readonly sinceMs: number;
 };
 
-/** Undefined: wherever the provider finds room. */
+/** An undefined zone means any zone with capacity. */
 type Zones = readonly (string | undefined)[];
 
-/** Hindrances that neither another type nor a retry changes. */
+/** Returns a hindrance that neither another type nor a retry changes. */
 function hindranceOf(wish: Wish, pool: Pool): BootVerdict | undefined {
   const { name } = pool.policy;
   if (wish.instanceTypes.length === 0)
@@ -98,10 +98,10 @@ function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdi
   return { kind: "wait", code: isZoneUnknown ? "ZONE_UNKNOWN" : "UNAVAILABLE", because };
 }
 
-/** A type that is short as spot and on demand, in two zones, has four causes at most. */
+/** A type that is short as spot and on demand, in two zones, has at most four causes. */
 const MAX_NAMED_CAUSES = 4;
 
-/** Types and zones that are short for one cause are named together. */
+/** Describes types and zones with the same cause of their shortage together. */
 function describeShortages(shorts: readonly Short[]): string {
   const causes = shorts.flatMap(({ spot, kinds }) =>
     [...Map.groupBy(kinds, ({ shortage }) => shortage.message)].map(([message, alike]) => {

@@ -1,54 +1,54 @@
 import type { Amounts, NodeSelection } from "@muster/resources";
 
-/** Always: spot or nothing. Preferred: on-demand once spot has been short for the spot request pause. Never: on-demand. */
+/** Always: only spot. Preferred: on-demand after spot has been short for the spot request pause. Never: only on-demand. */
 export type SpotPolicy = "Always" | "Never" | "Preferred";
 
-/** Something that needs one node to itself, or a part of one: a need of a waiting reservation, or pending pods that fit on one node. */
+/** A request for a whole node, or a part of one: a need of a waiting reservation, or pending pods that fit on one node. */
 export type Demand = {
-  /** Unique; the same in every round: `session/benchmark/driver`, `pods/default/web-0`. */
+  /** Unique, and the same in every round: `session/benchmark/driver`, `pods/default/web-0`. */
   readonly name: string;
-  /** All of one group get their nodes together, or none. Undefined: it is a group of its own. */
+  /** All demands of one group get their nodes together, or none. Undefined if the demand is its own group. */
   readonly group: string | undefined;
   readonly pool: string;
   /**
-   * Its group accepts several choices of pools, and has its demands once for each of them, with the same names; the lowest is preferred. Nodes are for one of
-   * them. Absent: there is no choice.
+   * Its group accepts several choices of pools, and repeats its demands for each, with the same names; the lowest is preferred. It gets nodes for one choice.
+   * Absent without a choice.
    */
   readonly option?: number;
   readonly createdAtMs: number;
-  /** In the order of preference; at least one. Those of the pool, less those that are too small for it. */
+  /** At least one type, in order of preference: those of the pool, except types that are too small. */
   readonly instanceTypes: readonly string[];
   readonly spot: SpotPolicy;
-  /** Undefined: any. */
+  /** Undefined for any zone. */
   readonly zone: string | undefined;
   readonly gpus: number;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
-  /** It is for pods that found no room beside those that run already. What waits in the ledger may share a node, because the ledger grants it. */
+  /** True for pods that had no room beside the running ones. Work that waits in the ledger may share a node, because the ledger grants it. */
   readonly needsEmptyNode?: boolean;
   /** The requests on a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
   readonly shared?: Amounts;
-  /** The nodes that it accepts. Absent: each node without taints. */
+  /** The nodes that it accepts. Absent for each node without taints. */
   readonly selection?: NodeSelection;
-  /** All nodes of its group have the same value of this label. Absent: they may be anywhere. */
+  /** The label whose value must be equal on all nodes of its group. Absent without a restriction. */
   readonly topology?: Topology;
 };
 
-/** With `value`: it is planned for nodes with this value, and its `selection` accepts no others. */
+/** With `value`, it is planned for nodes with this value, and its `selection` accepts no others. */
 export type Topology = { readonly key: string; readonly value?: string };
 
-/** A kind of instance that the provider was short of. Marking again changes nothing until it has lapsed. */
+/** A kind of instance with a shortage at its provider. Marking it again changes nothing until it has expired. */
 export type Unavailability = {
   readonly provider: string;
-  /** The one pool that it is about; absent: all of the provider. */
+  /** The only affected pool; absent for all pools of the provider. */
   readonly pool?: string;
   readonly instanceType: string;
   readonly spot: boolean;
-  /** Undefined: everywhere. */
+  /** Undefined for all zones. */
   readonly zone: string | undefined;
   readonly subnet: string | undefined;
   readonly message: string;
-  /** The provider has no such zone. */
+  /** True if the provider does not have the zone. */
   readonly isUnknownZone?: true;
   readonly sinceMs: number;
   readonly untilMs: number;

@@ -8,6 +8,6 @@ it.each([
   [590_000, "9m50s", "9m50s"],
   [3_599_001, "59m59s", "1h00m"],
   [90_061_000, "25h01m", "25h01m"],
-])("%d ms are %s when they have passed, and %s when they are left", (ms, passed, left) => {
+])("formats %d elapsed ms as %s, and remaining ms as %s", (ms, passed, left) => {
   expect([describePassed(ms), describeLeft(ms)]).toEqual([passed, left]);
 });

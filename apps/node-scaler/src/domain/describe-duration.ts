@@ -1,9 +1,9 @@
-/** A time that has passed, rounded down to whole seconds: `40 s`, `9m50s`, `2h05m`. */
+/** Describes an elapsed time, rounded down to whole seconds: `40 s`, `9m50s`, `2h05m`. */
 export function describePassed(ms: number): string {
   return inWords(Math.floor(Math.max(0, ms) / 1000));
 }
 
-/** A time that is left, rounded up, up to an hour. */
+/** Describes a remaining time, rounded up, up to an hour. */
 export function describeLeft(ms: number): string {
   return inWords(Math.ceil(Math.max(0, ms) / 1000));
 }

@@ -3,7 +3,7 @@ import type { NewNode } from "./node.ts";
 
 type Taken = { readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>; readonly boots: readonly NewNode[] };
 
-/** How full the pool is, and for whom: of what is on its way the group that lacks a node gets only its own. */
+/** Describes how full the pool is, and for whom: of the nodes that boot, the group that lacks a node gets only its own. */
 export function describeFull(
   { policy: { name, max }, records, ending, booting, shared, foreign }: Pool,
   { bound, boots }: Taken,
@@ -28,7 +28,7 @@ export function describeFull(
   return parts.join(", ");
 }
 
-/** Names a node and the pods that it is shared with. */
+/** Names a node and the pods with which it is shared. */
 export function describeShared({ name, sharedWith = "" }: ComputedNode | FreeMachine): string {
   return `${name} has ${sharedWith}`;
 }

@@ -4,10 +4,10 @@ import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Group, GroupPlan } from "./plan-bindings.ts";
 
-/** Nodes with pods that are named. */
+/** Limits the nodes with pods in a message. */
 const MAX_NAMED = 3;
 
-/** BOOTING: enough nodes are on their way. Otherwise why they are not. */
+/** BOOTING means that enough nodes are booting. The other codes state why not. */
 export type WaitCode =
   | "POOL_MAX"
   | "UNAVAILABLE"
@@ -19,21 +19,21 @@ export type WaitCode =
   | "GANG_INCOMPLETE"
   | "BOOTING";
 
-/** Why a group does not have all of its nodes ready. */
+/** Why a group lacks ready nodes. */
 export type Wait = {
   readonly group: string;
   readonly code: WaitCode;
-  /** For people, with numbers. */
+  /** A text for people, with numbers. */
   readonly message: string;
-  /** Those that wait, in their order. */
+  /** The waiting demands, in their order. */
   readonly demands: readonly string[];
-  /** The pools of the demands that wait. */
+  /** The pools of the waiting demands. */
   readonly pools: readonly string[];
 };
 
 type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
 
-/** Undefined: all of the group's nodes are ready. `started` are the boots of this round. */
+/** Undefined if all of the group's nodes are ready. `started` are the boots of this round. */
 export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, facts: WaitFacts): Wait | undefined {
   if (plan.lacks.length > 0) return describeLack(plan);
   const made = [...plan.boots.map((node) => [node.boundTo ?? "", node] as const), ...plan.joins];
@@ -45,7 +45,7 @@ export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, fac
 /** The waits that no shortage explains: the demand itself does not suit the pool. */
 export const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION", "TOPOLOGY"] as const;
 
-/** Demands and the new nodes that are for them. */
+/** Demands with the new nodes that are for them. */
 type Made = readonly (readonly [string, NewNode])[];
 
 function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
@@ -61,7 +61,7 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const code = impossible ?? first.code;
   if (got === 0) return waitOf(group, code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
   const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
-  // The holder of the gang's machines has to know that time alone does not complete it.
+  // The owner of the gang's machines must know that time alone does not complete it.
   const isShort = lacks.every((lack) => lack.code === "UNAVAILABLE");
   return waitOf(group, impossible !== undefined || isShort ? code : "GANG_INCOMPLETE", message, names);
 }
@@ -81,7 +81,7 @@ function describeRation(
 }
 
 function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undefined {
-  // Several demands may share a node.
+  // A map is used, because several demands may share a node.
   const booting = new Map<ComputedNode | NewNode, { readonly spec: NodeSpec; readonly sinceMs: number }>();
   const waiting: string[] = [];
   for (const [demand, node] of plan.bound) {

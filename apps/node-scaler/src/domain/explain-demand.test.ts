@@ -37,11 +37,11 @@ it("reports a node that boots for a part that the owner needs, whichever demand 
   expect(explainDemand(owner, { waits, bindings }, nodes, []).booting).toMatchObject([{ count: 1, sinceMs: 5 }]);
 });
 
-it("says so when nothing of the owner waits", () => {
+it("reports that no demand of the owner waits", () => {
   expect(explainDemand({ kind: "session", id: "s2" }, planned, [], []).known).toBe(false);
 });
 
-it("reports failed boots in the pools that the owner waits for, and no other trouble", () => {
+it("reports failed boots in the pools for which the owner waits, and no other trouble", () => {
   const failed = {
     pool: "a",
     code: "BOOT_FAILED",

@@ -10,7 +10,7 @@ type DemandExplanation = {
   readonly code: WaitCode | undefined;
   readonly message: string;
   readonly booting: readonly BootingNodes[];
-  /** The boots that failed in pools that it waits for: those under way may fail, too. */
+  /** Failed boots in the pools for which it waits: current boots may fail too. */
   readonly troubles: readonly PoolTrouble[];
 };
 
@@ -29,7 +29,7 @@ export function explainDemand(
     const message = "no need of it is known that further nodes could meet";
     return { known: false, code: undefined, message, booting: [], troubles: [] };
   }
-  // A node that is for several demands is bound to one of them.
+  // A node that serves several demands is bound to only one of them.
   const shared = new Set(wait.demands.map((demand) => bindings.get(demand)));
   const mine = nodes.filter(
     ({ name, status }) =>

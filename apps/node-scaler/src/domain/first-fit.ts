@@ -1,23 +1,23 @@
-/** How much of a node is asked for, or taken. */
+/** The requested or used amounts of a node. */
 export type Load = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 
-/** Has room for nothing. */
+/** A load without any room. */
 export const FULL: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
-/** The loads of nodes in their order, where the first that has room is found without asking of each. */
+/** The loads of nodes in their order, with a search for the first one with room that does not test each. */
 export type Loads = {
   /**
-   * Place of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more implies room for
-   * less.
+   * Returns the position of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more
+   * implies room for less.
    */
   find(hasRoom: (load: Load) => boolean): number | undefined;
-  /** The place after the last one is a new one. */
+  /** Sets a load; the position after the last one adds a new one. */
   set(place: number, load: Load): void;
 };
 
 /**
- * A tree of minima: an entry holds the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. Where one child
- * lacks one amount and the other child another, the subtree is searched and yields nothing.
+ * Builds a tree of minima: an entry contains the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. If each
+ * child lacks a different amount, the search enters the subtree in vain.
  */
 export function indexLoads(): Loads {
   const levels: Load[][] = [[]];
@@ -44,7 +44,7 @@ export function indexLoads(): Loads {
   };
 }
 
-/** The lesser of each amount. */
+/** Returns the lesser of each amount. */
 export function least(one: Load, other: Load): Load {
   return {
     cpuMilli: Math.min(one.cpuMilli, other.cpuMilli),

@@ -5,7 +5,7 @@ import type { Phase, ScaledNode } from "./node.ts";
 import type { NodeSize } from "./node-sizes.ts";
 import type { PoolPolicy } from "./pool.ts";
 
-/** A machine of a pool that the scaler did not make, and that the ledger says is free. Undefined: not known. */
+/** A machine of a pool that the scaler did not create, and that is free by the ledger. Undefined fields are unknown. */
 export type FreeMachine = {
   readonly name: string;
   readonly pool: string;
@@ -13,12 +13,12 @@ export type FreeMachine = {
   readonly zone: string | undefined;
   readonly spot: boolean | undefined;
   readonly gpus: number | undefined;
-  /** Absent: the name. */
+  /** Absent if it equals the name. */
   readonly kubernetesNode?: string;
 } & Shared;
 
 type Shared = {
-  /** Text about foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent: none. */
+  /** Describes foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent if none. */
   readonly sharedWith?: string;
   /** The room that the ledger grants in parts; absent: unknown. */
   readonly room?: Room;
@@ -26,7 +26,7 @@ type Shared = {
   readonly joined?: JoinedNode;
 };
 
-/** Under its name in Kubernetes. */
+/** Its name is that in Kubernetes. */
 export type JoinedNode = SelectableNode;
 
 /** A node in the snapshot of one round. A node with foreign pods is never surplus. */
@@ -35,42 +35,42 @@ export type ComputedNode = ScaledNode & Shared;
 /** A pool in the snapshot of one round. */
 export type Pool = {
   readonly policy: PoolPolicy;
-  /** A volume must have the requested size from its creation on. */
+  /** True if a volume must have the requested size from its creation on. */
   readonly fixedSizeVolumes: boolean;
-  /** Undefined: not known, so that nothing can be booted. */
+  /** Undefined if unknown, so that nothing can be booted. */
   readonly bootImage: string | undefined;
-  /** Records of its nodes in any phase except Terminated. */
+  /** The number of its records in any phase except Terminated. */
   readonly records: number;
-  /** How many of these end or are to end. */
+  /** The number of these records that end or must end. */
   readonly ending: number;
-  /** How many of these are on their way to a demand. */
+  /** The number of these that boot for a demand. */
   readonly booting: number;
-  /** Those of these that are shared. */
+  /** The shared nodes among these. */
   readonly shared: readonly ComputedNode[];
-  /** Those of these that foreign pods keep from whole demands. */
+  /** The nodes among these that whole demands cannot use because of foreign pods. */
   readonly foreign: readonly ComputedNode[];
-  /** By instance type. */
+  /** The sizes by instance type. */
   readonly sizes: ReadonlyMap<string, NodeSize>;
 };
 
 const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
 
-/** Whether a node can be kept for a demand: it is ready or on its way, has no holder, and is not to end. */
+/** Whether a node can be kept for a demand: it is ready or booting, has no holder, and must not end. */
 export function isUsable({ spec, status }: ScaledNode): boolean {
   return spec.terminate === undefined && PHASE_RANK[status.phase] !== undefined;
 }
 
-/** Sooner ready first. */
+/** Returns a rank that is lower for a node that is ready sooner. */
 export function phaseRank({ status }: ScaledNode): number {
   return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Since when a node is on its way: since its creation, or since it last became unusable. */
+/** Returns since when a node is booting: since its creation, or since it last became unusable. */
 export function bootingSinceMs({ status }: ScaledNode): number {
   return status.unhealthySinceMs ?? status.createdAtMs;
 }
 
-/** Spot first, since it costs less; then those that are ready sooner. Total: names are unique. */
+/** Sorts spot nodes first, because they cost less, and then by readiness. The order is total, because names are unique. */
 export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   return (
     Number(other.spec.spot) - Number(one.spec.spot) ||
@@ -79,7 +79,9 @@ export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   );
 }
 
-/** Demands for a certain zone first: the others can take a node of any zone, and would take theirs. Then the oldest. Total: names are unique. */
+/**
+ * Sorts demands for a certain zone first, because other demands could use nodes of their zone. Then sorts by age. The order is total, because names are unique.
+ */
 export function compareDemands(one: Demand, other: Demand): number {
   return (
     Number(one.zone === undefined) - Number(other.zone === undefined) ||
@@ -88,29 +90,25 @@ export function compareDemands(one: Demand, other: Demand): number {
   );
 }
 
-/** By code units: the same on every machine. */
+/** Compares by code units, which gives the same order on every machine. */
 export function compareNames(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }
 
 /**
- * The kinds of free nodes that a demand may be given, in the order in which they are taken: true is spot. A free node costs less than another one, whatever
- * its kind.
+ * Returns the kinds of free nodes for a demand, in the order in which they are taken: true is spot. A free node costs less than a new one, whatever its kind.
  */
 export function spotsFor({ spot }: Pick<Demand, "spot">): readonly boolean[] {
   return spot === "Preferred" ? [true, false] : [spot === "Always"];
 }
 
-/** The volume that a node for the demand gets. Undefined: the provider's default. */
+/** Returns the volume of a node for the demand. Undefined for the provider's default. */
 export function volumeFor(demand: Demand, { policy }: Pool): number | undefined {
   return demand.volumeGib ?? policy.volumeGib;
 }
 
-/**
- * Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand while spot was short is not given up
- * for it.
- */
+/** Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand during a shortage of spot stays. */
 export function suits(
   { spec, sharedWith }: Pick<ComputedNode, "spec" | "sharedWith">,
   demand: Demand,
@@ -129,8 +127,8 @@ export function suits(
 }
 
 /**
- * Whether a machine that the scaler did not make does for a demand. What is not known of it is taken to be right, since the ledger will give it away all the
- * same; except the zone: a demand that names one is for pods that would not be placed anywhere else.
+ * Whether a machine that the scaler did not create suits a demand. Unknown facts count as suitable, because the ledger grants the machine in any case. The zone
+ * is an exception, because a demand with a zone is for pods that could not run elsewhere.
  */
 export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
   return (

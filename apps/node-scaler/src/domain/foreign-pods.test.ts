@@ -2,7 +2,7 @@ import { describe } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
 import { aDemand, aNode, aPool } from "../../test/scaling-snapshots.ts";
 
-describe("a node that foreign pods keep from whole demands", () => {
+describe("a node that foreign pods make unusable for whole demands", () => {
   const foreign = { ...aNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
   checkPlans([
     [

@@ -2,19 +2,19 @@ import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNames, machineSuits, type FreeMachine } from "./fit.ts";
 
-/** Free machines that the scaler did not make. */
+/** Free machines that the scaler did not create. */
 export type FreeMachines = {
-  /** Takes the first suitable machine by name. `kinds`: those of `Acceptance` to take from. */
+  /** Takes the first suitable machine by name. `kinds` are the kinds of `Acceptance` from which to take. */
   take(demand: Demand, kinds: ReadonlySet<string>): FreeMachine | undefined;
-  /** Takes this one, unless it is taken. */
+  /** Takes this machine, unless it is already taken. */
   withhold(machine: FreeMachine): void;
-  /** How many have been taken. */
+  /** Counts the taken machines. */
   taken(): number;
-  /** Puts back those that were taken last, down to this many. */
+  /** Returns the latest taken machines, down to this count. */
   rewind(taken: number): void;
 };
 
-/** Interchangeable machines in the order of their names; those before `next` are taken or withheld. */
+/** Interchangeable machines sorted by name; those before `next` are taken or withheld. */
 type Alike = { readonly machines: FreeMachine[]; readonly kind: string; next: number };
 
 export function indexFreeMachines(machines: readonly FreeMachine[], acceptance: Acceptance): FreeMachines {

@@ -2,24 +2,24 @@ import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNodes, phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
 
-/** Nodes that nothing is bound to, found by what must match. Taking one and putting it back cost the same however many there are. */
+/** Nodes without a binding, indexed by the fields that must match. The cost of taking one and returning it does not depend on their number. */
 export type FreeNodes = {
   /**
-   * The best suitable node of the first kind (spot or not) that has one; among several types the sooner ready one, then the preferred type. `accepted`: the
-   * kinds of `Acceptance` to take from.
+   * Takes the best suitable node of the first kind (spot or not) that has one; among several types the one that is ready sooner, then the preferred type.
+   * `accepted` are the kinds of `Acceptance` from which to take.
    */
   take(demand: Demand, accepted: ReadonlySet<string>): ComputedNode | undefined;
-  /** Takes this one, unless it is taken. */
+  /** Takes this node, unless it is already taken. */
   withhold(node: ComputedNode): void;
-  /** How many have been taken. */
+  /** Counts the taken nodes. */
   taken(): number;
-  /** Puts back those that were taken last, down to this many. */
+  /** Returns the latest taken nodes, down to this count. */
   rewind(taken: number): void;
 };
 
 /**
- * One node in a ring of those that suit alike, best first; the first link of a ring is none of them. A link that was taken out keeps its neighbours, so that
- * it can be put back as long as that happens in the reverse order.
+ * One node in a ring of equally suitable ones, the best first; the first link of a ring has no node. A removed link keeps its neighbours, so that it can be
+ * reinserted in the reverse order.
  */
 class Link {
   readonly node: ComputedNode | undefined;
@@ -31,7 +31,7 @@ class Link {
   }
 }
 
-/** Nodes come in the order of `compareNodes`; those of pools that are not given are left out. */
+/** Indexes nodes, which must be in the order of `compareNodes`; omits nodes of unknown pools. */
 export function indexFreeNodes(
   nodes: readonly ComputedNode[],
   pools: ReadonlyMap<string, Pool>,
@@ -81,7 +81,7 @@ export function indexFreeNodes(
   };
 }
 
-/** Whether nodes with pods do as well; empty ones come first. */
+/** Returns whether nodes with pods also suit; empty ones come first. */
 function sharings({ needsEmptyNode }: Demand): readonly boolean[] {
   return needsEmptyNode === true ? [false] : [false, true];
 }
@@ -98,13 +98,13 @@ function best(
   for (const instanceType of demand.instanceTypes) {
     const key = demandKey(demand, pool, instanceType, kind);
     const first = [...accepted].flatMap((of) => rings.get(ofKind(key, of))?.after.node ?? []).sort(compareNodes)[0];
-    // Among equally ready ones the earlier type stays.
+    // Among equally ready nodes the earlier type stays.
     if (first !== undefined && (found === undefined || phaseRank(first) < phaseRank(found))) found = first;
   }
   return found;
 }
 
-/** Returns whether at least one of the demands could get a node. */
+/** Returns a function that decides whether any of the demands could use a node. */
 export function indexDemands(
   demands: Iterable<Demand>,
   pools: ReadonlyMap<string, Pool>,
@@ -126,7 +126,7 @@ export function indexDemands(
   };
 }
 
-/** All that a demand may ask for that the node is. */
+/** Returns the keys of all requests that the node could serve. */
 function keysOf(node: ComputedNode, pool: Pool, acceptance: Acceptance): readonly string[] {
   const { spec, sharedWith } = node;
   const { instanceType, spot, zone } = spec;

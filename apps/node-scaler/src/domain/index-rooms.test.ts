@@ -37,7 +37,7 @@ function findInOrder(rooms: readonly Room[], requests: Amounts): number | undefi
   return able.sort((one, other) => compare(one.key, other.key) || one.place - other.place)[0]?.place;
 }
 
-it("finds the room that asking of each finds, whatever was set before", () => {
+it("finds the same room as a test of each, whatever was set before", () => {
   const step = fc.record({ place: fc.nat(20), room, requests: amounts });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
@@ -55,12 +55,12 @@ it("finds the room that asking of each finds, whatever was set before", () => {
   );
 });
 
-it("finds nothing among no rooms", () => {
+it("finds nothing without rooms", () => {
   expect(indexRooms().find(new Map())).toBeUndefined();
   expect(indexRooms().at(0)).toBeUndefined();
 });
 
-it("leaves out rooms that refuse the class, however many places there are", () => {
+it("omits rooms that refuse the class, however many positions exist", () => {
   const index = indexRooms();
   const free = new Map([
     ["cpu", 1],

@@ -2,53 +2,53 @@ import { allocatedFraction, useOf, type Amounts } from "@muster/resources";
 
 /** The room of one node for shared needs. */
 export type Room = {
-  /** Less the overhead. */
+  /** The allocatable amounts without the overhead. */
   readonly allocatable: Amounts;
   readonly free: Amounts;
-  /** The node has this many GPUs of a kind that is not known. Absent: those of `allocatable`. */
+  /** The number of GPUs of an unknown kind. Absent if `allocatable` has them. */
   readonly gpus?: number;
-  /** Nothing of the node is granted. Absent: it can be granted in parts only. */
+  /** True if nothing of the node is granted. Absent if it can be granted only in parts. */
   readonly isUnused?: boolean;
 };
 
-/** A node that is taken as a whole. */
+/** The room of a node that is taken as a whole. */
 export const CLOSED: Room = { allocatable: new Map(), free: new Map() };
 
 /** The rooms of nodes. */
 export type Rooms = {
   /**
-   * Place of the room where the ledger places the requests, of those that fit them, as `fitsInto` says: the most allocated of the rooms in partial use, else
-   * an unused one; of these, and of equally allocated ones, the smallest by cpu, then memory; of equal ones the first place. Nodes with extended resources that
-   * are not requested come after all others. Rooms that refuse the demands of this class are left out.
+   * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`fitsInto`). It is the most allocated partially used
+   * room, or else an unused one. Ties go to the smallest by cpu, then memory, and then to the first position. Nodes with unrequested extended resources come
+   * last. Rooms that refuse the demands of this class are omitted.
    */
   find(requests: Amounts, demandClass?: string): number | undefined;
-  /** The room of a place that is set. */
+  /** Returns the room at a position. */
   at(place: number): Room | undefined;
-  /** The place after the last one is a new one. */
+  /** Sets a room; the position after the last one adds a new one. */
   set(place: number, room: Room): void;
-  /** The room is not for demands of these classes. */
+  /** Excludes the room for demands of these classes. */
   refuse(place: number, demandClasses: readonly string[]): void;
 };
 
 /** The amounts that decide the order of rooms, ascending, by position. */
 type Order = {
-  /** From -1, all of it is allocated, to 0; 1 for an unused one. */
+  /** From -1 for a fully allocated room to 0; 1 for an unused one. */
   readonly rank: Float64Array;
   readonly cpu: Float64Array;
   readonly memory: Float64Array;
 };
 
 /**
- * Keeps the free amounts of each resource in a column, so that a request is compared with all rooms quickly. A tree that is ordered by one amount would not
- * help: most rooms may have enough of one resource and too little of another.
+ * Keeps the free amounts of each resource in a column, so that a request is compared with all rooms quickly. A tree ordered by one amount would not help: most
+ * rooms may have enough of one resource and too little of another.
  */
 export function indexRooms(): Rooms {
   const rooms: Room[] = [];
   let order: Order = { rank: newColumn(FIRST_LENGTH), cpu: newColumn(FIRST_LENGTH), memory: newColumn(FIRST_LENGTH) };
   const columns = new Map<string, Float64Array>();
-  /** By extended resource: 1 where the node has some of it. */
+  /** By extended resource: 1 if the node has some of it. */
   const extended = new Map<string, Float64Array>();
-  /** By class of demands: 1 where the room is not for them. */
+  /** By class of demands: 1 if the room excludes them. */
   const refused = new Map<string, Float64Array>();
   const grow = (): void => {
     order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };
@@ -110,10 +110,10 @@ function setColumns(columns: Map<string, Float64Array>, place: number, amounts: 
   for (const [resource, column] of columns) column[place] = amounts.get(resource) ?? 0;
 }
 
-/** Stands for GPUs of a kind that is not known. */
+/** The resource that stands for GPUs of an unknown kind. */
 const ANY_GPU = "*/gpu";
 
-/** Resources such as GPUs, which nodes are kept for. */
+/** Returns resources such as GPUs, for which nodes are kept free. */
 function extendedOf({ allocatable, gpus = 0 }: Room): Amounts {
   const kinds = [...allocatable].flatMap(([resource, amount]) =>
     amount > 0 && resource.includes("/") ? [resource] : [],
@@ -129,7 +129,7 @@ function requestsOf(requests: Amounts, resource: string): boolean {
 
 type Limit = { readonly column: Float64Array; readonly amount: number };
 
-/** Every need asks of every node: the loops are written for that. Rooms with an entry in `others` are left out. */
+/** Finds a room. The loops are optimised, because every need tests every node. Rooms with an entry in `others` are omitted. */
 function findWithin(
   count: number,
   { rank, cpu, memory }: Order,

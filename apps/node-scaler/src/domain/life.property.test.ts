@@ -26,7 +26,7 @@ const forced: TerminationCode[] = ["UNHEALTHY", "BOOT_TIMEOUT", "SPOT_NOTICE", "
 const policies = new Map([["a", buildPolicy()]]);
 const time = fc.constantFrom(0, NOW - 400_000, NOW - 10, NOW, NOW + 10);
 
-/** All that is seen of one node. */
+/** All observations of one node. */
 type Sight = {
   readonly node: ScaledNode;
   readonly instance: ListedInstance | undefined;
@@ -125,7 +125,7 @@ function changesOf(all: readonly Sight[], silent: Silences): NodeChange[] {
   return steps.flatMap((step) => (step.kind === "change" ? [step] : []));
 }
 
-it("moves phases only along what may follow, in health, claims, endings and scans", () => {
+it("changes phases only as allowed, in health, claims, endings and scans", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
       for (const change of changesOf(all, silent)) {
@@ -137,7 +137,7 @@ it("moves phases only along what may follow, in health, claims, endings and scan
   );
 });
 
-it("changes nothing when a change comes twice, or after any other of the same round", () => {
+it("changes nothing if a change is repeated, or applied after any other of the same round", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
       const changes = changesOf(all, silent);
@@ -163,7 +163,7 @@ it("ends no idle node while the ledger has it granted", () => {
         const code = node.spec.terminate?.code;
         if (code === undefined || !withdrawn.includes(code) || node.status.phase === "Terminated") continue;
         if (!isHeld(machine) || kubeNode === undefined) continue;
-        // A provider that lists nothing of it has nothing to keep.
+        // A provider without any instance of the node needs no stop.
         const mine = reap.filter((step) => step.node === node.name);
         expect(mine.filter(({ kind }) => ["stop", "evict", "purge"].includes(kind))).toEqual([]);
         expect(mine).not.toContainEqual(expect.objectContaining({ phase: "Terminating" }));
@@ -173,7 +173,7 @@ it("ends no idle node while the ledger has it granted", () => {
   );
 });
 
-it("ends, and evicts where it is not forced, only once the ledger cannot grant the node, unless it is late or its machine is gone", () => {
+it("ends, and evicts unless forced, only after the ledger cannot grant the node, unless it is late or its machine is gone", () => {
   fc.assert(
     fc.property(sights, silences, (all, silent) => {
       const { reap } = planAll(all, { ...silent, isLedgerSilent: false, isLedgerCut: false });
@@ -207,7 +207,7 @@ it("decides about each node the same in whatever order nodes are given", () => {
   );
 });
 
-it("does nothing about what a scan finds for the first time, and nothing about what is all right in the second", () => {
+it("ignores the first finding of a scan, and anything healthy in the second", () => {
   fc.assert(
     fc.property(sights, sights, silences, silences, (before, after, silent, silentLater) => {
       const first = planAll(before, silent).scan(new Set());

@@ -8,8 +8,8 @@ export const ZONE = "topology.kubernetes.io/zone";
 export type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
 
 /**
- * Whether a pod of the selection may accept a new node of the pool. Of its labels only those of its pool are known, and its zones; the others may have any
- * value. Its taints are those that the pool declares, and its name is new.
+ * Whether a pod of the selection may accept a new node of the pool. Only the labels and zones of its pool are known; other labels may have any value. Its
+ * taints are the declared ones, and its name is new.
  */
 export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool): boolean {
   const { labels, taints, zones } = pool;
@@ -34,7 +34,7 @@ export function describeRefusal(
   return `pool ${name} declares the label ${declared}, which does not match ${selected}`;
 }
 
-/** The zones in which a new node of the pool may be accepted, in the order of preference. Undefined: the selection says nothing of them. */
+/** Returns the zones in which a new node of the pool may be accepted, in order of preference. Undefined if the selection does not restrict zones. */
 export function acceptedZones(
   selection: NodeSelection | undefined,
   { labels, zones }: KnownPool,
@@ -57,7 +57,7 @@ function needsZone({ terms }: NodeSelection): boolean {
   return terms.some(({ matchExpressions = [] }) => matchExpressions.some(({ key }) => key === ZONE));
 }
 
-/** Every zone that could be accepted, if each term names its zones. Otherwise none: any other zone may do as well. */
+/** Returns every acceptable zone if each term names its zones. Otherwise returns none, because any zone may be accepted. */
 function namedZones({ terms }: NodeSelection): readonly string[] {
   const named = terms.map(({ matchExpressions = [] }) =>
     matchExpressions.find(({ key, operator }) => key === ZONE && operator === "In"),

@@ -26,7 +26,7 @@ function sizeOf(type: string): Amounts {
 
 type Existing = {
   readonly type: TypeName;
-  /** Undefined: nothing of it is granted. */
+  /** Undefined if nothing of it is granted. */
   readonly used: Amounts | undefined;
   readonly isOwn: boolean;
 };
@@ -103,7 +103,7 @@ function passTime(snapshot: ScalingSnapshot): ScalingSnapshot {
   return { ...snapshot, nodes };
 }
 
-/** The ledger grants what it can, the oldest gang first. */
+/** Grants as the ledger does, the oldest gang first. */
 function grantAll({ snapshot, gangs }: World): World {
   let nodes = ledgerNodesOf(snapshot);
   const waiting: Gang[] = [];
@@ -132,7 +132,7 @@ function grantAll({ snapshot, gangs }: World): World {
 
 const MAX_ROUNDS = 30;
 
-/** Round after round, until nothing is started, ended or granted any more. */
+/** Runs round after round, until no node is started, ended or granted. */
 function live(first: World): World {
   let world = first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
@@ -213,7 +213,7 @@ describe("in a pool of several sizes, some with GPUs", () => {
     );
   });
 
-  it("makes a node for the whole need of a gang whose part the ledger places on the plain free node", () => {
+  it("creates a node for the whole need of a gang whose part the ledger places on the plain free node", () => {
     const needs = [{ component: "all" }, { component: "part", shared: amounts({ cpu: 4, memory: 1 }) }];
     const existing: Existing[] = [
       { type: "large", used: undefined, isOwn: false },

@@ -16,7 +16,7 @@ const SELECTIONS: readonly (NodeSelection | undefined)[] = [
   { terms: [], tolerations },
 ];
 
-/** How many needs get a node each that they accept, in the best assignment: by augmenting paths. */
+/** Counts how many needs get an accepted node each in the best assignment, by augmenting paths. */
 function matchNeeds(needs: readonly (NodeSelection | undefined)[], nodes: readonly JoinedNode[]): number {
   const owners = new Map<JoinedNode, number>();
   const place = (need: number, seen: Set<JoinedNode>): boolean =>
@@ -37,7 +37,7 @@ const node = fc.record({
   isOwn: fc.boolean(),
 });
 
-it("creates for a gang with two selections as many nodes as it lacks when its machines are assigned best", () => {
+it("creates for a gang with two selections as many nodes as it lacks in the best assignment of its machines", () => {
   const classes = fc.shuffledSubarray([...SELECTIONS], { minLength: 2, maxLength: 2 });
   const world = fc.tuple(
     classes,

@@ -108,7 +108,7 @@ describe("a demand with a selection", () => {
   ]);
 });
 
-describe("a demand that new nodes of its pool contradict", () => {
+describe("a demand that new nodes of its pool cannot meet", () => {
   const tainted = aPool({ taints: [{ ...gpu, value: "present" }] });
   const withoutToleration = "1 node needed: pool gpu declares the taint gpu=present:NoSchedule, which is not tolerated";
   const waits = ["a NODE_SELECTION a"];

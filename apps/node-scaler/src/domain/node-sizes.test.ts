@@ -13,7 +13,7 @@ const seen = (parts: Partial<SeenSizes>): SeenSizes => {
   return { byType: new Map(), overheadByType: new Map(), smallest: undefined, overhead: new Map(), ...parts };
 };
 
-describe("what a new node of a type holds", () => {
+describe("the size of a new node of a type", () => {
   const holds = (one: InstanceType, known?: SeenSizes) => {
     const size = sizesOf(buildPolicy({ instanceTypes: [one] }), known).get(one.name);
     return size && Object.fromEntries(amountsOf(size, ["cpu", "memory", GPU, "example.com/nic"]));
@@ -78,7 +78,7 @@ describe("the types for a need", () => {
   });
 });
 
-describe("what is seen of sizes", () => {
+describe("the observed sizes", () => {
   const small = { spec: { instanceType: "small" } };
   const machine = (name: string, allocatable: Record<string, number>, parts = {}) =>
     buildMachine(name, "FREE", undefined, { allocatable: amounts(allocatable), ...parts });
@@ -101,7 +101,7 @@ describe("what is seen of sizes", () => {
       ),
     });
 
-  it("is the smallest of each type and of the pool, and the largest overhead, of ready nodes", () => {
+  it("are the smallest of each type and of the pool, and the largest overhead, of ready nodes", () => {
     expect(see().get("a")).toEqual({
       byType: new Map([["small", amounts({ cpu: 3800, memory: 90, [GPU]: 2 })]]),
       overheadByType: new Map([["small", amounts({ cpu: 100, memory: 5, pods: 2 })]]),
@@ -110,7 +110,7 @@ describe("what is seen of sizes", () => {
     });
   });
 
-  it("stays while no ready node shows more", () => {
+  it("stay while no ready node shows more", () => {
     const large = seen({ byType: new Map([["large", amounts({ cpu: 8000 })]]) });
     expect(
       see(new Map([["a", large]]))

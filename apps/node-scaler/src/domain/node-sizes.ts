@@ -5,31 +5,31 @@ import type { KubeNodes, Machines } from "./sightings.ts";
 
 /** The sizes of ready nodes of a pool, which predict those of further ones. */
 export type SeenSizes = {
-  /** By instance type, of nodes of the scaler: what they can allocate, less their overhead; the smallest amounts. */
+  /** By instance type, of nodes of the scaler: the smallest allocatable amounts without their overhead. */
   readonly byType: ReadonlyMap<string, Amounts>;
-  /** By instance type, of the same nodes: the largest amounts. */
+  /** By instance type, of the same nodes: the largest overhead. */
   readonly overheadByType: ReadonlyMap<string, Amounts>;
-  /** The smallest amounts of all nodes of the pool. Undefined: no size is known. */
+  /** The smallest amounts of all nodes of the pool. Undefined if no size is known. */
   readonly smallest: Amounts | undefined;
-  /** The largest amounts. */
+  /** The largest overhead of all nodes of the pool. */
   readonly overhead: Amounts;
 };
 
 /** The room for shared needs of a node that is still to join. */
 export type NodeSize = {
   readonly known: Amounts;
-  /** GPUs of every kind. Undefined: as in `known`. */
+  /** The number of GPUs of all kinds. Undefined if `known` has them. */
   readonly gpus: number | undefined;
-  /** The amounts of other resources are not known. False: the node has nothing of them. */
+  /** True if the amounts of other resources are unknown; false if the node has none of them. */
   readonly isInPart: boolean;
 };
 
-/** The default of a kubelet; the next round sees a node that has fewer. */
+/** The default of a kubelet; the next round observes a node that has fewer. */
 const MAX_PODS = 110;
 
 /**
- * What is known of the sizes of nodes, by pool. It is kept after the last node has ended: a need that turned out to be too large for a node must not have
- * another one made as soon as that one has ended as idle.
+ * Observes the sizes of nodes by pool. They are kept after the last node has ended: a need that is too large for a node must not create another one as soon as
+ * that one has ended as idle.
  */
 export function observeSizes(
   before: ReadonlyMap<string, SeenSizes>,
@@ -64,7 +64,7 @@ export function observeSizes(
   return after;
 }
 
-/** A node whose device plugin has not reported yet has 0 of a resource that others have: 0 counts only where all have it. */
+/** Returns the smallest amounts. A node whose device plugin has not reported yet has 0 of a resource that others have, so 0 counts only if all have it. */
 function smallestOf(all: readonly Amounts[]): Amounts {
   const smallest = new Map<string, number>();
   for (const amounts of all)
@@ -82,15 +82,15 @@ function largestOf(all: readonly Amounts[]): Amounts {
   return largest;
 }
 
-/** The sizes of all instance types of a pool. */
+/** Returns the sizes of all instance types of a pool. */
 export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefined): ReadonlyMap<string, NodeSize> {
   return new Map(instanceTypes.map((type) => [type.name, sizeOf(type, seen)]));
 }
 
 /**
- * How much a node of a type holds: as much as a ready one of that type, with an overhead that is at least the largest of the pool; else as the file of pools
- * says, less that overhead; else as the smallest node of the pool. Where nothing is known, a node is for one need: that can make too many nodes, and the next
- * round sees the real size.
+ * Returns the size of a node of a type. It is that of a ready node of that type, with at least the largest overhead of the pool; else that in the file of
+ * pools, less that overhead; else that of the smallest node of the pool. Without any of these a node serves one need: that can create too many nodes, and the
+ * next round observes the real size.
  */
 function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);
@@ -106,12 +106,12 @@ function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenS
   return { known: new Map(), gpus, isInPart: true };
 }
 
-/** By how much the largest overhead of the pool exceeds that of the type: a DaemonSet may not have reached the nodes of the type yet. */
+/** Returns by how much the largest overhead of the pool exceeds that of the type: a DaemonSet may not have reached the nodes of the type yet. */
 function furtherOverhead(type: string, { overhead, overheadByType }: SeenSizes): Amounts {
   return subtract(overhead, overheadByType.get(type) ?? new Map());
 }
 
-/** The amounts of these resources. An amount that is not known is Infinity, so that any first request of it fits. */
+/** Returns the amounts of these resources. An unknown amount is Infinity, so that any first request of it fits. */
 export function amountsOf({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
   const amounts = new Map(known);
   for (const resource of [...resources, "pods"]) {
@@ -125,15 +125,15 @@ function isGpu(resource: string): boolean {
   return resource.endsWith("/gpu");
 }
 
-/** Whether a node of this size may hold the minimum of the selection: an amount that is not known is large enough. */
+/** Whether a node of this size may provide the minimum of the selection: an unknown amount is large enough. */
 export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
   const minimum = minimumOf(selection);
   return minimum === undefined || size === undefined || fitsInto(minimum, amountsOf(size, minimum.keys()));
 }
 
 /**
- * The types of a pool that can hold these requests of a need, in the order of preference, all with as many GPUs as the first of those that have the fewest.
- * Empty: the need is too large for the pool.
+ * Returns the types of a pool that can provide these requests of a need, in order of preference. All have as many GPUs as the first type with the fewest. Empty
+ * if the need is too large for the pool.
  */
 export function typesFor(
   requests: Amounts,

@@ -1,5 +1,5 @@
 import type { Owner } from "@muster/names";
-/** Where a node is in its life. A record of phase Terminated is purged a little later. */
+/** The phase in the life of a node. A Terminated record is purged after a while. */
 export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
 
 /**
@@ -28,52 +28,52 @@ export type TerminationCode =
   | "REQUESTED";
 
 /**
- * The node is to end. Set once and never withdrawn, except IDLE, RETURNED and POOL_REMOVED on a node that the ledger granted before the cordon was visible to
- * all; any other reason replaces one of these three.
+ * The order to end the node. Set once and never withdrawn, except IDLE, RETURNED and POOL_REMOVED on a node that the ledger granted before the cordon was
+ * visible to all; any other reason replaces one of these three.
  */
 export type Termination = {
   readonly code: TerminationCode;
   /** For people. */
   readonly message: string;
   readonly atMs: number;
-  /** Pods that are still there then are ended with the instance. */
+  /** Pods that still run at this time end with the instance. */
   readonly drainUntilMs: number;
-  /** Id of the request that asked for it; absent: no request did. */
+  /** The id of the request for it; absent without a request. */
   readonly requestId?: string;
 };
 
 const WITHDRAWABLE: ReadonlySet<TerminationCode> = new Set(["IDLE", "RETURNED", "POOL_REMOVED"]);
 
-/** Whether a reason to end a node lapses once the node is held. The other reasons replace it, and stay. */
+/** Whether a reason to end a node expires once the node is held. The other reasons replace it, and stay. */
 export function isWithdrawable(code: TerminationCode): boolean {
   return WITHDRAWABLE.has(code);
 }
 
-/** The order for the node; the zone is the actual one, once that is known. */
+/** The order for the node; the zone becomes the actual one once that is known. */
 export type NodeSpec = {
   readonly pool: string;
-  /** Name of the provider that has its instance, whatever is configured for its pool later. */
+  /** The name of the provider of its instance, whatever its pool's configuration becomes later. */
   readonly provider: string;
   readonly instanceType: string;
-  /** As the provider names it; empty where the provider has its own. */
+  /** The image as the provider names it; empty if the provider has its own. */
   readonly bootImage: string;
   readonly spot: boolean;
   readonly zone: string | undefined;
   readonly gpus: number;
-  /** Undefined: the provider's default. */
+  /** Undefined for the provider's default. */
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
   readonly terminate: Termination | undefined;
 };
 
-/** A node to make, and the demand that it is for. Undefined: it stands by. */
+/** A node to create, and its demand. Undefined if it stands by. */
 export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** The grant that the node serves. */
 export type Claim = {
   readonly owner: Owner;
   readonly reservationId: string;
-  /** A pod of the owner has been on it. */
+  /** True if a pod of the owner has been on it. */
   readonly reached: boolean;
 };
 
@@ -108,42 +108,42 @@ export type NodeStatus = {
   readonly phaseSinceMs: number;
   readonly createdAtMs: number;
   readonly instanceId: string | undefined;
-  /** Name of the Kubernetes node; undefined until it has joined. */
+  /** The name of the Kubernetes node; undefined until it has joined. */
   readonly kubernetesNode: string | undefined;
   readonly addresses: readonly string[];
-  /** Name of the demand that it was made or is kept for. */
+  /** The name of the demand for which it was created or is kept. */
   readonly boundTo: string | undefined;
-  /** With Claimed and Cleaning, and until the next claim where that was granted during the cleaning. */
+  /** Set with Claimed and Cleaning, and until the next claim if that was granted during the cleaning. */
   readonly claim: Claim | undefined;
-  /** It has been held, or something has run on it, since it was made. */
+  /** True if it has been held or has run pods since its creation. */
   readonly served: boolean;
-  /** Not ready since; undefined: it is ready, or never was. */
+  /** Since when it is not ready; undefined if it is ready, or never was. */
   readonly unhealthySinceMs: number | undefined;
-  /** Since then nothing is bound to it; undefined: something is. */
+  /** Since when it has no binding; undefined while it has one. */
   readonly idleSinceMs: number | undefined;
-  /** Term of the leader that wrote the record first. */
+  /** The term of the leader that created the record. */
   readonly term: number;
-  /** Since then what runs on it is evicted. */
+  /** Since when its pods are evicted. */
   readonly drainingSinceMs: number | undefined;
-  /** Why the latest step on it did not work. */
+  /** Why the latest step on it failed. */
   readonly trouble: NodeTrouble | undefined;
 };
 
-/** The record of one node. Persisted whole, with compare-and-set. */
+/** The record of one node. Stored whole, with compare-and-set. */
 export type ScaledNode = { readonly name: string; readonly spec: NodeSpec; readonly status: NodeStatus };
 
 const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
   Creating: ["Creating", "Created", "Available", "Terminating", "Terminated"],
   Created: ["Created", "Available", "Cleaning", "Terminating", "Terminated"],
   Available: ["Available", "Claimed", "Terminating", "Terminated"],
-  // Back to Available only when its pod never reached it: `mayFollow`.
+  // Returns to Available only if no pod of the holder reached the node: `mayFollow`.
   Claimed: ["Claimed", "Cleaning", "Terminating", "Terminated"],
   Cleaning: ["Cleaning", "Available", "Terminating", "Terminated"],
   Terminating: ["Terminating", "Terminated"],
   Terminated: ["Terminated"],
 };
 
-/** Whether a node may go from the one status to the other; every write of a record is checked with it. */
+/** Whether a node may change from one status to the other phase; every write of a record checks this. */
 export function mayFollow(before: NodeStatus, after: Phase): boolean {
   if (before.phase === "Claimed" && after === "Available") return before.claim?.reached === false;
   return NEXT[before.phase].includes(after);

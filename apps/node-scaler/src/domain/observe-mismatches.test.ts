@@ -33,12 +33,12 @@ it("remembers a node that its demand does not accept, until the time is over", (
   expect(observe(seen, [], { nowMs: NOW + 10, demands: [] })).toEqual([]);
 });
 
-it("forgets it when a node of the type is accepted, as one that gets its label late", () => {
+it("forgets it when a node of the type is accepted, such as one with a late label", () => {
   expect(observe([found], [{ ...made, ...joined("ssd") }])).toEqual([]);
   expect(observe([found], [{ ...aNode("n2", { instanceType: "huge" }), ...joined("ssd") }])).toEqual([found]);
 });
 
-it("concludes nothing from a node that has not joined, is bound to nothing, or is accepted", () => {
+it("concludes nothing from a node that has not joined, has no binding, or is accepted", () => {
   const unbound = { ...aNode("n2"), ...joined("hdd") };
   expect(observe([], [made, unbound, { ...made, ...joined("ssd") }])).toEqual([]);
   expect(observe([], [{ ...made, ...joined("hdd") }], { demands: [aDemand("a")] })).toEqual([]);
@@ -63,7 +63,7 @@ const inZone = (zone: string | undefined) => ({
 });
 const ordered = aNode("n1", { boundTo: "a", zone: "z" });
 
-it("remembers a node that has not the zone in which it was created for a topology, until one has it", () => {
+it("remembers a node without the zone in which it was created for a topology, until a node has it", () => {
   const demandClass = classOf(restrictTo(member, "z"));
   const missing = { ...found, demandClass };
   const demands = [member];
@@ -73,7 +73,7 @@ it("remembers a node that has not the zone in which it was created for a topolog
   expect(observe([missing], [{ ...ordered, ...inZone("z") }], { demands })).toEqual([]);
 });
 
-it("remembers a node without the label that its pool is configured with, for a topology of that label", () => {
+it("remembers a node without the configured label of its pool, for a topology of that label", () => {
   const pools = [aPool({ labels: { rack: "r1" } })];
   const demands = [aDemand("a", { topology: { key: "rack" } })];
   const demandClass = classOf(restrictTo(demands[0] ?? member, "r1"));

@@ -7,7 +7,9 @@ import type { NodeSpec } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import { restrictTo } from "./topology.ts";
 
-/** A node was created for a demand of this class, and the demand does not accept it. Until then no other one of the type is created for the class. */
+/**
+ * A record that a node was created for a demand of this class, which does not accept it. Until it expires, no other node of the type is created for the class.
+ */
 export type Mismatch = {
   readonly pool: string;
   readonly instanceType: string;
@@ -16,7 +18,7 @@ export type Mismatch = {
   readonly untilMs: number;
 };
 
-/** Without this memory a node would be created in each round for a label that no node of the pool gets. */
+/** Updates the mismatches. Without this memory each round would create a node for a label that no node of the pool gets. */
 export function observeMismatches(
   before: readonly Mismatch[],
   {
@@ -30,7 +32,7 @@ export function observeMismatches(
     readonly demands: readonly Demand[];
     readonly pools: ReadonlyMap<string, PoolPolicy>;
     readonly nowMs: number;
-    /** How long one is remembered. */
+    /** The time for which a mismatch is remembered. */
     readonly forMs: number;
   },
 ): readonly Mismatch[] {
@@ -50,7 +52,7 @@ export function observeMismatches(
       inOrderedDomains(demand, nodes, pools).map((one) => [classOf(one), one.selection] as const),
     ),
   );
-  // Labels may come late.
+  // Labels may be set late.
   const isRefuted = ({ pool, instanceType, demandClass }: Mismatch): boolean =>
     selections.has(demandClass) &&
     nodes.some(
@@ -65,12 +67,12 @@ export function observeMismatches(
   return [...all.values()].filter((one) => one.untilMs > nowMs && !isRefuted(one));
 }
 
-/** A node whose size is not known may hold every minimum. */
+/** Whether the demand may accept a joined node. A node of unknown size may provide every minimum. */
 function mayAcceptJoined({ selection }: Pick<Demand, "selection">, joined: JoinedNode): boolean {
   return acceptsNode(joined.allocatable === undefined ? withoutMinimum(selection) : selection, joined);
 }
 
-/** The demand on nodes with the value of its topology that a node of this order has. */
+/** Restricts the demand to nodes with the value of its topology that a node of this order has. */
 function restrictToOrder(demand: Demand, { pool, zone }: NodeSpec, pools: ReadonlyMap<string, PoolPolicy>): Demand {
   const { topology } = demand;
   if (topology === undefined) return demand;

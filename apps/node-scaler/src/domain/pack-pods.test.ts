@@ -35,7 +35,7 @@ describe("pending pods", () => {
     expect(shown(pod("a"), pod("b"), pod("c"))).toEqual([["pods/default/a", "small", "large"]]);
   });
 
-  it("are put on a larger type, or on more nodes, when they do not fit", () => {
+  it("are placed on a larger type, or on more nodes, if they do not fit", () => {
     const many = Array.from({ length: 20 }, (_, index) => pod(`p${String(index).padStart(2, "0")}`));
     expect(shown(...many)).toEqual([
       ["pods/default/p00", "large"],
@@ -43,12 +43,12 @@ describe("pending pods", () => {
     ]);
   });
 
-  it("get no node that the system fills already", () => {
+  it("get no node that the system already fills", () => {
     expect(shown(pod("a", { cpuMilli: 4000 }))).toEqual([["pods/default/a", "large"]]);
     expect(shown(pod("a", { cpuMilli: 16_000 }))).toEqual([]);
   });
 
-  it("get GPUs only when they ask for them, and share those", () => {
+  it("get GPUs only if they request them, and share those", () => {
     expect(packPods([pod("a", { gpus: 2 }), pod("b", { gpus: 2 }), pod("c", { gpus: 1 })], policies)).toMatchObject([
       { name: "pods/default/a", gpus: 4, instanceTypes: ["gpu"], spot: "Preferred" },
       { name: "pods/default/c", gpus: 4, instanceTypes: ["gpu"] },
@@ -63,7 +63,7 @@ describe("pending pods", () => {
     ]);
   });
 
-  it("are packed in the same way in whatever order they come, each demand with room for what it was made for", () => {
+  it("are packed equally in whatever order they arrive, each demand with room for its pods", () => {
     const pods = fc.array(
       fc.record({
         cpuMilli: fc.integer({ min: 1, max: 14_000 }),
@@ -84,7 +84,7 @@ describe("pending pods", () => {
     );
   });
 
-  it("are packed as each pod held against each node would be", () => {
+  it("are packed as by testing each pod against each node", () => {
     const unknown = { name: "unknown", cpuMilli: undefined, memoryBytes: undefined, gpus: 1 };
     const wide = { name: "wide", cpuMilli: 2000, memoryBytes: 64 * GIB, gpus: 0 };
     const instanceTypes = fc.shuffledSubarray([small, large, gpu, wide, unknown], { minLength: 1 });
@@ -109,7 +109,7 @@ describe("pending pods", () => {
     );
   });
 
-  it("are packed with work that grows as sorting them does, also when some nodes lack CPU and all others memory", () => {
+  it("are packed at the cost of sorting them, even if some nodes lack CPU and all others memory", () => {
     const countReads = (size: number): number => {
       let reads = 0;
       const pods = Array.from({ length: size }, (_, index) => {
@@ -129,7 +129,7 @@ describe("pending pods", () => {
   });
 });
 
-it("makes demands of pending pods that tolerate the taints of the pool, and these demands accept its nodes", () => {
+it("creates demands of pending pods that tolerate the taints of the pool, and these demands accept its nodes", () => {
   const taints = [{ key: "gpu", value: "a", effect: "NoSchedule" }];
   const tainted = new Map([["a", buildPolicy({ taints })]]);
   const tolerations = [{ key: "gpu", operator: "Exists" }];
@@ -141,7 +141,7 @@ it("makes demands of pending pods that tolerate the taints of the pool, and thes
 it.each([
   ["tolerates", [{ key: "gpu", operator: "Exists" }], true],
   ["does not tolerate", [], false],
-])("makes a demand of a reservation that %s the taints of the pool: %#", (_title, tolerations, isAccepted) => {
+])("creates a demand of a reservation that %s the taints of the pool: %#", (_title, tolerations, isAccepted) => {
   const taints = [{ key: "gpu", effect: "NoSchedule" }];
   const tainted = new Map([["a", buildPolicy({ taints })]]);
   const waiting = (need: object) => [
@@ -166,7 +166,7 @@ it.each<[string, NodeSelection["terms"], boolean]>([
   ["every name but one", [{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n"] }] }], true],
   ["one name", [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] }], false],
   ["no node", [{}], false],
-])("makes demands of a reservation that accepts %s: %#", (_title, terms, isAccepted) => {
+])("creates demands of a reservation that accepts %s: %#", (_title, terms, isAccepted) => {
   const [policy] = policies.values();
   if (policy === undefined) throw new Error("no pool");
   const labelled = { ...policy, labels: { zone: "z" } };
@@ -181,7 +181,7 @@ it.each<[string, NodeSelection["terms"], boolean]>([
   expect(mayAccept(selection, labelled)).toBe(isAccepted);
 });
 
-it("makes no demands of a reservation with a need for a pool that is not scaled, if no node of that could match", () => {
+it("creates no demands of a reservation with a need for an unscaled pool, if no node of that could match", () => {
   const owner = { kind: "job", id: "j" };
   const needs = [
     { component: "driver", pool: "fixed", selection: { terms: [{}], tolerations: [] } },
@@ -190,7 +190,7 @@ it("makes no demands of a reservation with a need for a pool that is not scaled,
   expect(buildDemands([{ owner, createdAtMs: 7, needs }], policies)).toEqual([]);
 });
 
-it("makes one demand of each need of a reservation, with types that have as many GPUs as the first", () => {
+it("creates one demand of each need of a reservation, with types that have as many GPUs as the first", () => {
   const owner = { kind: "session", id: "s" };
   const needs = [
     { component: "driver", pool: "a" },

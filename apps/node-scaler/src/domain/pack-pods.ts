@@ -3,7 +3,7 @@ import type { Demand } from "./demand.ts";
 import { FULL, indexLoads, least, type Load, type Loads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 
-/** A pod that no node has room for, and that would run on nodes of a pool. */
+/** A pod for which no node has room, and that would run on nodes of a pool. */
 export type PendingPod = {
   readonly namespace: string;
   readonly name: string;
@@ -14,20 +14,19 @@ export type PendingPod = {
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpus: number;
-  /** Absent: none. */
+  /** Absent for none. */
   readonly tolerations?: readonly Toleration[];
 };
 
 /** The part of a node that pods can use: the system takes the rest, so a pod as large as the whole node fits on none. */
 const USABLE = 0.9;
 
-/** Pods that share a node; places are counted over all bins of a pool and zone, in the order in which they are begun. */
+/** Pods that share a node; positions count over all bins of a pool and zone, in the order of their creation. */
 type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; readonly place: number; load: Load };
 
 /**
- * Packs pods onto as few nodes as fit by what they ask for: the largest first, each onto the first node with room. A demand is named after the pod that its
- * node was begun for, so that it keeps its name as long as that pod waits. Pods that fit on no type of their pool, or do not tolerate the taints of its nodes,
- * make no demand.
+ * Packs pods onto as few nodes as fit their requests: the largest first, each onto the first node with room. A demand has the name of the first pod on its
+ * node, and keeps that name while this pod waits. Pods that fit on no type of their pool, or do not tolerate the taints of its nodes, create no demand.
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
   const placeable = pods.filter(
@@ -40,15 +39,15 @@ export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<stri
   });
 }
 
-/** Bins of the same types: those of other types have room for other pods. */
+/** Bins of the same types; bins of other types have room for other pods. */
 type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin[]; readonly loads: Loads };
 
-/** Pods of one pool that may share nodes, the largest first. */
+/** Packs pods of one pool that may share nodes, the largest first. */
 function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
   const bins: Bin[] = [];
   const kinds = new Map<string, BinsOfTypes>();
   const smallest = pods.reduce<Load>(least, FULL);
-  // A bin that has no room for the smallest is never looked into again, though it may lack one amount only.
+  // A bin without room for the smallest pod is never searched again, even if it lacks only one amount.
   const note = ({ types, loads }: BinsOfTypes, index: number, load: Load): void =>
     loads.set(index, hasRoom(types, load, smallest) ? load : FULL);
   for (const pod of pods) {
@@ -75,7 +74,7 @@ function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bi
 
 type Room = { readonly kind: BinsOfTypes; readonly index: number; readonly bin: Bin };
 
-/** The bin that was begun first, of those with room. */
+/** Returns the oldest bin with room. */
 function findRoom(pod: PendingPod, kinds: Iterable<BinsOfTypes>): Room | undefined {
   let first: Room | undefined;
   for (const kind of kinds) {
@@ -92,7 +91,7 @@ function hasRoom(types: readonly InstanceType[], load: Load, pod: Load): boolean
   return types.some((type) => fits(type, together));
 }
 
-/** Types with room for the pod, all with as many GPUs as the first of those that have the fewest. */
+/** Returns types with room for the pod, all with as many GPUs as the first type with the fewest. */
 function typesFor(pod: PendingPod, { instanceTypes }: PoolPolicy): readonly InstanceType[] {
   const possible = instanceTypes.filter((type) => fits(type, pod));
   const fewest = Math.min(...possible.map(({ gpus }) => gpus));

@@ -16,11 +16,9 @@ import { compareDomains } from "./topology.ts";
 export type Group = {
   readonly name: string;
   readonly demands: readonly [Demand, ...Demand[]];
-  /** With a topology: the demands in each domain that they may be in, by ascending value. They get nodes of one domain, or none. */
+  /** With a topology, the demands in each possible domain, by ascending value. They get nodes of one domain, or none. */
   readonly domains?: readonly Group["demands"][];
-  /**
-   * The group with each choice of pools, the preferred one first, which is also that of `demands`. It gets nodes for one of them. Absent: there is no choice.
-   */
+  /** The group with each choice of pools, the preferred one first, which equals `demands`. It gets nodes for one choice. Absent without a choice. */
   readonly options?: readonly Group[];
 };
 
@@ -35,21 +33,21 @@ type Lack = {
 export type GroupPlan = {
   /** Its demands with the chosen pools, and with a topology in the chosen domain. */
   readonly group: Group;
-  /** Demands and the free or kept nodes and machines for them; demands for parts may have the same. */
+  /** Demands with the free or kept nodes and machines for them; demands for parts may share one. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
   readonly boots: readonly NewNode[];
-  /** Demands for parts of new nodes that are made for other demands, of this group or of one before it. */
+  /** Demands for parts of new nodes that are created for other demands, of this group or an earlier one. */
   readonly joins: ReadonlyMap<string, NewNode>;
   readonly lacks: readonly Lack[];
 };
 
 type BindingWorld = {
-  /** In the order in which they are served. */
+  /** The groups in the order of service. */
   readonly groups: readonly Group[];
-  /** Usable ones, in the order of `compareNodes`. */
+  /** Usable nodes, in the order of `compareNodes`. */
   readonly nodes: readonly ComputedNode[];
   readonly machines: readonly FreeMachine[];
-  /** Nodes and machines that can be granted in parts only. */
+  /** Nodes and machines that can be granted only in parts. */
   readonly parts: readonly FreeMachine[];
   readonly pools: ReadonlyMap<string, Pool>;
   readonly acceptance: Acceptance;
@@ -58,21 +56,19 @@ type BindingWorld = {
 };
 
 type BindingPlan = {
-  /** In the order of the groups. */
+  /** The plans in the order of the groups. */
   readonly plans: readonly GroupPlan[];
   /** The rest for other groups. */
   readonly round: Round;
 };
 
-/** Limit of attempts in one round. */
+/** Limits the attempts in one round. */
 const MAX_ATTEMPTS = 20;
 
 /**
- * Which node each demand gets: the one that is bound to it already, a machine that was not made for it, a free node, or a new one.
- *
- * A group that cannot be completed, or whose parts take one of its whole nodes, releases what it holds, and everything is planned again, so that a second
- * round with the same snapshot changes nothing.
- * Before the last attempt every group that holds only a part of its nodes releases it.
+ * Plans the node of each demand: its bound node, a machine that was not created for it, a free node, or a new one.  A group that cannot be completed, or whose
+ * parts take one of its whole nodes, releases its nodes. Everything is then planned again, so that a second round with the same snapshot changes nothing.
+ * Before the last attempt every group with only a part of its nodes releases them.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
   const verdicts = rememberVerdicts(world);
@@ -88,7 +84,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
   }
 }
 
-/** Whether a whole demand of the group gets another node than the one that it has. */
+/** Whether a whole demand of the group gets another node than its present one. */
 function losesNode({ group, bound }: GroupPlan, { kept }: Round): boolean {
   return group.demands.some(({ name }) => kept.has(name) && kept.get(name) !== bound.get(name));
 }
@@ -100,12 +96,12 @@ export type Round = {
   readonly kept: ReadonlyMap<string, ComputedNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
-  /** All of the above, and nodes of this round, for demands for parts. */
+  /** All rooms of these, and of nodes of this round, for demands for parts. */
   readonly rooms: SharedRooms;
-  /** How many nodes may still be made of each pool. */
+  /** How many nodes of each pool may still be created. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
-  /** Whether a group with a topology prefers the domain of the nodes that are bound to it. */
+  /** Whether a group with a topology prefers the domain of its bound nodes. */
   readonly keepsDomains: boolean;
 };
 
@@ -127,7 +123,7 @@ function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictO
   };
 }
 
-/** Nodes that are kept for whole demands of groups with parts. */
+/** Returns nodes that are kept for whole demands of groups with parts. */
 function reservedNodes({ groups }: BindingWorld, kept: ReadonlyMap<string, ComputedNode>): readonly ComputedNode[] {
   return groups.filter(hasParts).flatMap(({ demands }) => demands.flatMap(({ name }) => kept.get(name) ?? []));
 }
@@ -150,7 +146,7 @@ function openRooms(
     : NO_ROOMS;
 }
 
-/** Keeps the first of two nodes that are bound to one demand, which is the better one. Demands for parts are placed again in each round. */
+/** Keeps the first of two nodes bound to one demand, which is the better one. Demands for parts are placed again in each round. */
 function keepBindings(
   { groups, nodes, pools, acceptance }: BindingWorld,
   released: ReadonlySet<string>,
@@ -174,15 +170,15 @@ function keepBindings(
   return kept;
 }
 
-/** Demands of one name are for different pools. */
+/** Returns a key of the demand in its pool, because demands of one name exist for different pools. */
 function keyInPool(demand: string, pool: string): string {
   return `${demand}\n${pool}`;
 }
 
-/** Limit of attempts to find the nodes of one group. */
+/** Limits the attempts to find the nodes of one group. */
 const MAX_GROUP_ATTEMPTS = 8;
 
-/** Takes what the group gets from the round, or nothing: with the best of its choices of pools, and with a topology in the best of its domains. */
+/** Takes the group's nodes from the round, or none: with the best of its choices of pools, and with a topology in the best of its domains. */
 export function planGroup(group: Group, round: Round): GroupPlan {
   if (group.options === undefined) return planInDomains(group, round);
   const before = markOf(round);
@@ -197,8 +193,8 @@ export function planGroup(group: Group, round: Round): GroupPlan {
 }
 
 /**
- * Lower is better: nodes that exist or start already suffice; some were created for it there, so that no further ones are created elsewhere; its pools can grow
- * to it; it cannot be completed. Of equal ones the preferred pools are taken.
+ * Ranks a choice of pools; lower is better. 0: existing or booting nodes suffice. 1: nodes were already created for it there, so that none are created
+ * elsewhere. 2: its pools can grow enough. 3: it cannot be completed. Ties go to the preferred pools.
  */
 function rankOption({ lacks, boots, bound, group }: GroupPlan): number {
   if (lacks.length > 0) return 3;
@@ -228,10 +224,8 @@ function describeUnknown({ topology }: Demand): string {
 }
 
 /**
- * Takes what the demands of the group get from the round, or nothing.
- *
- * The ledger places parts on the smallest nodes, those among them that are made for other needs of the group. So what is made is planned again as nodes that
- * start, until the group needs no further ones.
+ * Takes what the demands of the group get from the round, or nothing.  The ledger places parts on the smallest nodes, including those that are created for
+ * other needs of the group. So created nodes are planned again as booting ones, until the group needs no further nodes.
  */
 function planDemands(group: Group, round: Round): GroupPlan {
   const before = markOf(round);
@@ -248,14 +242,14 @@ function planDemands(group: Group, round: Round): GroupPlan {
   }
 }
 
-/** Named after its demand once the group is planned. */
+/** A new node, which gets the name of its demand after the group is planned. */
 type MadeNode = { boundTo: string; readonly spec: NodeSpec };
 
 type Attempt = {
   readonly bound: Map<string, ComputedNode | FreeMachine>;
-  /** Demands and the new nodes that they get, of this group or of one before it. */
+  /** Demands with the new nodes that they get, of this group or an earlier one. */
   readonly onNew: Map<string, NewNode>;
-  /** New nodes beside those of earlier attempts. */
+  /** New nodes in addition to those of earlier attempts. */
   readonly further: MadeNode[];
   readonly lacks: Lack[];
 };
@@ -282,7 +276,7 @@ function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attemp
   return attempt;
 }
 
-/** The nodes that are bound to its demands, without those of pools that it does not choose. */
+/** Returns the nodes bound to its demands, without those of pools that it does not choose. */
 function keptFor({ demands }: Group, { kept }: Round): readonly ComputedNode[] {
   return demands.flatMap(({ name, pool }) => {
     const node = kept.get(name);
@@ -292,7 +286,7 @@ function keptFor({ demands }: Group, { kept }: Round): readonly ComputedNode[] {
 
 const NO_CLASSES: ReadonlySet<string> = new Set();
 
-/** For each demand of the group the other classes of the demands after it in its pool. */
+/** Returns for each demand of the group the other classes of later demands in its pool. */
 function laterClasses({ demands }: Group): readonly ReadonlySet<string>[] {
   const [first] = demands;
   if (demands.every((demand) => classOf(demand) === classOf(first))) return [];
@@ -307,7 +301,7 @@ function laterClasses({ demands }: Group): readonly ReadonlySet<string>[] {
     .reverse();
 }
 
-/** Names each new node after the first demand on it, and drops those that no demand is on: without them the ledger places nothing differently. */
+/** Assigns each new node to the first demand on it, and drops nodes without a demand: without them the ledger places everything equally. */
 function settle(
   group: Group,
   { rooms, headroom }: Round,
@@ -349,7 +343,7 @@ export function markOf({ nodes, machines, rooms }: Round): Mark {
   return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
 }
 
-/** Puts back what was taken since. */
+/** Returns everything that was taken since the mark. */
 export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
   nodes.rewind(before.nodes);
   machines.rewind(before.machines);
@@ -405,7 +399,7 @@ function takeWhole(
   return node;
 }
 
-/** As the ledger (`placeNeeds`), first of what no later demand of the group accepts. */
+/** Takes a node in the order of the ledger (`placeNeeds`): first nodes that no later demand of the group accepts. */
 function takeExisting(
   demand: Demand,
   { machines, nodes, acceptance }: Round,
@@ -418,7 +412,7 @@ function takeExisting(
   return undefined;
 }
 
-/** A node with a taken part cannot be taken as a whole. */
+/** Takes a part of a node, which can then not be taken as a whole. */
 function takePart(demand: Demand, requests: Amounts, { machines, nodes, rooms }: Round): RoomNode | undefined {
   const node = rooms.take(demand, requests);
   if (node === undefined || isNew(node)) return node;

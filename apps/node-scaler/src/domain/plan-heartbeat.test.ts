@@ -39,7 +39,7 @@ const created = (status: Partial<ScaledNode["status"]> = {}) =>
   node("Created", { kubernetesNode: undefined, ...status });
 const ended = (code: string) => ({ because: "to-end", spec: { terminate: { code } } });
 
-describe("a node that boots", () => {
+describe("a booting node", () => {
   it("is Available once its Kubernetes node is ready, found by its label", () => {
     const seen = buildInstance("n", { addresses: ["10.0.0.1"], zone: "z" });
     expect(plan(created(), { instances: listed(seen), kubeNodes: inCluster(buildKubeNode("n")) })).toMatchObject({
@@ -51,7 +51,7 @@ describe("a node that boots", () => {
     });
   });
 
-  it("is found by the name that the provider lists, where the label is missing", () => {
+  it("is found by the name that the provider lists, if the label is missing", () => {
     const kubeNode = buildKubeNode("n", { scaledNode: undefined, name: "ip-1" });
     const instances = listed(buildInstance("n", { kubernetesNode: "ip-1" }));
     expect(plan(created(), { instances, kubeNodes: inCluster(kubeNode) })).toMatchObject({
@@ -65,7 +65,7 @@ describe("a node that boots", () => {
     expect(plan(created(), { kubeNodes })).toMatchObject({ because: "joined", status: { kubernetesNode: "k-n" } });
   });
 
-  it("ends when it is not ready in time", () => {
+  it("ends if it is not ready in time", () => {
     expect(plan(created(), { nowMs: 5 * MINUTE - 1 })?.because).toBe("instance-seen");
     expect(plan(created(), { nowMs: 5 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
     const unknown = { byName: new Map(), known: false };
@@ -78,7 +78,7 @@ describe("a node that boots", () => {
     expect(plan(created(), { nowMs: 9 * MINUTE, leadingSinceMs })).toMatchObject(ended("BOOT_TIMEOUT"));
   });
 
-  it("restarts its time when the clock that wrote its record was ahead", () => {
+  it("restarts its time if the clock that wrote its record was ahead", () => {
     const ahead = created({ phaseSinceMs: 60 * MINUTE });
     const step = plan(ahead, { nowMs: MINUTE });
     expect(step).toMatchObject({ because: "clock-went-back", status: { unhealthySinceMs: MINUTE } });
@@ -87,7 +87,7 @@ describe("a node that boots", () => {
     expect(plan(after, { nowMs: 6 * MINUTE })).toMatchObject(ended("BOOT_TIMEOUT"));
   });
 
-  it("ends immediately when the provider reports that it can never become a node", () => {
+  it("ends immediately if the provider reports that it can never become a node", () => {
     const instances = listed(buildInstance("n", { failure: "no such image" }));
     expect(plan(created(), { instances })).toMatchObject({
       spec: { terminate: { code: "BOOT_FAILED", message: "no such image" } },
@@ -107,7 +107,7 @@ describe("a node that boots", () => {
 describe.each(["Available", "Cleaning"] as const)("a node that is %s", (phase) => {
   const sick = inCluster(buildKubeNode("n", { ready: false }));
 
-  it("is marked when it is not ready, and the mark lapses when it is again", () => {
+  it("is marked while it is not ready", () => {
     expect(plan(node(phase), { kubeNodes: sick })).toMatchObject({
       because: "not-ready",
       status: { unhealthySinceMs: 1000 },
@@ -118,14 +118,14 @@ describe.each(["Available", "Cleaning"] as const)("a node that is %s", (phase) =
     });
   });
 
-  it("ends when it is not ready for too long, or gone from the cluster", () => {
+  it("ends if it is not ready for too long, or deleted from the cluster", () => {
     const marked = node(phase, { unhealthySinceMs: 1000 });
     expect(plan(marked, { kubeNodes: sick, nowMs: 90_999 })).toBeUndefined();
     for (const kubeNodes of [sick, inCluster()])
       expect(plan(marked, { kubeNodes, nowMs: 91_000 })).toMatchObject(ended("UNHEALTHY"));
   });
 
-  it("is not judged while the watcher is silent, nor by what an earlier leader saw", () => {
+  it("is not judged while the watcher is silent, nor by observations of an earlier leader", () => {
     const marked = node(phase, { unhealthySinceMs: 1000 });
     const kubeNodes = { byName: new Map(), known: false };
     expect(plan(marked, { kubeNodes, nowMs: 60 * MINUTE })).toBeUndefined();
@@ -133,7 +133,7 @@ describe.each(["Available", "Cleaning"] as const)("a node that is %s", (phase) =
   });
 });
 
-it("takes the ready one of two names under which a node has joined, unless the first may be held", () => {
+it("uses the ready one of two names under which a node has joined, unless the first may be held", () => {
   const second = buildKubeNode("n", { name: "k-second" });
   const kubeNodes = inCluster(buildKubeNode("n", { ready: false }), second);
   expect(plan(node("Available"), { kubeNodes })).toMatchObject({
@@ -161,7 +161,7 @@ it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
   },
 );
 
-it("does not judge nodes that are held, that are to end, or that have ended", () => {
+it("does not judge nodes that are held, that must end, or that have ended", () => {
   const terminate = { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } as const;
   const late = { nowMs: 60 * MINUTE, instances: silence };
   for (const phase of ["Claimed", "Terminating", "Terminated"] as const)
@@ -177,7 +177,7 @@ describe("a ready node that the ledger does not offer", () => {
   it.each([
     ["is tainted", tainted],
     ["is not known to it", inLedger()],
-  ])("is unhealthy when it %s, and ends after the health time", (_title, machines) => {
+  ])("is unhealthy if it %s, and ends after the health time", (_title, machines) => {
     expect(plan(buildNode("n"), { ...parts, machines })).toMatchObject({
       because: "not-offered",
       status: { unhealthySinceMs: 1000 },
@@ -187,14 +187,14 @@ describe("a ready node that the ledger does not offer", () => {
     expect(plan(sick, { ...parts, machines, nowMs: 91_000 })?.spec?.terminate?.code).toBe("UNHEALTHY");
   });
 
-  it("is kept, and reported as cordoned, when a user has cordoned it", () => {
+  it("is kept, and reported as cordoned, if a user has cordoned it", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 1000 } });
     const step = plan(sick, { ...parts, machines: cordoned, nowMs: 91_000 });
     expect(step).toMatchObject({ because: "ready-again", status: { unhealthySinceMs: undefined } });
     expect(step?.status?.trouble?.message).toContain("another client has cordoned it");
   });
 
-  it("is well again once it is offered or held", () => {
+  it("is healthy again once it is offered or held", () => {
     const sick = buildNode("n", { status: { unhealthySinceMs: 500 } });
     for (const machines of [
       inLedger(buildMachine("n", "FREE")),
@@ -207,7 +207,7 @@ describe("a ready node that the ledger does not offer", () => {
       expect(plan(sick, { ...parts, machines })?.because).toBe("ready-again");
   });
 
-  it("is not judged while the ledger is silent or does not know every node", () => {
+  it("is not judged while the ledger is silent or does not list every node", () => {
     for (const machines of [undefined, { ...inLedger(), complete: false }])
       expect(plan(buildNode("n"), { ...parts, machines })?.because).not.toBe("not-offered");
   });

@@ -20,16 +20,16 @@ import {
 
 export type HeartbeatSnapshot = {
   readonly nowMs: number;
-  /** When this leader began. Earlier times are no reason to end a node: this leader has not observed them. */
+  /** The start of this leader. Earlier times are no reason to end a node, because this leader has not observed them. */
   readonly leadingSinceMs: number;
   readonly term: number;
   readonly nodes: readonly ScaledNode[];
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly instances: Instances;
   readonly kubeNodes: KubeNodes;
-  /** Undefined: the ledger does not answer. */
+  /** Undefined if the ledger does not answer. */
   readonly machines: Machines | undefined;
-  /** Names of nodes whose provider is being asked by this process. */
+  /** Names of nodes for which this process waits for a provider's answer. */
   readonly booting: ReadonlySet<string>;
 };
 
@@ -46,7 +46,7 @@ const CORDONED_BY_OTHERS: NodeTrouble = {
   message: "another client has cordoned it: it is kept, and not granted, until it is uncordoned",
 };
 
-/** Plans from health and life cycle: at most one step a node. Held nodes are not judged: their holder watches them. */
+/** Plans by health and life cycle: at most one step per node. Held nodes are not judged, because their holder watches them. */
 export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
   const byNode = instancesByNode(snapshot.instances);
   const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
@@ -64,14 +64,12 @@ type Seen = {
   readonly kubeNode: KubeNode | undefined;
 };
 
-/** The one that the provider said it had made; before it has answered, any of that name. */
+/** Whether the instance belongs to the node: by the id in the provider's answer, or before that by name. */
 function isOf({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
   return status.instanceId === undefined || status.instanceId === instanceId;
 }
 
-/**
- * The Kubernetes node of a record. One that has joined under a second name keeps the first while that is ready or may be held.
- */
+/** Returns the Kubernetes node of a record. A node that has joined under a second name keeps the first while that is ready or may be held. */
 function kubeNodeOf(
   { name, status }: ScaledNode,
   instance: ListedInstance | undefined,
@@ -104,7 +102,7 @@ function planNode(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | unde
   }
 }
 
-/** The state that the provider reports for the instance applies in every phase. */
+/** Plans by the state that the provider reports for the instance, in every phase. */
 function planLoss(
   node: ScaledNode,
   instance: ListedInstance | undefined,
@@ -121,12 +119,12 @@ function planLoss(
   );
   const terminate = step.spec?.terminate;
   if (terminate === undefined) return step;
-  // Whatever is not drained by then is lost with the instance.
+  // Pods that are not drained by then are lost with the instance.
   const drainUntilMs = Math.min(terminate.drainUntilMs, instance.lostAtMs);
   return { ...step, spec: { terminate: { ...terminate, drainUntilMs } } };
 }
 
-/** The outcome of the request is unknown: a later scan finds the instance, if one exists, by its name and ends it. */
+/** Plans a Creating node. The outcome of the request is unknown: a later scan finds the instance, if one exists, by its name and ends it. */
 function planCreating(node: ScaledNode, snapshot: HeartbeatSnapshot): HeartbeatStep | undefined {
   if (snapshot.booting.has(node.name)) return undefined;
   if (node.status.term !== snapshot.term)
@@ -154,7 +152,7 @@ function planCreated(seen: Seen, snapshot: HeartbeatSnapshot): HeartbeatStep | u
   if (sinceMs > nowMs) return startClock(node, "Created", nowMs);
   const bootingMs = nowMs - Math.max(sinceMs, snapshot.leadingSinceMs);
   const limitMs = snapshot.policies.get(node.spec.pool)?.bootTimeoutMs ?? 0;
-  // While the watcher is silent it may have joined unnoticed.
+  // While the watcher is silent, the node may have joined unobserved.
   if (snapshot.kubeNodes.known && bootingMs >= limitMs) {
     const joined = seenOfIt.kubernetesNode === undefined ? "has not joined the cluster" : "has joined and is not ready";
     return end(node, "BOOT_TIMEOUT", `${joined} after ${describePassed(bootingMs)}`, snapshot);
@@ -192,8 +190,8 @@ function planHealth({ node, kubeNode }: Seen, snapshot: HeartbeatSnapshot): Hear
 }
 
 /**
- * Why a ready node is of no use: the ledger does not list it among its machines, or would not grant it. Undefined: the node can be granted, is held, or the
- * ledger does not answer.
+ * Describes why a ready node is useless: the ledger does not list it among its machines, or would not grant it. Undefined if the node can be granted, is held,
+ * or the ledger does not answer.
  */
 function describeNotOffered(
   { spec, status }: ScaledNode,
@@ -209,7 +207,7 @@ function describeNotOffered(
   return `is ready and ${machine.standing} for the ledger${because}`;
 }
 
-/** The clock that wrote the record was ahead: its time is discarded and starts now. */
+/** Restarts the time of a phase, because the clock that wrote the record was ahead. */
 function startClock(node: ScaledNode, expected: ScaledNode["status"]["phase"], nowMs: number): HeartbeatStep {
   return { kind: "change", node: node.name, expected, status: { unhealthySinceMs: nowMs }, because: "clock-went-back" };
 }
@@ -227,7 +225,7 @@ function end(
   return { ...begin(node, "to-end"), spec: { terminate: buildTermination({ code, message }, node, policies, nowMs) } };
 }
 
-/** The request to terminate a node, with the time limit of its drain. */
+/** Builds the order to terminate a node, with the time limit of its drain. */
 export function buildTermination(
   { code, message, requestId }: Pick<Termination, "code" | "message"> & { readonly requestId?: string },
   { spec }: Pick<ScaledNode, "spec">,

@@ -31,7 +31,7 @@ const sharedBy = (...sharedHolders: (typeof holder | typeof other)[]) =>
   inLedger(buildMachine("n", "SHARED", undefined, { sharedHolders }));
 const heldByOther = inLedger(buildMachine("n", "HELD", other));
 
-describe("the dispenser", () => {
+describe("the life cycle of claims", () => {
   it.each([
     ["claims what was granted", node("Available"), held, none, "granted", "Claimed"],
     [
@@ -122,7 +122,7 @@ describe("the dispenser", () => {
   it.each([
     ["session", "session-part/bench--0a1b2c3d-2"],
     ["job", "job/bench--2"],
-  ])("cleans what pods of the %s reached whose part %s holds it", (owner, part) => {
+  ])("records that pods of the %s have reached the node whose part %s holds", (owner, part) => {
     const [kind = "", id = ""] = part.split("/");
     const holdsPart = { owner: { kind, id }, reservationId: "3" };
     const machines = inLedger(buildMachine("n", "HELD", holdsPart));
@@ -130,7 +130,7 @@ describe("the dispenser", () => {
     expect(step?.status?.claim).toEqual({ ...holdsPart, reached: true });
   });
 
-  it("writes who holds the node, and forgets it when it is free again", () => {
+  it("records the holder of a node, and removes it when the node is free again", () => {
     expect(plan(node("Available"), { machines: held, pods: podOf(holder.owner) })?.status).toEqual({
       served: true,
       claim: claim(true),
@@ -145,19 +145,19 @@ describe("the dispenser", () => {
     });
   });
 
-  it("releases what was granted in parts once no part of it is held", () => {
+  it("releases a node granted in parts once no part of it is held", () => {
     expect(plan(node("Claimed", true), { machines: sharedBy() })).toMatchObject({
       because: "returned",
       phase: "Cleaning",
     });
   });
 
-  it("writes once that foreign pods use a node", () => {
+  it("records once that foreign pods use a node", () => {
     const machines = inLedger(buildMachine("n", "FOREIGN_USE"));
     expect(plan(node("Available"), { machines })).toMatchObject({ because: "occupied", status: { served: true } });
   });
 
-  it("writes once that something runs on a node without a holder", () => {
+  it("records once that pods run on a node without a holder", () => {
     const occupied = inLedger(buildMachine("n", "OCCUPIED"));
     expect(plan(node("Available"), { machines: occupied })).toMatchObject({
       because: "occupied",
@@ -167,23 +167,23 @@ describe("the dispenser", () => {
     expect(plan(buildNode("n", { status: { served: true } }), { machines: occupied })).toBeUndefined();
   });
 
-  it("believes no list that is not complete about what is not on it", () => {
+  it("concludes nothing about nodes missing from an incomplete list", () => {
     expect(plan(node("Claimed", true), { machines: { ...inLedger(), complete: false } })).toBeUndefined();
   });
 
-  it("ends a node of a pool whose nodes are used once, but not one that no pod reached", () => {
+  it("ends a used node of a pool with `reuse: false`, but not one that no pod reached", () => {
     expect(plan(node("Cleaning", true), { machines: free }, false)?.spec?.terminate?.code).toBe("RETURNED");
     expect(plan(node("Claimed", false), { machines: free }, false)?.phase).toBe("Available");
   });
 
-  it("ends a node that was used once, granted again while it was cleaned, and released before that was seen", () => {
+  it("ends a node that was used once, granted again during its cleaning, and released before that was observed", () => {
     const again = node("Available", true);
     expect(plan(again, { machines: free }, false)?.spec?.terminate?.code).toBe("RETURNED");
     expect(plan(again, { machines: free })).toMatchObject({ because: "clean", status: { claim: undefined } });
     expect(plan(again, { machines: heldByOther })?.status?.claim).toEqual({ ...other, reached: true });
   });
 
-  it("ends a node on which the holder's pods stay for ever", () => {
+  it("ends a node on which the holder's pods stay forever", () => {
     const pods = podOf(holder.owner);
     expect(plan(node("Cleaning", true), { machines: free, pods, nowMs: 119_999 })).toBeUndefined();
     expect(plan(node("Cleaning", true), { machines: free, pods, nowMs: 120_000 })).toMatchObject({
@@ -192,7 +192,7 @@ describe("the dispenser", () => {
     });
   });
 
-  it("leaves nodes that are to end to the reaper", () => {
+  it("leaves nodes that must end to the reaper", () => {
     const terminate = { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } as const;
     expect(plan(buildNode("n", { spec: { terminate } }), { machines: held })).toBeUndefined();
   });

@@ -37,8 +37,8 @@ type ClaimReason =
 export type ClaimStep = NodeChange & { readonly kind: "change"; readonly because: ClaimReason };
 
 /**
- * Follows the grants of the ledger: a granted node is Claimed; a released one is Available when no pod of the holder reached it, and otherwise is cleaned and
- * reused, or ends. At most one step a node. Nodes that are to end are left to the reaper.
+ * Plans by the grants of the ledger: a granted node becomes Claimed; a released one becomes Available if no pod of the holder reached it, and otherwise is
+ * cleaned and reused, or ends. At most one step per node. The reaper handles nodes that must end.
  */
 export function planNodeClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
   const { machines, pods } = snapshot;
@@ -60,7 +60,7 @@ function planNode(
 ): ClaimStep | undefined {
   const { phase, claim } = node.status;
   const holders = machine === undefined ? [] : holdersOf(machine);
-  // A record names one holder: of several the earliest, and another one once that has released its part.
+  // A record names one holder: the earliest of several, and another one after that has released its part.
   const holder = holders.find(({ reservationId }) => reservationId === claim?.reservationId) ?? holders[0];
   const isReached = holders.some(({ owner }) => reached(owner, pods));
   if (phase === "Available" && holder !== undefined)
@@ -71,14 +71,14 @@ function planNode(
     };
   if (phase === "Available" && !node.status.served && (pods.length > 0 || isUsed(machine)))
     return { ...begin(node, "occupied"), status: { served: true } };
-  // Available with a claim: it was granted again during the cleaning, and released since.
+  // Available with a claim: it was granted again during the cleaning, and has been released since.
   if (phase === "Cleaning" || (phase === "Available" && claim !== undefined))
     return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;
   if (holder === undefined) return claim.reached ? release(node, "returned") : release(node, "returned-unused");
   const was = claim.reached || isReached;
   if (holder.reservationId !== claim.reservationId)
-    // Released and granted again between two rounds: what ran on it is remembered.
+    // Released and granted again between two rounds: the use of the node is remembered.
     return { ...begin(node, "granted-anew"), status: claimed(holder, was) };
   return was === claim.reached
     ? undefined
@@ -102,13 +102,13 @@ function planCleaning(
     const terminate = buildTermination({ code: "RETURNED", message }, node, policies, nowMs);
     return { ...begin(node, because), spec: { terminate } };
   };
-  // Granted again: what ran on it is remembered.
+  // Granted again: the use of the node is remembered.
   if (isHeld(machine)) return { ...begin(node, "clean"), phase: "Available", status: { ...unbound, claim } };
   if (policy === undefined || !policy.reuse) return returned("nodes of the pool are used once", "single-use");
   const left = claim !== undefined && reached(claim.owner, pods);
   if (!left && machine?.standing !== "OCCUPIED")
     return { ...begin(node, "clean"), phase: "Available", status: unbound };
-  // Any write gives it a time that has been.
+  // A write replaces the future time by the present.
   if (phaseSinceMs > nowMs) return begin(node, "clock-went-back");
   const waitedMs = nowMs - phaseSinceMs;
   if (waitedMs < policy.drainTimeoutMs) return undefined;
@@ -121,7 +121,7 @@ function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim:
   return { claim: { owner, reservationId, reached: isReached } };
 }
 
-/** Something runs on it that holds no part of it. */
+/** Whether pods run on the machine whose owner has no part of it. */
 function isUsed(machine: Machine | undefined): boolean {
   return machine?.standing === "OCCUPIED" || machine?.standing === "FOREIGN_USE";
 }

@@ -46,7 +46,7 @@ function plan(record: ScaledNode, parts: Partial<ReapSnapshot>) {
 const shown = (record: ScaledNode, parts: Partial<ReapSnapshot> = {}) =>
   plan(record, parts).map((step) => `${step.kind} ${step.because}`);
 
-describe("the way to the end of an idle node", () => {
+describe("the end of an idle node", () => {
   it.each<[string, Partial<ReapSnapshot>, string[]]>([
     ["is cordoned first", {}, ["cordon IDLE", "wait cordon-not-seen"]],
     ["waits until the ledger has seen it", { kubeNodes: cordoned }, ["wait cordon-not-seen"]],
@@ -108,14 +108,14 @@ describe("the way to the end of an idle node", () => {
     expect(shown(draining, { ...parts, nowMs: 120_000 })).toEqual(["change drain-deadline"]);
   });
 
-  it("restarts its time when a clock that was ahead has written the order", () => {
+  it("restarts its time if a clock that was ahead wrote the order", () => {
     const terminate = { code: "IDLE", message: "", atMs: 9_000_000, drainUntilMs: 9_120_000 } as const;
     expect(plan(buildNode("n", { spec: { terminate } }), {})).toMatchObject([
       { because: "clock-went-back", spec: { terminate: { atMs: 1000, drainUntilMs: 121_000 } } },
     ]);
   });
 
-  it("is kept when a part of it was granted before the cordon was seen", () => {
+  it("is withdrawn if a part of it was granted before the cordon was observed", () => {
     const machines = (word: Standing) => inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
     for (const word of ["SHARED", "CORDONED"] as const)
       expect(shown(node("IDLE"), { kubeNodes: cordoned, machines: machines(word) })).toEqual([
@@ -124,7 +124,7 @@ describe("the way to the end of an idle node", () => {
       ]);
   });
 
-  it("evicts foreign pods that came before the cordon was seen", () => {
+  it("evicts foreign pods that started before the cordon was observed", () => {
     const machines = inLedger(buildMachine("n", "FOREIGN_USE", undefined, { cordoned: true }));
     expect(shown(node("IDLE"), { kubeNodes: cordoned, machines, pods })).toEqual([
       "change drain-begins",
@@ -142,8 +142,8 @@ describe("the way to the end of an idle node", () => {
   });
 });
 
-describe("the way to the end of a node that is lost", () => {
-  it("is not drained when its machine is gone, unless its provider lists it again or it is ready again", () => {
+describe("the end of a lost node", () => {
+  it("needs no drain if its machine is gone, unless its provider lists it again or it is ready again", () => {
     const dead = inCluster(buildKubeNode("n", { ready: false }));
     const gone = { instances: listed(), kubeNodes: dead, pods, machines: standing("HELD", holder) };
     const vanished = node("VANISHED", "Claimed");
@@ -153,7 +153,7 @@ describe("the way to the end of a node that is lost", () => {
     expect(shown(vanished, { ...gone, kubeNodes: ready })).not.toContain("change instance-gone");
   });
 
-  it("continues although it is held, once the ledger grants it to no other owner", () => {
+  it("continues although the node is held, once the ledger grants it to no other owner", () => {
     const sick = inCluster(buildKubeNode("n", { ready: false, cordoned: true }));
     for (const word of ["NOT_READY", "CORDONED"] as const) {
       const machines = inLedger({ ...buildMachine("n", word, holder), cordoned: true });
@@ -164,7 +164,7 @@ describe("the way to the end of a node that is lost", () => {
     }
   });
 
-  it("is drained from its cordon on, even while the watcher and the ledger are silent", () => {
+  it("drains the node from its cordon on, even while the watcher and the ledger are silent", () => {
     const blind = { kubeNodes: { ...cordoned, known: false }, machines: undefined, pods };
     expect(shown(node("REQUESTED", "Claimed"), blind)).toEqual(["evict draining", "wait watcher-silent"]);
     expect(shown(node("REQUESTED", "Claimed"), { ...blind, kubeNodes: cordoned })).toEqual([
@@ -179,7 +179,7 @@ describe("the way to the end of a node that is lost", () => {
     expect(shown(node("IDLE"), blind)).toEqual(["wait watcher-silent"]);
   });
 
-  it("ends at its deadline, even while the watcher and the ledger are silent", () => {
+  it("completes at its deadline, even while the watcher and the ledger are silent", () => {
     const blind = { kubeNodes: { ...ready, known: false }, machines: undefined };
     expect(shown(node("SPOT_NOTICE", "Claimed"), blind)).toEqual(["cordon SPOT_NOTICE", "wait watcher-silent"]);
     expect(shown(node("SPOT_NOTICE", "Claimed"), { ...blind, nowMs: 120_000 })).toEqual([
@@ -188,20 +188,20 @@ describe("the way to the end of a node that is lost", () => {
     ]);
   });
 
-  it("waits for an answer of its provider that is under way", () => {
+  it("waits for the pending answer of its provider", () => {
     const creating = node("REQUESTED", "Creating", { instanceId: undefined, kubernetesNode: undefined });
     expect(shown(creating, { kubeNodes: inCluster(), booting: new Set(["n"]) })).toEqual(["wait boot-under-way"]);
     expect(shown(creating, { kubeNodes: inCluster() })).toEqual(["change not-in-cluster"]);
   });
 });
 
-describe("a node that is Terminating", () => {
+describe("a Terminating node", () => {
   const ending = node("IDLE", "Terminating");
   const stops = new Map([["n", { attempts: 1, nextAtMs: 5000, accepted: true }]]);
 
   const apart = { kubeNodes: inCluster() };
 
-  it("is stopped, and again with pauses for as long as it is listed", () => {
+  it("is stopped, and again with pauses while it is listed", () => {
     expect(shown(ending, apart)).toEqual(["stop terminating"]);
     expect(shown(ending, { ...apart, stops })).toEqual(["wait stopping"]);
     expect(shown(ending, { ...apart, stops, nowMs: 5000 })).toEqual(["stop still-listed"]);
@@ -218,7 +218,7 @@ describe("a node that is Terminating", () => {
     expect(shown(ending, { ...gone, stops })).toEqual(["change gone"]);
   });
 
-  it("is never taken for gone when its provider is configured no more", () => {
+  it("does not count as gone if its provider is no longer configured", () => {
     const askedAtMs = new Map([["cloud", Infinity]]);
     const unknown = { all: [], silent: new Set(["cloud"]), askedAtMs };
     expect(shown(ending, { ...apart, instances: unknown, stops })).toEqual(["wait provider-silent"]);
@@ -226,12 +226,12 @@ describe("a node that is Terminating", () => {
     expect(shown(ending, { ...apart, instances: elsewhere, stops })).toEqual(["change gone"]);
   });
 
-  it("is not taken for gone by a list that was asked for before it came to its end", () => {
+  it("does not count as gone by a list that was requested before its end", () => {
     const late = node("IDLE", "Terminating", { phaseSinceMs: 500 });
     const asked = (atMs: number) => ({ ...listed(), askedAtMs: new Map([["cloud", atMs]]) });
     expect(shown(late, { ...apart, instances: asked(499), stops })).toEqual(["wait provider-silent"]);
     expect(shown(late, { ...apart, instances: asked(501), stops })).toEqual(["change gone"]);
-    // Written by a clock that was ahead.
+    // A clock that was ahead wrote the record.
     const ahead = node("IDLE", "Terminating", { phaseSinceMs: 9000 });
     expect(shown(ahead, { ...apart, instances: asked(501), stops })).toEqual(["change gone"]);
   });
@@ -250,7 +250,7 @@ describe("a node that is Terminating", () => {
     expect(plan(ending, { ...apart, instances: twice })).toMatchObject([{ instanceId: "i-n" }, { instanceId: "i-2" }]);
   });
 
-  it("ends with its Kubernetes nodes once it is not listed any more, and not while a provider is silent", () => {
+  it("ends with its Kubernetes nodes once it is no longer listed, and not while a provider is silent", () => {
     const kubeNodes = inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second" }));
     expect(shown(ending, { instances: silence, kubeNodes, stops })).toEqual(["wait provider-silent"]);
     expect(plan(ending, { instances: listed(), kubeNodes, stops })).toMatchObject([
@@ -261,19 +261,19 @@ describe("a node that is Terminating", () => {
   });
 });
 
-it("keeps the record of a node that has ended for a while, and no longer when the clock went back", () => {
+it("keeps the record of an ended node for a while, and no longer if the clock was set back", () => {
   const ended = node("IDLE", "Terminated", { phaseSinceMs: 1000 });
   expect(shown(ended, { nowMs: 30_999 })).toEqual(["wait kept-to-be-seen"]);
   expect(shown(ended, { nowMs: 31_000 })).toEqual(["purge gone"]);
   expect(shown(ended, { nowMs: 0 })).toEqual(["purge gone"]);
 });
 
-it("does nothing to nodes that are not to end", () => {
+it("does nothing to nodes that need not end", () => {
   for (const phase of ["Creating", "Created", "Available", "Claimed", "Cleaning"] as const)
     expect(plan(node(undefined, phase), {})).toEqual([]);
 });
 
-it("retries a stop after pauses that double up to a minute, or as long as the provider asks for", () => {
+it("retries a stop after pauses that double up to a minute, or as long as the provider requests", () => {
   const accepted = { accepted: true, retryAfterMs: 0 };
   let tried = nextStop(undefined, accepted, 0);
   const pauses = [tried.nextAtMs];

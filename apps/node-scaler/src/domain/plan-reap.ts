@@ -15,25 +15,25 @@ import {
   type PodsByNode,
 } from "./sightings.ts";
 
-/** The orders to stop one node that its provider was given, in this process. */
+/** The stops of one node that this process has requested from its provider. */
 export type StopsTried = {
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** The provider has accepted one. */
+  /** True if the provider has accepted one. */
   readonly accepted: boolean;
 };
 
 export type ReapSnapshot = {
   readonly nowMs: number;
   readonly nodes: readonly ScaledNode[];
-  /** Read after the records. */
+  /** The instances, read after the records. */
   readonly instances: Instances;
   readonly kubeNodes: KubeNodes;
-  /** Undefined: the ledger does not answer. */
+  /** Undefined if the ledger does not answer. */
   readonly machines: Machines | undefined;
   readonly pods: PodsByNode;
   readonly stops: ReadonlyMap<string, StopsTried>;
-  /** Names of nodes whose provider is being asked by this process. */
+  /** Names of nodes for which this process waits for a provider's answer. */
   readonly booting: ReadonlySet<string>;
 };
 
@@ -58,13 +58,13 @@ type ChangeReason =
   | "drain-deadline"
   | "gone";
 
-/** Steps of one node are taken in their order; when one fails the rest of that node's wait for the next round. */
+/** Steps of one node are taken in order; after a failure the rest wait for the next round. */
 export type ReapStep =
   | (NodeChange & {
       readonly kind: "change";
       readonly because: ChangeReason;
     })
-  /** The steps after it are taken only if nothing runs on the node at that moment. */
+  /** Later steps are taken only if no pods run on the node at that moment. */
   | { readonly kind: "look-for-pods"; readonly node: string; readonly kubeNode: string; readonly because: "drained" }
   | {
       readonly kind: "cordon" | "uncordon";
@@ -97,11 +97,11 @@ export type ReapStep =
   | { readonly kind: "purge"; readonly node: string; readonly because: "gone" }
   | { readonly kind: "wait"; readonly node: string; readonly because: WaitReason };
 
-/** A record is kept this long after the end of its node, for people. */
+/** A record is kept for this time after the end of its node, for people. */
 const TERMINATED_KEPT_MS = 30_000;
 
 /**
- * Plans how nodes end. A node is cordoned; once the ledger has seen that and no owner holds the node, it is drained, or stopped without a drain when it is
+ * Plans how nodes end. A node is cordoned. Once the ledger has observed that and no owner holds the node, it is drained, or stopped without a drain if it is
  * overdue. It is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that was
  * granted meanwhile is kept.
  */
@@ -143,7 +143,7 @@ function planDrain(
   if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
-  // A forced end takes the node from its holder: what runs there has the time until the deadline, even while the ledger is silent.
+  // A forced end takes the node from its holder: its pods may run until the deadline, even while the ledger is silent.
   const early = isForced ? planEvictions(node, pods) : [];
   if (!snapshot.kubeNodes.known) return [...cordons, ...early, ...wait("watcher-silent")];
   if (kubeNodes.length === 0) return terminating(node, "not-in-cluster");
@@ -159,7 +159,7 @@ function planDrain(
     });
     return [...checks, ...terminating(node, "drained")];
   }
-  // The provider's notice does not wait for the drain; what else ends has its whole time from the first eviction on.
+  // The provider's notice does not wait for the drain; any other end has its whole time from the first eviction on.
   if (node.status.drainingSinceMs === undefined && terminate.code !== "SPOT_NOTICE") {
     const spec = { terminate: { ...terminate, drainUntilMs: nowMs + drainMsOf(terminate) } };
     const begin = { ...change(node, "drain-begins"), spec, status: { drainingSinceMs: nowMs } };
@@ -182,7 +182,7 @@ function planEvictions(node: ScaledNode, pods: readonly PodOnNode[]): ReapStep[]
     }));
 }
 
-/** A clock that was ahead wrote the order: its times are discarded, and the drain has its whole time from now. */
+/** Restarts the drain with its whole time from now, because a clock that was ahead wrote the order. */
 function planRetiming(node: ScaledNode, terminate: Termination, nowMs: number): ReapStep | undefined {
   if (terminate.atMs <= nowMs) return undefined;
   const again = { ...terminate, atMs: nowMs, drainUntilMs: nowMs + drainMsOf(terminate) };
@@ -194,8 +194,8 @@ function drainMsOf({ atMs, drainUntilMs }: Termination): number {
 }
 
 /**
- * The node was granted before its cordon was visible, so that it is not surplus. The observed node may be older than its cordon, which would stay under the
- * holder; so every name is uncordoned, which does nothing without a cordon.
+ * Withdraws the end of a node that was granted before its cordon was visible, and so is not surplus. The observed node may be older than its cordon, which
+ * would stay under the holder; so every name is uncordoned, which has no effect without a cordon.
  */
 function withdraw(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
   const uncordons = kubeNodes.map(({ name }): ReapStep => {
@@ -209,7 +209,7 @@ function withdraw(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] 
 }
 
 function terminating(node: ScaledNode, because: ChangeReason): ReapStep[] {
-  // Why the drain stalled, if it did, is over.
+  // The drain is over, and so is the cause of its stall.
   return [{ ...change(node, because), phase: "Terminating", status: { trouble: undefined } }];
 }
 
@@ -223,7 +223,7 @@ function planStop(
   const tried = stops.get(name);
   const wait = (because: WaitReason): ReapStep[] => [{ kind: "wait", node: name, because }];
   const { provider } = spec;
-  // A provider may list an instance late, or still have something of one that it does not list.
+  // A provider may list an instance late, or still have a part of an unlisted one.
   const isStopPending = status.instanceId !== undefined && tried?.accepted !== true;
   if (listed.length > 0 || isStopPending) {
     if (tried !== undefined && nowMs < tried.nextAtMs) return wait("stopping");
@@ -251,8 +251,8 @@ function planStop(
 }
 
 /**
- * An idle node that joined only after its end was decided is cordoned; an owner that was granted it before the cordon was visible keeps it until it is
- * released. Undefined: nothing prevents the stop.
+ * Plans for an idle node that joined only after its end was decided. It is cordoned; an owner that was granted it before the cordon was visible keeps it until
+ * it is released. Undefined if nothing prevents the stop.
  */
 function planLate(
   { name, spec: { terminate } }: ScaledNode,
@@ -290,7 +290,7 @@ function change<Because extends ChangeReason>(
 const STOP_RETRY_MS = 5000;
 const MAX_STOP_RETRY_MS = 60_000;
 
-/** When a node's provider may be asked again to stop it. */
+/** Returns when the provider of a node may be asked again to stop it. */
 export function nextStop(
   tried: StopsTried | undefined,
   { accepted, retryAfterMs }: { readonly accepted: boolean; readonly retryAfterMs: number },

@@ -8,27 +8,27 @@ import { hasParts, markOf, planGroup, rewind, type Group, type GroupPlan, type R
 import { sparesOf, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
-  /** As it is once each group has got what it gets; what is promised to groups here is taken from it. */
+  /** The round after each group has its nodes; nodes promised here are taken from it. */
   readonly round: Round;
   readonly plans: readonly GroupPlan[];
-  /** Nodes by pool that nothing is bound to, in the order of `compareNodes`. */
+  /** Unbound nodes by pool, in the order of `compareNodes`. */
   readonly unbound: ReadonlyMap<string, readonly ComputedNode[]>;
-  /** Nodes that nothing is bound to and that are shared: they are promised to groups, and are never ended for room. */
+  /** Unbound shared nodes, which are promised to groups, and are never ended for room. */
   readonly shared: readonly ComputedNode[];
-  /** Names of those that end in any case. */
+  /** Names of nodes that end in any case. */
   readonly stopped: ReadonlySet<string>;
 };
 
 type RoomPlan = {
   readonly stop: readonly StopStep[];
-  /** How many nodes may be made of each pool for standby. */
+  /** How many nodes of each pool may be created for standby. */
   readonly headroom: ReadonlyMap<string, number>;
 };
 
 /**
- * Which nodes are ended before their idle time is over, because a group waits for nodes of a pool that may have no more: the newest first, and none that
- * stands by. Nodes stay that a waiting demand could be given, or one of a group that may be displaced by a waiting one. As many are ended as the group lacks,
- * less those that end already, and none when all of them were not enough.
+ * Plans which idle nodes end early, because a group waits for nodes of a full pool: the newest first, and no standby node. Nodes stay that could serve a
+ * waiting demand, or a group that a waiting one may displace. The number is what the group lacks, less the nodes that already end, and zero if all of them were
+ * not enough.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;
@@ -41,7 +41,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   for (const node of unbound) if (world.stopped.has(node.name)) round.rooms.close(node);
   const nodes = indexFreeNodes([...left, ...world.shared], round.pools, round.acceptance);
   const headroom = new Map([...round.pools.keys()].map((name) => [name, Infinity]));
-  // A waiting group holds nothing.
+  // A waiting group has no nodes.
   const boundless = { ...round, nodes, headroom, keepsDomains: false };
   const groups = chooseDomains(waiting, boundless);
   const rooms = buildRooms(world, [...groups, ...findDisplaceable(plans)]);
@@ -72,7 +72,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   return { stop, headroom: new Map(forStandby) };
 }
 
-/** The waiting groups, those with a topology in the domain where they lack the fewest nodes if no pool had a maximum. */
+/** Returns the waiting groups, those with a topology in the domain where they would lack the fewest nodes without the maximum of any pool. */
 function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonly Group[] {
   const groups = waiting.map(({ group }) => group);
   if (groups.every(({ domains }) => domains === undefined)) return groups;
@@ -83,7 +83,7 @@ function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonl
 }
 
 /**
- * Groups that a waiting group may displace: once it can be completed, it takes machines and rooms for parts before the groups after it. Whole nodes of the
+ * Returns groups that a waiting group may displace: once it can be completed, it takes machines and rooms for parts before later groups. Whole nodes of the
  * scaler stay with their demands.
  */
 function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
@@ -96,7 +96,7 @@ function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
 }
 
 type Room = {
-  /** How many nodes can be made once all that is to end has ended; negative while the pool exceeds its maximum. */
+  /** The number of nodes that can be created after all ending nodes are gone; negative while the pool exceeds its maximum. */
   coming: number;
   /** The nodes that can be ended, in the order of ending. */
   readonly spares: ScaledNode[];
@@ -128,7 +128,7 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Gro
 
 type PartNeed = { readonly pool: string; readonly requests: Amounts; readonly demand: Demand };
 
-/** The needs of parts, those that request the same of the same nodes once. */
+/** Returns distinct needs of parts, because equal requests for equal nodes need only one search. */
 function distinctNeeds(demands: readonly Demand[]): readonly PartNeed[] {
   const needs = new Map<string, PartNeed>();
   for (const demand of demands) {

@@ -47,14 +47,14 @@ describe("an instance", () => {
     ]);
   });
 
-  it("that is back after its record has ended is stopped", () => {
+  it("that reappears after the end of its record is stopped", () => {
     const nodes = [buildNode("n", { status: { phase: "Terminated" } })];
     expect(twice({ nodes, instances: listed(buildInstance("n")) })).toMatchObject([
       { kind: "stop-orphan", instanceId: "i-n" },
     ]);
   });
 
-  it("is not stopped again before the pause after the latest stop is over", () => {
+  it("is not stopped again during the pause after the latest stop", () => {
     const instances = listed(buildInstance("x"));
     const { provider, instanceId } = buildInstance("x");
     const stops = new Map([[`${provider} ${instanceId}`, { attempts: 1, nextAtMs: 1001, accepted: true }]]);
@@ -74,7 +74,7 @@ describe("an instance", () => {
     ],
     ["of a record that came meanwhile", { newcomers: new Set(["n"]) }],
     ["that is stopping", { instances: listed(buildInstance("n", { state: "stopping" })) }],
-  ])("%s is left alone", (_what, parts) => {
+  ])("%s is not stopped", (_what, parts) => {
     expect(twice({ instances: listed(buildInstance("n")), ...parts })).toEqual([]);
   });
 
@@ -114,7 +114,7 @@ describe("an orphaned instance that has joined", () => {
       step.kind === "wait" || step.kind === "stop-orphan" ? [`${step.kind} ${step.because}`] : [],
     );
 
-  it("is closed first, and stopped once the ledger has seen that", () => {
+  it("is cordoned first, and stopped after the ledger has observed that", () => {
     const machines = inLedger(buildMachine("x", "FREE"));
     expect(twice({ ...open, machines })).toContainEqual({
       kind: "cordon",
@@ -127,7 +127,7 @@ describe("an orphaned instance that has joined", () => {
     expect(orphan({ ...closed, machines: inLedger(buildMachine("x", "CORDONED")) })).toEqual(["stop-orphan no-record"]);
   });
 
-  it("is stopped where it was never opened", () => {
+  it("is stopped immediately if its startup taint was never removed", () => {
     const kubeNodes = inCluster(buildKubeNode("x", { hasStartupTaint: true }));
     const machines = inLedger({ ...buildMachine("x", "CORDONED"), cordoned: false });
     expect(orphan({ ...open, kubeNodes, machines })).toEqual(["stop-orphan no-record"]);
@@ -140,7 +140,7 @@ describe("an orphaned instance that has joined", () => {
     expect(orphan({ ...closed, machines: { ...inLedger(), complete: false } })).toEqual(["wait cordon-not-seen"]);
   });
 
-  it("is not stopped as a second one of its record while what may be its machine is held", () => {
+  it("is not stopped as a second one of its record while a machine that may be its own is held", () => {
     const nodes = [buildNode("n", { status: { phase: "Claimed" } })];
     const instances = listed(buildInstance("n"), buildInstance("n", { instanceId: "i-2" }));
     const parts = { nodes, instances, kubeNodes: inCluster(buildKubeNode("n")) };
@@ -171,16 +171,16 @@ describe("a record", () => {
     expect(twice({ nodes, kubeNodes: dead })).toMatchObject([{ spec: { terminate: { code: "VANISHED" } } }]);
   });
 
-  it.each(["Creating", "Terminating", "Terminated"] as const)("that is %s need not have one", (phase) => {
+  it.each(["Creating", "Terminating", "Terminated"] as const)("that is %s needs no instance", (phase) => {
     expect(twice({ nodes: [buildNode("n", { status: { phase } })] })).toEqual([]);
   });
 
-  it("ends when another instance has its name and its own is missing", () => {
+  it("ends if another instance has its name and its own is missing", () => {
     const instances = listed(buildInstance("n", { instanceId: "i-2" }));
     expect(twice({ nodes: [buildNode("n")], instances }).map((step) => step.kind)).toEqual(["stop-orphan", "change"]);
   });
 
-  it("is not judged by a provider that does not answer, which does not clear it either", () => {
+  it("is neither ended nor cleared by a provider that does not answer", () => {
     const nodes = [buildNode("n")];
     expect(twice({ nodes, instances: silence })).toEqual([]);
     const first = planScan({ ...base, nodes });
@@ -189,14 +189,14 @@ describe("a record", () => {
     expect(planScan({ ...base, nodes, suspects: silent.suspects }).steps).toHaveLength(1);
   });
 
-  it("is not judged by lists that were asked for before it had its instance", () => {
+  it("is not judged by lists that were requested before it had its instance", () => {
     const nodes = [buildNode("n", { status: { phase: "Created", phaseSinceMs: 500 } })];
     const asked = (atMs: number) => ({ ...listed(), askedAtMs: new Map([["cloud", atMs]]) });
     expect(twice({ nowMs: 1000, nodes, instances: asked(499) })).toEqual([]);
     expect(twice({ nowMs: 1000, nodes, instances: asked(501) })).toHaveLength(1);
   });
 
-  it("whose instance was missing once and is back starts over", () => {
+  it("whose instance reappears after a missing list starts over", () => {
     const nodes = [buildNode("n")];
     const first = planScan({ ...base, nodes });
     const back = planScan({ ...base, nodes, instances: listed(buildInstance("n")), suspects: first.suspects });
@@ -205,7 +205,7 @@ describe("a record", () => {
 });
 
 describe("a Kubernetes node", () => {
-  it("with the label of no record is cordoned while it is ready, and goes once its instance has", () => {
+  it("with the label of no record is cordoned while it is ready, and deleted after its instance is gone", () => {
     expect(twice({ kubeNodes: inCluster(buildKubeNode("x")) })).toMatchObject([
       { kind: "cordon", kubeNode: "k-x", because: "no-record" },
     ]);
@@ -215,7 +215,7 @@ describe("a Kubernetes node", () => {
     expect(steps.map((step) => step.kind)).toEqual(["cordon", "wait"]);
   });
 
-  it("that is the second of its record is cordoned, or goes when it is not ready", () => {
+  it("that is the second of its record is cordoned, or deleted if it is not ready", () => {
     const parts = { nodes: [buildNode("n")], instances: listed(buildInstance("n")) };
     const second = (ready: boolean) => inCluster(buildKubeNode("n"), buildKubeNode("n", { name: "k-second", ready }));
     expect(twice({ ...parts, kubeNodes: second(true) })).toMatchObject([
@@ -226,7 +226,7 @@ describe("a Kubernetes node", () => {
     ]);
   });
 
-  it("is left alone when it may yet become its record's, or a provider is silent", () => {
+  it("stays if it may still become its record's, or a provider is silent", () => {
     const kubeNodes = inCluster(buildKubeNode("n", { ready: false }));
     const nodes = [buildNode("n", { status: { phase: "Created", kubernetesNode: undefined } })];
     expect(twice({ nodes, kubeNodes, instances: listed(buildInstance("n")) })).toEqual([]);

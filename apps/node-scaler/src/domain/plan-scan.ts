@@ -29,12 +29,12 @@ export type ScanSnapshot = {
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly instances: Instances;
   readonly kubeNodes: KubeNodes;
-  /** Undefined: the ledger does not answer. */
+  /** Undefined if the ledger does not answer. */
   readonly machines: Machines | undefined;
   readonly pods: PodsByNode;
   /** The suspects that the scan before returned. */
   readonly suspects: ReadonlySet<string>;
-  /** Stops of orphans that this process has tried, by instance. */
+  /** Stops of orphans that this process has requested, by instance. */
   readonly stops: ReadonlyMap<string, StopsTried>;
 };
 
@@ -73,8 +73,8 @@ type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: Readon
 const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 
 /**
- * What should not be: instances without a record, records whose instance vanished, Kubernetes nodes of neither. Whatever is wrong in two scans, one after the
- * other, is ended; nothing is done after one. A provider that does not answer keeps its suspects as they are.
+ * Plans the end of inconsistent objects: instances without a record, records whose instance vanished, Kubernetes nodes without either. A fault is acted on only
+ * after two consecutive scans find it. The suspects of a provider that does not answer stay unchanged.
  */
 export function planScan(snapshot: ScanSnapshot): ScanPlan {
   const findings = [...findOrphans(snapshot), ...findVanished(snapshot), ...findStrayKubeNodes(snapshot)];
@@ -112,20 +112,23 @@ function findOrphans(snapshot: ScanSnapshot): Finding[] {
   });
 }
 
-/** By the instance's key; in `suspects` while the instance is an orphan, or its provider is silent. */
+/** Returns the key of an orphan in `suspects`, which it keeps while the instance is an orphan, or its provider is silent. */
 export function orphanSuspect(instance: string): string {
   return `instance ${instance}`;
 }
 
 type Orphan = {
   readonly record: ScaledNode | undefined;
-  /** The Kubernetes nodes that it may be. */
+  /** The Kubernetes nodes that may belong to it. */
   readonly joined: readonly KubeNode[];
-  /** The record has its own instance beside this one. */
+  /** True if the record has its own instance beside this one. */
   readonly isOwnListed: boolean;
 };
 
-/** A stopped machine must not be granted: its nodes are cordoned first, and it is stopped once the ledger has seen that and no owner holds them. */
+/**
+ * Plans the end of an orphan. A stopped machine must not be granted: its nodes are cordoned first, and it is stopped after the ledger has observed that and no
+ * owner holds them.
+ */
 function endOrphan(
   { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
   { record, joined, isOwnListed }: Orphan,
@@ -159,14 +162,14 @@ function endOrphan(
   return [{ kind: "stop-orphan", provider, instanceId, nodeName, because }];
 }
 
-/** A record whose provider has not answered, and one that is ending, answer for every instance of their name. */
+/** Whether the instance belongs to the record. A record without a provider's answer, and an ending one, account for every instance of their name. */
 function belongs({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
   const { phase } = status;
   if (phase === "Terminated") return false;
   return phase === "Terminating" || status.instanceId === undefined || status.instanceId === instanceId;
 }
 
-/** A machine that is gone turns not ready: where that cannot be seen, or is not so, it is the provider's list that is wrong. */
+/** Finds records with vanished instances. A vanished machine becomes not ready; if its node is ready or cannot be observed, the provider's list is wrong. */
 function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnapshot): Finding[] {
   if (!kubeNodes.known) return [];
   const byNode = instancesByNode(instances);
@@ -194,7 +197,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
   });
 }
 
-/** Kubernetes nodes that carry the label of a record and are not that record's node. */
+/** Finds Kubernetes nodes with the label of a record of which they are not the node. */
 function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnapshot): Finding[] {
   if (!kubeNodes.known || instances.silent.size > 0) return [];
   const records = new Map(nodes.map((node) => [node.name, node]));
@@ -202,7 +205,7 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
   return [...kubeNodesByRecord(kubeNodes)].flatMap(([name, joined]) => {
     const record = records.get(name);
     if (newcomers.has(name)) return [];
-    // Before a record has its node, any may become it; while it ends, the reaper takes all of them.
+    // Before a record has its node, any of them may become it; while it ends, the reaper deletes all of them.
     if (record !== undefined && (record.status.kubernetesNode === undefined || record.status.phase === "Terminating"))
       return [];
     return joined.flatMap(({ name: kubeNode, uid, ready, cordoned, hasStartupTaint }): Finding[] => {

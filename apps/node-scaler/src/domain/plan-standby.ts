@@ -6,11 +6,11 @@ import type { StandbyNodeSpec } from "./pool.ts";
 /** The nodes that a pool's standby lacks. */
 export type StandbyPlan = {
   readonly boots: readonly NewNode[];
-  /** Why nodes that are wanted are not made, one text for each kind. */
+  /** Why desired nodes are not created, one text for each kind. */
   readonly lacks: readonly { readonly code: "POOL_MAX" | "UNAVAILABLE"; readonly because: string }[];
 };
 
-/** Entries for the same kind of node add up, in the order in which the kinds come first. */
+/** Sums entries for the same kind of node, in the order in which the kinds first occur. */
 export function mergeStandby(standby: readonly StandbyNodeSpec[]): readonly StandbyNodeSpec[] {
   const merged = new Map<string, StandbyNodeSpec>();
   for (const entry of standby) {
@@ -20,7 +20,7 @@ export function mergeStandby(standby: readonly StandbyNodeSpec[]): readonly Stan
   return [...merged.values()].filter(({ count }) => count > 0);
 }
 
-/** Whether a node that nothing is bound to stands by for an entry. Nodes with a volume of another size than usual suit too few demands for that. */
+/** Whether an unbound node stands by for an entry. Nodes with an unusual volume size suit too few demands for that. */
 export function standsBy({ spec }: ScaledNode, entry: StandbyNodeSpec, { policy }: Pool): boolean {
   return (
     spec.pool === policy.name &&
@@ -30,7 +30,7 @@ export function standsBy({ spec }: ScaledNode, entry: StandbyNodeSpec, { policy 
   );
 }
 
-/** New nodes for what the unbound nodes of a pool do not cover; `headroom` is how many may be made of it. */
+/** Plans new nodes for standby that the unbound nodes of a pool do not cover; `headroom` is how many may be created. */
 export function planStandby(
   pool: Pool,
   unbound: readonly ScaledNode[],

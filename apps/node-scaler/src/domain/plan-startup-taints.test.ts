@@ -7,7 +7,7 @@ import { planStartupTaints } from "./plan-startup-taints.ts";
 const born = inCluster(buildKubeNode("n", { hasStartupTaint: true }));
 const ordered = { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } as const;
 
-it("removes the taint of a node that its record has seen ready, also when a held node has registered again", () => {
+it("removes the taint of a node that its record has observed ready, even if a held node has registered again", () => {
   for (const phase of ["Available", "Claimed", "Cleaning"] as const)
     expect(planStartupTaints([buildNode("n", { status: { phase } })], born)).toEqual([
       { kind: "open", node: "n", kubeNode: "k-n", because: "wanted" },

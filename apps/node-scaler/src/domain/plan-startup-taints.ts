@@ -11,7 +11,7 @@ export type StartupTaintStep = {
 const WANTED: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
 
 /**
- * Plans which nodes lose their startup taint. Nodes are created with it, and only the node of a record that has seen it ready and is not to end loses it: a
+ * Plans which nodes lose their startup taint, with which nodes are created. Only the node of a record that has observed it ready and must not end loses it. A
  * node that joins late, under a second name, or without a record keeps the taint until it ends.
  */
 export function planStartupTaints(nodes: readonly ScaledNode[], { byName }: KubeNodes): StartupTaintStep[] {

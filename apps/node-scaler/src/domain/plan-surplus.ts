@@ -9,8 +9,8 @@ export type StopStep = {
 };
 
 /**
- * Which of a pool's unbound nodes are ended: of those that have been idle for the pool's idle time, all but as many as stand by, the newest first. Nodes that
- * have not been idle for so long do not count as standing by here, so that each surplus node is kept for the whole of that time.
+ * Plans which unbound nodes of a pool end: of those that have been idle for the pool's idle time, all but the standby, the newest first. Other nodes do not
+ * count as standby here, so that each surplus node is kept for the whole idle time.
  */
 export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
   const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= pool.policy.idleMs);
@@ -20,7 +20,7 @@ export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: n
   }));
 }
 
-/** Those of a pool's nodes that are more than are to stand by, the newest first. */
+/** Returns the nodes of a pool beyond its standby, the newest first. */
 export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[] {
   const standby = mergeStandby(pool.policy.standby);
   const keep = new Map(standby.map((entry) => [entry, entry.count]));
@@ -34,7 +34,7 @@ export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[]
   return spares.reverse();
 }
 
-/** A node that has only now nothing bound to it begins to be idle now, and so does one whose time was written by a clock that was ahead. */
+/** Returns since when a node is idle. A node that has just lost its binding, or has a future time from a clock that was ahead, becomes idle now. */
 export function idleSince({ status }: ScaledNode, nowMs: number): number {
   return status.boundTo === undefined ? Math.min(status.idleSinceMs ?? nowMs, nowMs) : nowMs;
 }

@@ -3,34 +3,34 @@ import type { SpotPolicy } from "./demand.ts";
 
 export type StandbyNodeSpec = { readonly instanceType: string; readonly count: number; readonly spot: boolean };
 
-/** How one pool is scaled, as the operator wrote it. */
+/** The scaling of one pool, as the operator wrote it. */
 export type PoolPolicy = {
   /** The value of the pool's label on nodes. */
   readonly name: string;
-  /** Name of one of the configured providers. */
+  /** The name of a configured provider. */
   readonly provider: string;
-  /** The most nodes that are made, whatever waits. */
+  /** The maximum number of nodes, whatever waits. */
   readonly max: number;
-  /** In the order of preference. */
+  /** The types in order of preference. */
   readonly instanceTypes: readonly InstanceType[];
   readonly spot: SpotPolicy;
   readonly standby: readonly StandbyNodeSpec[];
-  /** How long a node that nothing needs is kept; 0: not at all. */
+  /** The time for which an unneeded node is kept; 0 ends it immediately. */
   readonly idleMs: number;
-  /** False: a node on which a pod has been ends when it is released. */
+  /** False if a used node ends after its release. */
   readonly reuse: boolean;
   readonly bootTimeoutMs: number;
   readonly healthyTimeoutMs: number;
   readonly drainTimeoutMs: number;
-  /** Undefined: any. */
+  /** Undefined for any zone. */
   readonly zones: readonly string[] | undefined;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
   /** The labels by which the provider finds its newest image. */
   readonly bootImage: Readonly<Record<string, string>>;
-  /** On the Kubernetes node, beside the pool's label and `muster.dev/node`. */
+  /** Labels of the Kubernetes node, in addition to the pool's label and `muster.dev/node`. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Taints that nodes of the pool get from its cloud or template. The scaler does not set them; they keep no node from being healthy. */
+  /** Taints that nodes of the pool get from its cloud or template. The scaler does not set them, and they do not make a node unhealthy. */
   readonly taints: readonly Taint[];
 };
 

@@ -7,10 +7,9 @@ export type BootUnit = {
 };
 
 /**
- * How many boots of each unit are made in this round; a unit that is not in the result waits. Kinds take turns, and which one begins depends on the seed, so
- * that a kind that can never be booted takes no more than its share. Within a kind the order is the given one.
- *
- * A unit that fits a round is not split. A larger one starts only in a round of its own, and continues in later ones.
+ * Plans how many boots of each unit are made in this round; a unit outside the result waits. Kinds take turns, and the seed decides which one begins, so that a
+ * kind that can never be booted takes no more than its share. Within a kind the given order applies.  A unit that fits a round is not split. A larger one
+ * starts only in a round of its own, and continues in later ones.
  */
 export function planBoots(
   units: readonly BootUnit[],
@@ -58,7 +57,7 @@ function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit 
   return undefined;
 }
 
-/** FNV-1a. */
+/** Hashes with FNV-1a. */
 function hash(text: string): number {
   let state = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

@@ -25,7 +25,7 @@ const anyDemand = (index: number): fc.Arbitrary<Demand> =>
     })
     .map(({ shared, ...differences }) => aDemand(`d${index}`, { ...differences, ...(shared && { shared }) }));
 
-/** Machines in partial use, free machines, and nodes that are free or start. Their names are in the order in which the ledger breaks ties. */
+/** Generates machines in partial use, free machines, and nodes that are free or boot. Their names are in the order in which the ledger breaks ties. */
 const worlds: fc.Arbitrary<ScalingSnapshot> = fc
   .tuple(fc.nat(14), fc.nat(3), fc.nat(2), fc.nat(3))
   .chain(([demands, parts, machines, nodes]) =>
@@ -79,7 +79,7 @@ function placesOf({ parts, machines, nodes }: ScalingSnapshot, plan: ScalingPlan
   return [...used, ...empty.map(() => ({ free: SIZE, isEmpty: true }))];
 }
 
-/** Grants one need as the ledger does; false: it waits. */
+/** Grants one need as the ledger does; returns false if it waits. */
 function grant({ shared }: Demand, places: readonly Place[]): boolean {
   const score = ({ free }: Place): number => allocatedFraction(free, SIZE);
   const able = places.filter((place) => (shared === undefined ? place.isEmpty : fitsInto(shared, place.free)));
@@ -91,7 +91,7 @@ function grant({ shared }: Demand, places: readonly Place[]): boolean {
   return true;
 }
 
-/** The demands that do not get what the plan promises. */
+/** Returns the demands that do not get their planned place. */
 function leftWaiting(snapshot: ScalingSnapshot, plan: ScalingPlan, without?: string): readonly Demand[] {
   const places = placesOf(snapshot, plan, without);
   const groups = Map.groupBy(snapshot.demands.toSorted(compareDemands), ({ group, name }) => group ?? name);
@@ -119,13 +119,13 @@ it("plans nodes on which the ledger can grant every planned need", () => {
   expect(shared).toBeGreaterThan(100);
 });
 
-it("plans no node that could be left out", () => {
+it("plans no superfluous node", () => {
   check((snapshot, plan) => {
     for (const { name } of plan.start) expect(leftWaiting(snapshot, plan, name)).not.toEqual([]);
   });
 });
 
-it("gives each gang all that it needs, or nothing, and a reason", () => {
+it("gives each gang everything that it needs, or nothing, and a reason", () => {
   check((snapshot, plan) => {
     for (const [group, members] of Map.groupBy(snapshot.demands, (demand) => demand.group ?? demand.name)) {
       const bound = members.filter(({ name }) => plan.bindings.has(name)).length;
@@ -135,7 +135,7 @@ it("gives each gang all that it needs, or nothing, and a reason", () => {
   });
 });
 
-it("makes and ends nothing more in the world that it planned", () => {
+it("creates and ends nothing more in the world that it planned", () => {
   check((snapshot, plan) => {
     const again = compute(applyPlan(snapshot, plan, "next"));
     expect(again.start).toEqual([]);
@@ -145,7 +145,7 @@ it("makes and ends nothing more in the world that it planned", () => {
   });
 });
 
-it("decides the same whatever the order of what it is given", () => {
+it("decides the same in any order of its input", () => {
   fc.assert(
     fc.property(worlds, ({ ...snapshot }) => {
       const reversed = {

@@ -6,7 +6,7 @@ import type { Demand } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
 
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
-/** A need of a part; a large node has 8 of each amount. */
+/** Builds a need of a part; a large node has 8 of each amount. */
 const part = (name: string, cpu: number, memory = cpu, differences: Partial<Demand> = {}): Demand =>
   aDemand(name, { instanceTypes: ["large"], shared: amounts({ cpu, memory }), ...differences });
 const room = (cpu: number, memory = cpu) => ({
@@ -69,7 +69,7 @@ describe("needs of parts", () => {
   ]);
 });
 
-describe("needs of parts, among nodes that exist", () => {
+describe("needs of parts, among existing nodes", () => {
   checkPlans([
     [
       "go to the most allocated node that has room",
@@ -210,7 +210,7 @@ describe("a new node for needs of parts", () => {
   ]);
 });
 
-describe("what blocks a pool", () => {
+describe("the cause that blocks a pool", () => {
   const tooLarge = part("a", 9);
   const blockedOf = (demands: readonly Demand[], unavailable = [aShortage()]) =>
     compute(aSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;

@@ -8,34 +8,34 @@ import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
 
-/** Where the shared needs of one round go, in the order in which the ledger grants: each to the node of its pool that the ledger places it on. */
+/** Places the shared needs of one round in the order in which the ledger grants them: each on the node of its pool that the ledger would choose. */
 export type SharedRooms = {
-  /** Takes room of a node that exists, starts, or is planned in this round, for a demand that requests these amounts. */
+  /** Takes room on a node that exists, boots, or is planned in this round, for a demand with these requests. */
   take(demand: Demand, requests: Amounts): RoomNode | undefined;
-  /** Adds a node that is made for these requests, which take their part of it. */
+  /** Adds a node that is created for these requests, which take their part of it. */
   open(node: NewNode, requests: Amounts): void;
-  /** Adds a new node that nothing is on yet, or a node of `reserved`. */
+  /** Adds an unused new node, or a node of `reserved`. */
   offer(node: NewNode | ComputedNode): void;
-  /** The node is taken as a whole, or ends. */
+  /** Closes a node that is taken as a whole, or ends. */
   close(node: RoomNode): void;
   hasRoom(node: RoomNode, requests: Amounts): boolean;
-  /** How many changes were made. */
+  /** Counts the changes. */
   taken(): number;
-  /** Withdraws the latest changes, down to this many. */
+  /** Withdraws the latest changes, down to this count. */
   rewind(taken: number): void;
 };
 
 type SharedWorld = {
   readonly pools: ReadonlyMap<string, Pool>;
-  /** Usable nodes that are bound to no demand for a whole node. */
+  /** Usable nodes without a binding to a demand for a whole node. */
   readonly nodes: readonly ComputedNode[];
   /** Nodes that are bound to demands for whole nodes: they are closed until they are offered. */
   readonly reserved: readonly ComputedNode[];
   /** Other machines that can be granted as a whole, with known room. */
   readonly machines: readonly FreeMachine[];
-  /** Machines and nodes that can be granted in parts only. */
+  /** Machines and nodes that can be granted only in parts. */
   readonly parts: readonly FreeMachine[];
-  /** That are requested in this round. */
+  /** The resources that are requested in this round. */
   readonly resources: ReadonlySet<string>;
   readonly acceptance: Acceptance;
 };
@@ -43,8 +43,8 @@ type SharedWorld = {
 type Place = { readonly rooms: Rooms; readonly place: number };
 
 /**
- * Existing nodes come first, by name, then those that start, the oldest first, then new ones. That decides only between nodes of one size that are equally
- * allocated: the ledger sees no difference once all of them exist, so that another order would plan more nodes or fewer than it needs.
+ * Opens the rooms of a round. Existing nodes come first, by name, then booting ones, the oldest first, then new ones. The order decides only between equally
+ * allocated nodes of one size. The ledger sees no difference once all of them exist, so another order would plan too many or too few nodes.
  */
 export function openSharedRooms(world: SharedWorld): SharedRooms {
   const { pools, resources, acceptance } = world;
@@ -105,7 +105,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
   };
 }
 
-/** No shared need waits. */
+/** The rooms for a round without a waiting shared need. */
 export const NO_ROOMS: SharedRooms = {
   take: () => undefined,
   open: () => undefined,
@@ -150,7 +150,7 @@ function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string
   return { allocatable, free: amountsOf(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
-/** A request of an unknown amount takes all of it. */
+/** Subtracts a request; one with an unknown amount takes all of it. */
 function takeFrom({ free, ...room }: Room, requests: Amounts): Room {
   const use = useOf(requests);
   const left = new Map(subtract(free, use));
@@ -158,7 +158,7 @@ function takeFrom({ free, ...room }: Room, requests: Amounts): Room {
   return { ...room, free: left, isUnused: false };
 }
 
-/** By which the ledger breaks ties. */
+/** Returns the name by which the ledger breaks ties. */
 function kubeNameOf(node: ComputedNode | FreeMachine): string {
   return "status" in node ? (node.status.kubernetesNode ?? node.name) : (node.kubernetesNode ?? node.name);
 }

@@ -4,16 +4,16 @@ import type { ScaledNode } from "./node.ts";
 
 /** An instance as its provider lists it. */
 export type ListedInstance = {
-  /** Name of the provider that has it. */
+  /** The name of its provider. */
   readonly provider: string;
   readonly instanceId: string;
-  /** Empty when the provider has lost it. */
+  /** Empty if the provider has lost it. */
   readonly nodeName: string;
   readonly state: "pending" | "running" | "stopping";
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
   readonly kubernetesNode: string | undefined;
-  /** The provider takes it away then, by the scaler's own clock. */
+  /** When the provider reclaims the instance, by the scaler's own clock. */
   readonly lostAtMs: number | undefined;
   readonly failure: string | undefined;
 };
@@ -21,23 +21,23 @@ export type ListedInstance = {
 /** The instances that the providers list. */
 export type Instances = {
   readonly all: readonly ListedInstance[];
-  /** Names of providers that have not answered lately: nothing is known of what they have. */
+  /** Names of providers without a recent answer, whose instances are unknown. */
   readonly silent: ReadonlySet<string>;
-  /** When each of the others was asked: what came after that may be missing. */
+  /** When each other provider was listed: later instances may be missing. */
   readonly askedAtMs: ReadonlyMap<string, number>;
 };
 
 /** A Kubernetes node as the watcher reports it. */
 export type KubeNode = {
   readonly name: string;
-  /** Value of the label `muster.dev/node`. */
+  /** The value of the label `muster.dev/node`. */
   readonly scaledNode: string | undefined;
   readonly uid: string;
   readonly ready: boolean;
-  /** Cordoned by this scaler or another client. */
+  /** True if this scaler or another client cordoned it. */
   readonly cordoned: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** It still has the taint that it was created with, so that no pod can use it. */
+  /** True if it still has its startup taint, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
   /** The use of DaemonSet, mirror and system pods on it. */
   readonly overhead: Amounts;
@@ -45,13 +45,13 @@ export type KubeNode = {
 
 export type KubeNodes = {
   readonly byName: ReadonlyMap<string, KubeNode>;
-  /** These are all there are, and this is how they are. False: nothing may be concluded from what is missing or not ready. */
+  /** True if the list is complete and current; false if a missing or unready node proves nothing. */
   readonly known: boolean;
 };
 
 /**
  * LOST: held, and the node is missing. SHARED: parts of it are held. FOREIGN_USE: free except for pods that the ledger does not know. Both can be granted in
- * parts, and not as a whole. UNKNOWN: a word of a newer ledger, from which nothing follows.
+ * parts, and not as a whole. UNKNOWN: a standing of a newer ledger, from which nothing follows.
  */
 export const STANDINGS = [
   "FREE",
@@ -66,23 +66,23 @@ export const STANDINGS = [
 ] as const;
 export type Standing = (typeof STANDINGS)[number];
 
-/** An owner who holds a machine or a part of it. */
+/** An owner that holds a machine or a part of it. */
 export type Holder = { readonly owner: Owner; readonly reservationId: string };
 
-/** A machine as the ledger has it. */
+/** A machine as the ledger reports it. */
 export type Machine = {
   readonly node: string;
   readonly pool: string;
   readonly standing: Standing;
-  /** As `standing`, for work that tolerates all of its taints. */
+  /** The standing for work that tolerates all of its taints. */
   readonly toleratedStanding: Standing;
-  /** Those that keep pods without a toleration from it; none while it has its startup taint. */
+  /** Taints that exclude pods without a toleration; empty while it has its startup taint. */
   readonly taints: readonly Taint[];
-  /** The ledger has observed that it is cordoned, so it grants the node to no further owner. */
+  /** True if the ledger has observed its cordon, and grants it to no further owner. */
   readonly cordoned: boolean;
-  /** Who holds the whole machine. */
+  /** The holder of the whole machine. */
   readonly holder: Holder | undefined;
-  /** Who holds parts of the machine, the earliest first. */
+  /** The holders of parts of the machine, the earliest first. */
   readonly sharedHolders: readonly Holder[];
   /** Its allocatable amounts, less its overhead. Empty: unknown, so no part of it is granted. */
   readonly allocatable: Amounts;
@@ -93,24 +93,24 @@ export type Machine = {
 /** The answer of the ledger; complete: a node that is missing from it is none of its machines. */
 export type Machines = { readonly byNode: ReadonlyMap<string, Machine>; readonly complete: boolean };
 
-/** A pod that still runs, or may, on a node. Those of DaemonSets and static ones, which live and die with their node, are left out. */
+/** A pod on a node that runs or may run. Pods of DaemonSets and static pods, which belong to their node, are omitted. */
 export type PodOnNode = {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Undefined: no owner that Muster knows. */
+  /** Undefined without an owner that Muster knows. */
   readonly owner: Owner | undefined;
   readonly deleting: boolean;
 };
 
 export type PodsByNode = ReadonlyMap<string, readonly PodOnNode[]>;
 
-/** Distinguishes two instances: ids are unique only within a provider. */
+/** Returns a key that distinguishes instances of all providers, because ids are unique only within one. */
 export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "provider" | "instanceId">): string {
   return `${provider} ${instanceId}`;
 }
 
-/** Everyone who holds the machine or a part of it, the earliest first. */
+/** Returns all holders of the machine or a part of it, the earliest first. */
 export function holdersOf({ holder, sharedHolders }: Machine): readonly Holder[] {
   return holder === undefined ? sharedHolders : [holder, ...sharedHolders];
 }
@@ -126,8 +126,8 @@ export function isInParts(machine: Machine | undefined): boolean {
 }
 
 /**
- * Whether a machine can be granted as a whole now. What is free is decided in one place, by the ledger; the scaler repeats its answer and has no rule of its
- * own, or the two would wait for each other.
+ * Whether a machine can be granted as a whole now. Only the ledger decides which machines are free. The scaler repeats its answer without a rule of its own,
+ * because with different rules each could wait for the other.
  */
 export function isFree(machine: Machine | undefined): boolean {
   return machine?.standing === "FREE";
@@ -147,24 +147,24 @@ export function isCordonedByOthers({ spec, status }: ScaledNode, machine: Machin
   return machine?.cordoned === true && status.phase === "Available" && spec.terminate === undefined;
 }
 
-/** Instances by the name of the node that they were asked for as. */
+/** Groups instances by the node name of their order. */
 export function instancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
   return Map.groupBy(instances.all, ({ nodeName }) => nodeName);
 }
 
-/** Whether an instance of the node that is not listed is not there: its provider was asked after the node came to its phase. */
+/** Whether a missing instance of the node does not exist: its provider was listed after the node entered its phase. */
 export function isAbsenceKnown(
   { silent, askedAtMs }: Pick<Instances, "silent" | "askedAtMs">,
   { spec, status }: Pick<ScaledNode, "spec" | "status">,
   nowMs: number,
 ): boolean {
   if (silent.has(spec.provider)) return false;
-  // A clock that was ahead wrote it, that of an earlier leader: each list is later.
+  // An earlier leader's clock was ahead, so each list is later.
   const isOlder = status.phaseSinceMs > nowMs;
   return isOlder || (askedAtMs.get(spec.provider) ?? -Infinity) > status.phaseSinceMs;
 }
 
-/** Kubernetes nodes by the record that their label names. */
+/** Groups Kubernetes nodes by the record in their label. */
 export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, readonly KubeNode[]> {
   const labelled = [...byName.values()].filter(({ scaledNode }) => scaledNode !== undefined);
   return Map.groupBy(
@@ -173,7 +173,7 @@ export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, re
   );
 }
 
-/** The Kubernetes nodes of a record, under every name that it has joined with. */
+/** Returns the Kubernetes nodes of a record, under every name with which it has joined. */
 export function joinedNodes(
   { name, status }: Pick<ScaledNode, "name" | "status">,
   byRecord: ReadonlyMap<string, readonly KubeNode[]>,

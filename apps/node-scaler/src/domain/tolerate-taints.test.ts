@@ -12,16 +12,16 @@ const standing = (own: boolean, ...pools: readonly PoolPolicy[]) => {
   return tolerateTaints(machines, own ? [buildNode("n")] : [], policies).byNode.get("k-n")?.standing;
 };
 
-it("counts a tainted machine that the scaler did not make as what it is for work that tolerates the taint", () => {
+it("gives a tainted machine that the scaler did not create its standing for work that tolerates the taint", () => {
   expect(standing(false, buildPolicy())).toBe("FREE");
 });
 
-it("counts a tainted node of the scaler so if its pool declares the taint", () => {
+it("does so for a tainted node of the scaler if its pool declares the taint", () => {
   expect(standing(true, buildPolicy({ taints: [gpu] }))).toBe("FREE");
   expect(standing(true, buildPolicy({ taints: [{ key: "gpu", effect: "NoSchedule" }] }))).toBe("FREE");
 });
 
-it("leaves it what it is for other work if the pool declares no taint, another one, or is not scaled any more", () => {
+it("keeps its standing for other work if the pool declares no taint, another one, or is no longer scaled", () => {
   expect(standing(true, buildPolicy())).toBe("CORDONED");
   for (const other of [{ key: "tpu" }, { value: "a" }, { effect: "NoExecute" }])
     expect(standing(true, buildPolicy({ taints: [{ ...gpu, ...other }] }))).toBe("CORDONED");

@@ -4,8 +4,8 @@ import type { PoolPolicy } from "./pool.ts";
 import type { Machine, Machines } from "./sightings.ts";
 
 /**
- * Machines with their standings for work that tolerates their taints: which work that is, `Acceptance` decides. A node of the scaler with a taint that its pool
- * does not declare keeps its standing, as it is not healthy.
+ * Returns machines with their standings for work that tolerates their taints; `Acceptance` decides which work that is. A node of the scaler with an undeclared
+ * taint keeps its standing, because it is unhealthy.
  */
 export function tolerateTaints(
   machines: Machines,
@@ -24,12 +24,12 @@ export function tolerateTaints(
   return { ...machines, byNode };
 }
 
-/** As kubectl writes it: `key=value:effect`, without a value `key:effect`. */
+/** Formats a taint as kubectl does: `key=value:effect`, without a value `key:effect`. */
 export function describeTaint({ key, value = "", effect }: Taint): string {
   return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
 }
 
-/** The taints that the pool does not declare; all of them if the pool is no longer scaled. */
+/** Returns the taints that the pool does not declare; all of them if the pool is no longer scaled. */
 export function undeclaredTaints(
   taints: readonly Taint[],
   policy: Pick<PoolPolicy, "taints"> | undefined,

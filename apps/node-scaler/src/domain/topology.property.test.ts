@@ -7,7 +7,7 @@ import type { Demand } from "./demand.ts";
 const KEY = "topology.kubernetes.io/zone";
 const topology = { key: KEY };
 const ZONES = ["a", "b", "c"];
-/** In the last one the pools create nothing. */
+/** In the last world the pools create nothing. */
 const zones = ZONES.slice(0, 2);
 const joinedIn = (name: string, zone: string) => ({ joined: { name, labels: { [KEY]: zone }, taints: [] } });
 
@@ -37,7 +37,7 @@ function buildWorld(nodes: readonly AnyNode[], max: number, demands: readonly De
   });
 }
 
-/** By group, the zones of the nodes that its demands get. */
+/** Returns, by group, the zones of the nodes of its demands. */
 function zonesOf(
   { nodes, machines, demands }: ScalingSnapshot,
   { bindings, start }: ScalingPlan,
@@ -87,7 +87,7 @@ it("gives a gang nodes of one zone, all of them or none, and is planned once", (
   );
 });
 
-it("completes a gang in the zone with the most free nodes for it, where the maximum of the pool allows that", () => {
+it("completes a gang in the zone with the most free nodes for it, if the maximum of the pool allows that", () => {
   const world = fc.tuple(
     fc.array(node, { maxLength: 8 }),
     fc.integer({ min: 0, max: 10 }),

@@ -196,7 +196,7 @@ describe("a gang in one zone of several pools", () => {
   ]);
 });
 
-describe("a gang in one zone of a pool that is not scaled, too", () => {
+describe("a gang in one zone of an unscaled pool", () => {
   const demands = [
     aDemand("d1", { group: "g", topology }),
     aDemand("d2", { group: "g", topology, pool: "fixed" }),

@@ -3,22 +3,22 @@ import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool
 import type { Demand, Topology } from "./demand.ts";
 import { ZONE, type KnownPool } from "./may-accept.ts";
 
-/** The groups with a topology, and in which domains each of them may be. */
+/** The groups with a topology, with the possible domains of each. */
 export type Domains = {
-  /** Ascending values of the label, for the group of the demand with its choice of pools. Undefined: the group has no topology. */
+  /** Returns ascending values of the label, for the group of the demand with its choice of pools. Undefined if the group has no topology. */
   valuesFor(demand: Demand): readonly string[] | undefined;
-  /** The demand on nodes with this value. */
+  /** Restricts the demand to nodes with this value. */
   restrict(demand: Demand, value: string): Demand;
 };
 
-/** By pool and zone, the number of nodes, free and held ones. */
+/** By pool and zone, the number of free and held nodes. */
 export type ZoneCounts = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 type AnyNode = ComputedNode | FreeMachine;
 
 /**
- * A group may be in the zones of its pools and of their nodes. Of any other label only the value that its pools are configured with is known for new nodes;
- * without one value no node is created, and the group gets those that the ledger finds.
+ * Indexes the domains of groups. A group may be in the zones of its pools and of their nodes. For any other label only the configured value of its pools is
+ * known for new nodes. Without a common value no node is created, and the group gets the nodes that the ledger finds.
  */
 export function indexDomains(
   demands: readonly Demand[],
@@ -66,8 +66,8 @@ type DomainPlan = {
 };
 
 /**
- * First the domains where the group can be completed, then those where the maximum of a pool alone prevents that; of these the one with the most nodes for it.
- * Of equal ones the group stays in its domain, or else takes the one with more ready nodes.
+ * Compares domains. First come those in which the group can be completed, then those where only the maximum of a pool prevents that; within each, the domain
+ * with the most nodes for it. At a tie the group stays in its domain, or else takes the one with more ready nodes.
  */
 export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: boolean): number {
   const rank = ({ lacks }: DomainPlan): number => {
@@ -91,7 +91,7 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
   );
 }
 
-/** The demand on nodes with this value of the label of its topology. */
+/** Restricts the demand to nodes with this value of the label of its topology. */
 export function restrictTo(demand: Demand, value: string): Demand {
   return restrictBy(demand, value, restrictSelection);
 }
@@ -104,7 +104,7 @@ function restrictBy(demand: Demand, value: string, restrict: typeof restrictSele
   return { ...demand, topology: { key, value }, selection: restricted };
 }
 
-/** Demands with one selection keep one object, so that its key is built once. */
+/** Caches restrictions: demands with one selection share one object, so that its key is built once. */
 function rememberRestrictions(): Domains["restrict"] {
   const known = new Map<NodeSelection | undefined, Map<string, NodeSelection>>();
   const restrict: typeof restrictSelection = (selection, requirement) => {
@@ -118,7 +118,7 @@ function rememberRestrictions(): Domains["restrict"] {
   return (demand, value) => restrictBy(demand, value, restrict);
 }
 
-/** Whether each pool that is not scaled has a node in the zone for each demand for a whole one, and at least one. */
+/** Whether each unscaled pool has a node in the zone for each demand for a whole one, and at least one. */
 function hasNodesFor(demands: readonly Demand[], zone: string, zones: ZoneCounts): boolean {
   return [...Map.groupBy(demands, ({ pool }) => pool)].every(([pool, ofPool]) => {
     const whole = ofPool.filter(({ shared }) => shared === undefined).length;
@@ -142,7 +142,7 @@ function valuesOf(key: string, names: readonly string[], { pools, zonesOf }: Kno
   return configured.size === 1 ? [...configured] : [];
 }
 
-/** By pool: the zones that it is configured with, and those of its nodes. */
+/** Returns, by pool, its configured zones and those of its nodes. */
 function findZones(
   pools: ReadonlyMap<string, Pool>,
   nodes: readonly AnyNode[],

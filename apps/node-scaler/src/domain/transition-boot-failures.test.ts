@@ -29,7 +29,7 @@ function run(...rounds: readonly (readonly [nowMs: number, steps: readonly (Hear
   );
 }
 
-it("counts the boots of one kind that fail in a row, and reports the latest", () => {
+it("counts consecutive failed boots of one kind, and reports the latest", () => {
   const failures = run([1000, [ends("n1", "BOOT_FAILED")]], [2000, [ends("n2", "BOOT_TIMEOUT")]], [3000, []]);
   expect(failures).toEqual([
     {
@@ -40,7 +40,7 @@ it("counts the boots of one kind that fail in a row, and reports the latest", ()
   ]);
 });
 
-it("counts nodes that were ready and ended before anybody had them, and no others that were", () => {
+it("counts nodes that were ready and ended before any owner held them, and no other ready nodes", () => {
   expect(run([1000, [ends("n4", "UNHEALTHY"), ends("n5", "UNHEALTHY")]])).toMatchObject([
     { code: "UNHEALTHY", message: "n4 UNHEALTHY", boots: 1, untilMs: 11_000 },
   ]);
@@ -52,7 +52,7 @@ it("forgets a kind once a node of it is held, not once it is merely ready", () =
   expect(run(failed, [2000, [granted("n4")]])).toEqual([]);
 });
 
-it("forgets a kind once a node of it has been well for five minutes since the latest failure", () => {
+it("forgets a kind once a node of it has been healthy for five minutes since the latest failure", () => {
   const failed = run([1000, [ends("n2", "BOOT_FAILED")]]);
   const after = (node: ScaledNode, nowMs: number) =>
     transitionBootFailures(failed, { nodes: [node], steps: [], nowMs }).length;
@@ -68,7 +68,7 @@ it("forgets a kind that has not failed again for long", () => {
   expect(run([1000, [ends("n2", "BOOT_FAILED")]], [1_801_000, []])).toEqual([]);
 });
 
-it("pauses twice as long each time, whatever fails during a pause, until a node is of use", () => {
+it("doubles each pause, whatever fails during it, until a node is used", () => {
   const fails = (atMs: number) => [atMs, [ends("n1", "BOOT_FAILED"), ends("n2", "BOOT_FAILED")]] as const;
   const pausesOf = (failures: readonly BootFailure[]) => failures.map(({ untilMs, latestMs }) => untilMs - latestMs);
   expect(pausesOf(run(fails(0)))).toEqual([10_000]);
@@ -78,6 +78,6 @@ it("pauses twice as long each time, whatever fails during a pause, until a node 
   expect(pausesOf(run(fails(0), fails(10_000), [20_000, [granted("n4")]], fails(30_000)))).toEqual([10_000]);
 });
 
-it("counts neither other ends nor nodes whose instance the provider has never made", () => {
+it("counts neither other ends nor nodes whose instance was never created", () => {
   expect(run([1000, [ends("n1", "SPOT_NOTICE"), ends("n3", "BOOT_FAILED")]])).toEqual([]);
 });

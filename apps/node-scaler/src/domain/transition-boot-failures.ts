@@ -3,7 +3,7 @@ import type { ScaledNode, TerminationCode } from "./node.ts";
 import type { ClaimStep } from "./plan-node-claims.ts";
 import type { HeartbeatStep } from "./plan-heartbeat.ts";
 
-/** Instances of one kind that were made and did not become usable nodes: how many in a row, and the message of the latest. */
+/** Consecutive instances of one kind that were created and did not become usable nodes: their number, and the message of the latest. */
 export type BootFailure = {
   readonly pool: string;
   readonly provider: string;
@@ -12,33 +12,33 @@ export type BootFailure = {
   readonly code: FailureCode;
   readonly message: string;
   readonly boots: number;
-  /** Pauses so far. Boots that fail during one do not lengthen it: they were begun before. */
+  /** The pauses so far. Boots that fail during one do not lengthen it, because they began before. */
   readonly pauses: number;
-  /** No other is made before. */
+  /** No further boot begins before this time. */
   readonly untilMs: number;
   readonly sinceMs: number;
   readonly latestMs: number;
 };
 
-/** UNHEALTHY: the node was ready, and ended before any owner held it. */
+/** UNHEALTHY means that the node was ready, and ended before any owner held it. */
 type FailureCode = "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY";
 
-/** A kind that has not failed again for so long may not even have been asked for. */
+/** A kind without a further failure for this time may not even have been requested. */
 const KEPT_MS = 1_800_000;
-/** A node without a holder that has been well for this long proves its kind. */
+/** A node without a holder that has been healthy for this long proves its kind. */
 const PROVEN_MS = 300_000;
 
 type BootFailureNews = {
-  /** As they were before the steps. */
+  /** The nodes before the steps. */
   readonly nodes: readonly ScaledNode[];
-  /** That were written. */
+  /** The steps that were written. */
   readonly steps: readonly (HeartbeatStep | ClaimStep)[];
   readonly nowMs: number;
 };
 
 /**
- * What is remembered of boots that failed, after a round of the heartbeat. A kind is forgotten once one of its nodes has been of use, or well for a while:
- * that one is ready is not enough, or unusable nodes that become ready would be recreated without a pause.
+ * Updates the memory of failed boots after a round of the heartbeat. A kind is forgotten once one of its nodes has been held, or healthy for a while. Readiness
+ * is not enough, because unusable nodes that become ready would be recreated without a pause.
  */
 export function transitionBootFailures(
   before: readonly BootFailure[],
@@ -80,7 +80,7 @@ function isProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs: num
 }
 
 function isFailure({ status: { phase, served } }: ScaledNode, code: TerminationCode): code is FailureCode {
-  // Of one without an instance it is the provider that has failed.
+  // Without an instance, the provider has failed, and not the boot.
   if (code === "BOOT_FAILED" || code === "BOOT_TIMEOUT") return phase === "Created";
   return code === "UNHEALTHY" && !served;
 }

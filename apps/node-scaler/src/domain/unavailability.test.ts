@@ -27,17 +27,17 @@ it("remembers a shortage for ten minutes, to the millisecond", () => {
   expect(isShort(1000 + 600_000)).toBe(false);
 });
 
-it("does not remember it any longer when it is found again", () => {
+it("does not extend the time when the shortage is found again", () => {
   const memory = memoryOf(buildMark(spot, full(), 1000), buildMark(spot, full(), 500_000));
   expect(memory).toEqual([buildMark(spot, full(), 1000)]);
 });
 
-it("remembers it again when it is found after it lapsed", () => {
+it("remembers it again if it is found after its expiry", () => {
   const memory = memoryOf(buildMark(spot, full(), 1000), buildMark(spot, full(), 601_000));
   expect(memory).toEqual([buildMark(spot, full(), 601_000)]);
 });
 
-it("marks spot alone for a shortage of spot, and on-demand alone for one of on-demand", () => {
+it("marks only spot for a shortage of spot, and only on-demand for one of on-demand", () => {
   const short = (asked: Asked) => buildShortages(memoryOf(buildMark(asked, full(), 0)), 1);
   expect(short(spot).isUnavailable("cloud", "large", true, undefined)).toBe(true);
   expect(short(spot).isUnavailable("cloud", "large", false, undefined)).toBe(false);
@@ -45,7 +45,7 @@ it("marks spot alone for a shortage of spot, and on-demand alone for one of on-d
   expect(short(onDemand).isUnavailable("cloud", "large", false, undefined)).toBe(true);
 });
 
-it("marks a type that is not to be had as spot as unavailable for spot, everywhere", () => {
+it("marks a type without spot as unavailable for spot, in all zones", () => {
   const found = buildMark(spot, { kind: "unsupported", message: "no spot" }, 0);
   expect(found).toMatchObject({ spot: true, zone: undefined, subnet: undefined, message: "no spot" });
   const shortages = buildShortages([found], 1);
@@ -58,19 +58,19 @@ it.each<[string, Shortage, { a: boolean; b: boolean; any: boolean }]>([
   ["a subnet whose zone is known", full("a", "subnet-1"), { a: true, b: false, any: false }],
   ["a subnet whose zone is not known", full(undefined, "subnet-1"), { a: true, b: true, any: true }],
   ["everywhere", full(), { a: true, b: true, any: true }],
-])("knows the scope of a shortage: %s", (_scope, shortage, expected) => {
+])("records the scope of a shortage: %s", (_scope, shortage, expected) => {
   const shortages = buildShortages([buildMark(spot, shortage, 0)], 1);
   const isShort = (zone?: string) => shortages.isUnavailable("cloud", "large", true, zone);
   expect({ a: isShort("a"), b: isShort("b"), any: isShort() }).toEqual(expected);
 });
 
-it("keeps providers and instance types apart", () => {
+it("distinguishes providers and instance types", () => {
   const shortages = buildShortages([buildMark(spot, full(), 0)], 1);
   expect(shortages.isUnavailable("other", "large", true, undefined)).toBe(false);
   expect(shortages.isUnavailable("cloud", "small", true, undefined)).toBe(false);
 });
 
-it("finds the oldest mark that covers a zone, whatever the order in which they are remembered", () => {
+it("finds the oldest mark that covers a zone, in whatever order they are recorded", () => {
   const marks = [buildMark(spot, full("a"), 200), buildMark(spot, full(), 100), buildMark(spot, full("b"), 50)];
   for (const memory of [marks, marks.toReversed()]) {
     expect(buildShortages(memory, 300).find("cloud", "large", true, "a")?.sinceMs).toBe(100);
@@ -91,7 +91,7 @@ const findings = fc.array(
   { maxLength: 20 },
 );
 
-it("answers after any history, swept or not, as a walk over all that was found would", () => {
+it("answers after any history, swept or not, as a search through all marks would", () => {
   fc.assert(
     fc.property(findings, kinds, fc.constantFrom(undefined, "a", "b"), (history, asked, zone) => {
       let nowMs = 0;

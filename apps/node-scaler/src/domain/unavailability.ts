@@ -1,6 +1,6 @@
 import type { Unavailability } from "./demand.ts";
 
-/** How long a shortage is remembered. After it, the kind is asked for again, also when every attempt since then has failed. */
+/** The time for which a shortage is remembered. After it, the kind is requested again, even if every attempt since has failed. */
 export const REMEMBERED_MS = 600_000;
 
 /** The shortage that a provider reported instead of starting an instance. */
@@ -10,7 +10,7 @@ export type Shortage =
       readonly zone: string | undefined;
       readonly subnet: string | undefined;
       readonly message: string;
-      /** The provider has no such zone: the file of pools or the work names a wrong one. */
+      /** The provider does not have the zone: the file of pools or the work names a wrong one. */
       readonly isUnknownZone?: true;
     }
   | { readonly kind: "unsupported"; readonly message: string };
@@ -19,8 +19,8 @@ export type Shortage =
 export type Asked = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
 
 /**
- * The mark that a shortage leaves. It is about spot or about on-demand, whichever was asked for: spot is often short where on-demand is not. A type that the
- * provider does not have is unavailable everywhere.
+ * Builds the mark of a shortage, either of spot or of on-demand, as requested, because spot is often short while on-demand is not. A type that the provider
+ * does not have is unavailable in all zones.
  */
 export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unavailability {
   const { provider, instanceType, spot } = asked;
@@ -37,7 +37,7 @@ export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unav
   };
 }
 
-/** Remembers a mark. The same one that has not lapsed stays as it is: a type that fails again and again would be blocked for ever otherwise. */
+/** Remembers a mark. An equal mark that has not expired stays unchanged, because a type that fails repeatedly would otherwise stay blocked forever. */
 export function mark(memory: readonly Unavailability[], found: Unavailability): readonly Unavailability[] {
   const same = memory.findIndex((entry) => keyOf(entry) === keyOf(found));
   if (same === -1) return [...memory, found];
@@ -51,11 +51,11 @@ export function dropExpired(memory: readonly Unavailability[], nowMs: number): r
   return left.length === memory.length ? memory : left;
 }
 
-/** The mark of an unavailable kind, found by its key. */
+/** The shortages, indexed by kind. */
 export type Shortages = {
   /**
-   * What is known to be short of (type, spot) in a zone, or wherever the provider would put it when the zone is undefined; undefined: it can be asked for.
-   * The oldest one that covers it.
+   * Returns the oldest shortage of (type, spot) in a zone, or, with an undefined zone, where the provider would place it. Undefined if the kind can be
+   * requested.
    */
   find(
     provider: string,
@@ -68,8 +68,8 @@ export type Shortages = {
 };
 
 /**
- * Makes the memory quick to ask. A subnet lies in one zone and the provider chooses it, so that a short subnet counts as its zone; where the provider did not
- * say which that is, as everywhere. What is short in one zone says nothing about any zone.
+ * Indexes the memory. A subnet is in one zone and the provider chooses it, so a short subnet counts as its zone; with an unknown zone, as all zones. A shortage
+ * in one zone says nothing about other zones.
  */
 export function buildShortages(memory: readonly Unavailability[], nowMs: number): Shortages {
   const everywhere = new Map<string, Unavailability>();

@@ -2,17 +2,17 @@ import { throwFault, type Fault } from "@muster/faults";
 
 /** One call of a provider. */
 type ProviderCall = {
-  /** For errors: `starting elastic-1`. */
+  /** A text for errors: `starting elastic-1`. */
   readonly doing: string;
-  /** Time limit of the whole call, however many requests it takes. */
+  /** The timeout of the whole call, however many requests it takes. */
   readonly timeoutMs: number;
-  /** The caller's own stop. */
+  /** The caller's abort signal. */
   readonly outer: AbortSignal;
 };
 
 /**
- * Runs a call under one time limit. What goes wrong is thrown as the fault that `toFault` makes of it, and as it is where that makes none; the caller's own
- * stop is thrown as what it is.
+ * Runs a call under one timeout. Throws an error as the fault that `toFault` returns, and otherwise unchanged; after the caller's abort, throws the signal's
+ * reason.
  */
 export async function providerCall<T>(
   { doing, timeoutMs, outer }: ProviderCall,

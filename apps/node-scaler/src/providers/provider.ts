@@ -2,20 +2,20 @@ import type { PoolPolicy } from "../domain/pool.ts";
 
 /** The request to a provider to boot an instance. */
 export type Boot = {
-  /** Name of the node's record: unique for ever. Starting one name twice gives one instance. */
+  /** The name of the node's record, which is never reused. Starting one name twice gives one instance. */
   readonly nodeName: string;
   readonly pool: string;
   readonly instanceType: string;
   readonly image: string;
   readonly spot: boolean;
-  /** Undefined: wherever there is room. */
+  /** Undefined for any zone with capacity. */
   readonly zone: string | undefined;
   readonly gpus: number;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
-  /** For the Kubernetes node; the pool's label and `muster.dev/node` are among them. */
+  /** Labels of the Kubernetes node, including the pool's label and `muster.dev/node`. */
   readonly labels: Readonly<Record<string, string>>;
-  /** That the Kubernetes node registers with; the scaler takes them off once the node is wanted. */
+  /** Taints with which the Kubernetes node registers; the scaler removes them once the node may be used. */
   readonly taints: readonly StartupTaint[];
 };
 
@@ -24,13 +24,13 @@ type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
 /** The outcome. Any other failure is thrown as a fault: the request may have taken effect. */
 export type Started =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
-  /** This type is unavailable now, in the zone or subnet that is named, or anywhere. */
+  /** The type is unavailable now, in the named zone or subnet, or in all. */
   | {
       readonly kind: "no-capacity";
       readonly zone: string | undefined;
       readonly subnet: string | undefined;
       readonly message: string;
-      /** The provider has no such zone. */
+      /** The provider does not have the zone. */
       readonly isUnknownZone?: true;
     }
   /** The provider does not have the type as spot, or at all. */
@@ -38,35 +38,35 @@ export type Started =
 
 export type InstanceState = "pending" | "running" | "stopping";
 
-/** An instance that the provider has for this scaler. One that is gone is not listed. */
+/** An instance of this scaler at the provider. One that is gone is not listed. */
 export type Instance = {
   readonly instanceId: string;
-  /** As it was asked for; empty when the provider has lost it. */
+  /** The name in its order; empty if the provider has lost it. */
   readonly nodeName: string;
   readonly state: InstanceState;
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
-  /** Undefined: not joined, or unknown to the provider; the node's label `muster.dev/node` identifies it too. */
+  /** Undefined if it has not joined, or the provider does not know it; the node's label `muster.dev/node` identifies it too. */
   readonly kubernetesNode: string | undefined;
   /** When the provider reclaims the instance, in Unix milliseconds. */
   readonly lostAtMs: number | undefined;
-  /** It can never become a node, in the provider's words. Undefined: it may. */
+  /** Why it can never become a node, as the provider states it. Undefined if it may. */
   readonly failure: string | undefined;
 };
 
-/** A place where instances are made and ended. Every call respects its signal and has a time limit of its own. */
+/** Creates and ends instances. Every call respects its signal and has its own timeout. */
 export type NodeProvider = AsyncDisposable & {
-  /** As configured: the key of its block in the file of pools. */
+  /** The key of its block in the file of pools. */
   readonly name: string;
-  /** Fixed: a node's volume has to have the size that a pod asks for. */
+  /** True if a node's volume must have the size that a pod requests. */
   readonly fixedSizeVolumes: boolean;
   start(boot: Boot, signal: AbortSignal): Promise<Started>;
-  /** Resolves when the order is taken; the instance is gone when it is listed no more. An unknown instance is no error. */
+  /** Resolves when the order is accepted; the instance is gone once it is no longer listed. An unknown instance is no error. */
   stop(instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void>;
-  /** Every instance of this scaler, and no other's; `stopping` ones too. */
+  /** Lists every instance of this scaler, including `stopping` ones, and of no other. */
   list(signal: AbortSignal): Promise<readonly Instance[]>;
-  /** The newest image that has these properties; empty where the provider chooses by itself. `not_found` when none has. */
+  /** Finds the newest image with these properties; empty if the provider chooses the image itself. Rejects with `not_found` if none matches. */
   findImage(properties: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string>;
-  /** Why it could make no nodes of the pool, or not all kinds, as far as that can be known before one is asked for; empty: nothing stands in the way. */
+  /** Returns why the provider could not create nodes of the pool, or not all kinds, as far as that can be known before an order; empty without a problem. */
   checkPool(pool: PoolPolicy, signal: AbortSignal): Promise<readonly string[]>;
 };

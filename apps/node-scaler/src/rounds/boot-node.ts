@@ -7,7 +7,7 @@ import { inNodeSpan } from "../node-trace.ts";
 import type { Boot, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
-/** Asks the provider for the instance of a node that is Creating, and records its answer. Never rejects. */
+/** Requests the instance of a Creating node from the provider, and records its answer. Never rejects. */
 export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
   const { name, spec } = node;
   const attributes = {
@@ -59,7 +59,7 @@ async function takeAnswer(
     memory.backoffs.set(key, lengthenBackoff(memory.backoffs.get(key), { ...answer, asked }, now()));
   else if (answer.kind === "started") memory.backoffs.delete(key);
   const written = await records.changeNode(outcome);
-  // Its record is gone or has ended meanwhile: without this stop only a scan would find the instance.
+  // The record is gone or has ended meanwhile: without this stop only a scan would find the instance.
   if (written === undefined && answer.kind === "started" && scaler.isHeld())
     await provider.stop({ instanceId: answer.instanceId, nodeName: node.name }, scaler.orderSignal);
   return outcome.because;

@@ -38,7 +38,7 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
   memory.hasObserved ||= cluster.nodes().known;
 }
 
-/** Remembers which boots have come to nothing, and which to something. */
+/** Records the boots that failed, and those whose nodes were used. */
 function noteBoots(
   { memory, now }: Scaler,
   steps: readonly (HeartbeatStep | ClaimStep)[],
@@ -48,8 +48,8 @@ function noteBoots(
 }
 
 /**
- * Only young instances and those that may be reclaimed change at any time; the scan asks for all of them, less often, and the next heartbeat acts on a notice
- * in its list. A leader lists each provider once before it makes anything there.
+ * Returns the providers to list. Only young instances and reclaimable ones change at any time. The scan lists all of them less often, and the next heartbeat
+ * acts on a notice in its list. A leader lists each provider once before it creates anything there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
   const unseen = [...providers.keys()].filter((name) => !memory.lists.has(name));
@@ -59,7 +59,7 @@ function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<str
   return new Set([...unseen, ...news.map(({ spec }) => spec.provider)]);
 }
 
-/** Nodes found ready in this round, or left tainted by an earlier one, become usable. */
+/** Makes nodes usable that were found ready in this round, or were left tainted by an earlier one. */
 async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler): Promise<void> {
   const steps = planStartupTaints(records.list(), cluster.nodes());
   await inRoundSpan("heartbeat", steps, () =>
@@ -76,7 +76,7 @@ async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler)
   );
 }
 
-/** Which of the steps are written now. One that is not is planned again by the next round. */
+/** Writes the steps that can be written now. The next round plans the others again. */
 async function take<Step extends HeartbeatStep | ClaimStep>(
   { records, report, now }: Scaler,
   steps: readonly Step[],

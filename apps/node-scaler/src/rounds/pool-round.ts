@@ -21,18 +21,18 @@ import { inRoundSpan, inStepSpan } from "../node-trace.ts";
 import type { Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
 
-/** Limit of concurrent writes to the store. */
+/** Limits the concurrent writes to the store. */
 const MAX_WRITES_IN_FLIGHT = 32;
 
 /**
- * Observes demand and nodes, and makes nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
+ * Observes demand and nodes, and creates nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
  * leader's first complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
  */
 export async function poolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
   if (!memory.hasObserved) return;
   await records.checkCurrent();
-  // Machines first: what is granted in between is then missed as a demand, and boots nothing.
+  // Machines are read first: a grant in between is then missing as a demand, and boots nothing.
   const listed = await scaler.machines();
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
   const nodes = records.list();
@@ -82,12 +82,12 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   await inRoundSpan("pool", steps, work, attributes);
 }
 
-/** The node is becoming Available; the heartbeat decides when it is. */
+/** Whether the node is becoming Available; the heartbeat decides when it is. */
 function isBeingReleased({ status }: ScaledNode): boolean {
   return status.phase === "Claimed" || status.phase === "Cleaning";
 }
 
-/** By pool; a pool whose image is not known has none, and boots nothing. */
+/** Returns the images by pool; a pool with an unknown image has none, and boots nothing. */
 async function findImages({ policies, bootImage, patienceMs, report }: Scaler): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...policies.values()].map(async (policy): Promise<(readonly [string, string])[]> => {
@@ -143,7 +143,7 @@ async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number)
           () => undefined,
         )
         .finally(() => memory.booting.delete(step.name));
-      // Set synchronously, or the heartbeat could take the record for an abandoned boot.
+      // The entry is set synchronously, because the heartbeat could otherwise treat the record as an abandoned boot.
       memory.booting.set(step.name, boot);
       await inStepSpan("order node", step.name, step.because, () => created);
     },
@@ -174,7 +174,7 @@ function buildRecord({ name, spec, boundTo }: StartStep, term: number, nowMs: nu
   };
 }
 
-/** Only marks: the reaper stops a marked node once it can no longer be granted. */
+/** Only marks nodes: the reaper stops a marked node once it can no longer be granted. */
 async function markStops(
   { records, policies, report }: Scaler,
   plan: ScalingPlan,

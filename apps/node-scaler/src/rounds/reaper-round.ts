@@ -8,7 +8,7 @@ import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const MAX_NODES_IN_FLIGHT = 16;
 
-/** Brings nodes that are to end a step nearer to their end. */
+/** Advances nodes that must end by one step. */
 export async function reaperRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster } = scaler;
   const ending = records
@@ -43,7 +43,7 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
           .catch((error: unknown) => scaler.report.failed("reaper", `ending ${node}`, error))
           .finally(() => memory.ending.delete(node));
         memory.ending.set(node, ending);
-        // A provider that takes its time is waited for by this node, and by no other.
+        // A slow provider delays this node, and no other.
         await within(scaler.patienceMs, ending);
       },
       ([node], error) => scaler.report.failed("reaper", `ending ${node}`, error),
@@ -51,7 +51,7 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
   await inRoundSpan("reaper", steps, takeSteps);
 }
 
-/** Without its provider such a node never ends: the record has the reason. */
+/** Notes the reason in the record, because a node without its provider never ends. */
 async function noteMissingProviders(
   { providers, records, report }: Scaler,
   ending: readonly ScaledNode[],
@@ -70,7 +70,7 @@ async function noteMissingProviders(
 }
 
 async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void> {
-  // Also where no pod is left to evict: what stalled the drain may be gone.
+  // The stall is also noted without a pod left to evict, because its cause may be gone.
   const draining = steps.find((step) => step.kind === "evict" || step.kind === "wait");
   const stays: string[] = [];
   for (const step of steps) {
@@ -83,7 +83,7 @@ async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void
   if (draining !== undefined) await noteStall(scaler, draining.node, stays);
 }
 
-/** While a drain does not proceed, its record has the reason. */
+/** Notes the reason in the record while a drain does not proceed. */
 async function noteStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
   const record = records.get(node);
   if (record === undefined) return;
@@ -125,7 +125,7 @@ async function act(
   }
 }
 
-/** The pod and why it stays, if it does. Never rejects: one pod that cannot be evicted keeps no other of its node. */
+/** Evicts a pod, and returns it with the reason if it stays. Never rejects, so that one failed eviction does not prevent others on its node. */
 async function evict(
   { cluster, report }: Scaler,
   { node, namespace, pod, uid }: Extract<ReapStep, { readonly kind: "evict" }>,

@@ -9,7 +9,9 @@ import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const MAX_STEPS_IN_FLIGHT = 8;
 
-/** Compares instances, records and Kubernetes nodes, and ends orphans. Rejects while records may be missing: their instances would look like orphans. */
+/**
+ * Compares instances, records and Kubernetes nodes, and ends orphans. Rejects while records may be missing, because their instances would look like orphans.
+ */
 export async function scanRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster, policies } = scaler;
   await records.checkCurrent();
@@ -46,7 +48,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
       MAX_STEPS_IN_FLIGHT,
       async (step) => {
         const key = keyOf(step);
-        // A provider that takes its time is asked once, however many scans find the same.
+        // A slow provider gets one request, however many scans have the same finding.
         if (memory.scanning.has(key)) return;
         scaler.report.planned("scan", step);
         const taking = take(scaler, step)
@@ -60,7 +62,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
   await inRoundSpan("scan", steps, takeSteps);
 }
 
-/** A finding has to be confirmed by two lists: a provider without a new list since the latest scan is silent in this one. */
+/** Marks providers as silent without a new list since the latest scan, because two lists must confirm a finding. */
 function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap<string, number>): Instances {
   const seen = new Set([...askedAtMs].filter(([name, atMs]) => scanned.get(name) === atMs).map(([name]) => name));
   return { all: all.filter(({ provider }) => !seen.has(provider)), silent: new Set([...silent, ...seen]), askedAtMs };

@@ -20,10 +20,10 @@ const EVENTS = [
 const action = (events: readonly string[]) =>
   fc.record({ event: fc.constantFrom(...events), pick: fc.nat(9), steps: fc.nat(3) });
 const RUNS = { numRuns: 300 };
-/** Enough for each pod to be created, placed, scheduled and ended. */
+/** Enough rounds for each pod to be created, placed, scheduled and ended. */
 const MAX_ROUNDS = 400;
 
-/** From now on nothing is lost, and each process does its work. */
+/** Ends all losses, and lets each process do its work. */
 function settle(world: PlannedBatchWorld, isDone: () => boolean): void {
   world.happen("return", 0);
   for (let round = 0; round < MAX_ROUNDS && !isDone(); round += 1) {
@@ -69,7 +69,7 @@ it.each([
 it.each([
   ["a batch Job", job],
   ["a JobSet", jobSet],
-])("holds no machine for %s that has left its queue, and keeps no pod of it from its node", (_title, worlds) => {
+])("keeps no machine for %s that has left its queue, and lets each of its pods start", (_title, worlds) => {
   fc.assert(
     fc.property(worlds, fc.array(action(EVENTS), { maxLength: 60 }), (create, actions) => {
       const world = create();

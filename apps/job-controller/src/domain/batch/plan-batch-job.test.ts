@@ -37,7 +37,7 @@ function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
   const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
   return { name, uid: name, set: "pod", createdMs: 0, ...fresh, ...more };
 }
-/** A pod that runs in this place. */
+/** Builds a pod that runs in this place. */
 function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
   return pod(name, { component, place: node, scheduled: true, gated: false, ...more });
 }
@@ -59,7 +59,7 @@ function plan(more: Partial<BatchSnapshot>) {
   const known = { nowMs: NOW, job: job(), pods: [], units: [], priority: 0, nodesLost: [] };
   return planBatchJob({ ...known, queue: { kind: "queue", name: "team-a" }, ...more }, POLICY);
 }
-/** `place-pod a pod-0 n1: granted` */
+/** Formats a step: `place-pod a pod-0 n1: granted`. */
 function textOf(step: BatchStep): string {
   const { kind, because } = step;
   const what: readonly string[] =
@@ -127,7 +127,7 @@ describe("a batch Job that is not admitted", () => {
     expect(texts(given)).toEqual(expected);
   });
 
-  it("states what it waits for", () => {
+  it("states the reason of its wait", () => {
     expect(plan({ queue: { kind: "unknown", message: "name one" } }).wait).toEqual({
       code: "QUEUE_UNKNOWN",
       text: "name one",
@@ -318,7 +318,7 @@ describe("a batch Job that ends or leaves its queue", () => {
   });
 });
 
-describe("a batch Job whose machines are taken for other work", () => {
+describe("a batch Job with preempted machines", () => {
   const taken = (accepted: boolean, unit: UnitSeen = GANG, deadlineMs = NOW): UnitSeen => {
     const beneficiary = { kind: "job", id: "other" };
     const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs, accepted };
@@ -373,7 +373,7 @@ describe("a batch Job whose machines are taken for other work", () => {
     expect(texts(given)).toEqual(expected);
   });
 
-  it("is planned again at the deadline, and after that in short intervals until its pods are gone", () => {
+  it("is planned again at the deadline, and then at short intervals until its pods are gone", () => {
     const recheck = (more: Partial<BatchSnapshot>) => plan(more).recheckInMs;
     expect(recheck({ units: [taken(true, GANG, NOW + 40_000)], pods: leaving })).toBe(40_000);
     expect(recheck({ units: [taken(true, GANG, NOW + 40_000)], pods: leaving, job: job({ deleting: true }) })).toBe(
@@ -385,7 +385,7 @@ describe("a batch Job whose machines are taken for other work", () => {
     expect(recheck({ units: [GANG], pods: leaving })).toBeUndefined();
   });
 
-  it("has stated how long its pods take to end", () => {
+  it("has stated how long its pods need to end", () => {
     const [step] = plan({}).steps;
     expect(step).toMatchObject({ kind: "reserve", unit: { graceMs: 130_000 } });
     const [, beside] = plan({ job: job(RUNNING), units: [GANG], nodesLost: ["n1"], pods: [pod("a"), pod("b")] }).steps;
@@ -463,7 +463,7 @@ describe("a JobSet", () => {
     expect([...texts(given)].sort()).toEqual([...expected].sort());
   });
 
-  it("requests what each template needs", () => {
+  it("requests the need of each template", () => {
     expect(plan({ job: set() }).steps).toMatchObject([
       {
         unit: {
@@ -477,7 +477,7 @@ describe("a JobSet", () => {
     ]);
   });
 
-  it("states a problem of its metadata once, and requests nothing while one template is wrong", () => {
+  it("states a problem of its metadata once, and requests nothing while one template is invalid", () => {
     const problems = [{ field: "metadata.annotations", reason: "must be an object" }];
     const wrong = set({
       sets: [
@@ -497,7 +497,7 @@ describe("a JobSet", () => {
   });
 });
 
-describe("a pod that waits by itself", () => {
+describe("a queued pod", () => {
   const waits: Partial<BatchJob> = { suspended: true, stopped: false };
   const bound: Partial<BatchJob> = { suspended: false, stopped: false };
   const single = (more: Partial<BatchJob>): BatchJob => job({ kind: QUEUED_POD, sets: [{ ...SET, pods: 1 }], ...more });

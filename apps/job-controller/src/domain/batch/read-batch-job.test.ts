@@ -44,7 +44,7 @@ it.each([
 
 describe("the need of a batch Job", () => {
   const needOf = (more: Parameters<typeof written>[0]) => written(more).sets[0]?.needWith(NO_DEFAULTS);
-  it("is a part of a machine where the template has requests, else a whole machine", () => {
+  it("is a part of a machine if the template has requests, otherwise a whole machine", () => {
     expect(needOf({})).toEqual({ pool: "workers", shared: { cpu: 100 } });
     expect(needOf({ pod: { containers: [{ name: "main", image: "i" }] } })).toEqual({ pool: "workers" });
     expect(needOf({ annotations: { "muster.dev/sharing": "exclusive" } })).toMatchObject({
@@ -65,7 +65,7 @@ describe("the need of a batch Job", () => {
     });
   });
 
-  it("names what cannot be read", () => {
+  it("names unreadable fields", () => {
     expect(needOf({ pod: { nodeName: "n1" } })).toMatchObject({ problems: [{ field: "spec.template.spec.nodeName" }] });
     const poolless = written({ pod: { nodeSelector: {} } }, { ...DEFAULTS, pool: undefined });
     expect(poolless.sets[0]?.needWith(NO_DEFAULTS)).toMatchObject({ problems: [{ field: "spec" }] });
@@ -145,7 +145,7 @@ describe("a JobSet", () => {
     expect(podsOf(jobSet({ status }), jobs)).toEqual(expected);
   });
 
-  it("is stopped once its Jobs are suspended or finished, too", () => {
+  it("counts as stopped once its Jobs are suspended or finished", () => {
     const row = jobSet({ spec: { suspend: true }, status: condition("Suspended") });
     expect(batchJobOf(row, [child("leader")], NO_DEFAULTS).stopped).toBe(false);
     const idle = [child("leader", { spec: { suspend: true } }), child("worker", { status: condition("Complete") })];
@@ -154,14 +154,14 @@ describe("a JobSet", () => {
     expect(jobSet({ status: condition("Completed") }).finished).toBe(true);
   });
 
-  it("owns its Jobs, which are no work of their own and whose templates are not read", () => {
+  it("owns its Jobs, which are no separate work and whose templates are not read", () => {
     expect(child("worker", { restarts: 2 })).toMatchObject({
       parent: { namespace: "team-a", name: "train", uid: "s", set: "worker", restarts: 2 },
     });
     expect(written().parent).toBeUndefined();
   });
 
-  it("names the field of the template that cannot be read", () => {
+  it("names the unreadable field of the template", () => {
     const field = "spec.replicatedJobs[1].template.spec.template.spec.nodeName";
     expect(batchJobOf(jobSet({ workers: { nodeName: "n1" } }), [], NO_DEFAULTS).sets[1]).toMatchObject({
       need: { problems: [{ field }] },
@@ -169,7 +169,7 @@ describe("a JobSet", () => {
   });
 });
 
-describe("a pod with the label of queues", () => {
+describe("a pod with a queue label", () => {
   const queuedPod = (spec: object, metadata: object = {}, isBound = false) => {
     const containers = [{ name: "main", image: "i" }];
     const labels = { "muster.dev/queue": "team-a" };
@@ -202,7 +202,7 @@ describe("a pod with the label of queues", () => {
     expect(row).toBeUndefined();
   });
 
-  it("is known after it was bound, and waits if another kind controls it", () => {
+  it("is recognised after it was bound, and waits if another kind controls it", () => {
     expect(queuedPod({}, {}, true)).toMatchObject({ suspended: false });
     expect(queuedPod(gates, controlledBy("apps/v1", "ReplicaSet"))).toMatchObject({ suspended: true });
   });

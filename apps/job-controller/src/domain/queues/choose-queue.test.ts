@@ -124,7 +124,7 @@ describe("a selector of namespaces", () => {
     expect(matched.join(" ")).toBe(matching);
   });
 
-  it("holds only with all of its parts", () => {
+  it("matches only if all of its parts match", () => {
     const selector = { matchLabels: { stage: "live" }, matchExpressions: [expression("Exists")] };
     const queues = queuesOf({ q: { namespaceSelector: selector } });
     const kindWith = (of: Record<string, string>) => chooseQueue(UNNAMED, { name: "n", labels: of }, queues).kind;
@@ -141,6 +141,6 @@ it.each([
   ["a leaf serves it", TREE, false],
   ["only a queue with queues below it serves it", queuesOf({ company: ALL, spare: { parent: "company" } }), true],
   ["the only leaf that serves it is being deleted", queuesOf({ a: ALL }, ["a"]), true],
-])("a namespace has no queue at all: %s", (_title, queues, expected) => {
+])("has no queue in a namespace: %s", (_title, queues, expected) => {
   expect(isUnserved({ name: "default", labels: { team: "a" } }, queues)).toBe(expected);
 });

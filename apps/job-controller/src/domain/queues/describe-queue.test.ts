@@ -32,7 +32,7 @@ const facts = (more: Partial<QueueFacts> = {}): QueueFacts => ({
 });
 
 describe("the status of a queue", () => {
-  it("has what the ledger counts, in quantities, by pool and resource", () => {
+  it("has the ledger's counts as quantities, by pool and resource", () => {
     const counted = state({
       quota: [{ pool: "gpu", amounts: { cpu: 8000, "nvidia.com/gpu": 8 } }],
       used: [
@@ -71,7 +71,7 @@ describe("the status of a queue", () => {
     });
   });
 
-  it("has resources whose names are properties of every object", () => {
+  it("has resources named like properties of every object", () => {
     const amounts: Record<string, number> = { toString: 3, ["__proto__"]: 4 };
     const counted = state({
       quota: [{ pool: "gpu", amounts: { constructor: 8 } }],
@@ -89,7 +89,7 @@ describe("the status of a queue", () => {
     ]);
   });
 
-  it("has sums above 2^53 as the ledger sent them", () => {
+  it("has sums above 2^53 exactly as the ledger sent them", () => {
     const quota = [{ pool: "gpu", amounts: { memory: 3 * 2 ** 53, pods: 2 ** 60, cpu: 1000 * 2 ** 53 } }];
     const [pool] = describeQueue(row(), facts({ state: state({ quota }) })).pools;
     expect(pool?.resources.map(({ name, quota: own }) => `${name} ${own}`)).toEqual([
@@ -169,7 +169,7 @@ describe("the status of a queue", () => {
     expect([reason, message]).toEqual([admitting?.reason, admitting?.message]);
   });
 
-  it("keeps the numbers while the ledger is silent, and the time while the status of a condition stays", () => {
+  it("keeps the numbers while the ledger is silent, and the time while the status of a condition is unchanged", () => {
     const before = describeQueue(
       row(),
       facts({
@@ -189,7 +189,7 @@ describe("the status of a queue", () => {
     ["text"],
     [{ conditions: "x", pools: 1, pending: "2" }],
     [{ conditions: [{ type: "Admitting", status: "True" }] }],
-  ])("is written over %j", (status) => {
+  ])("replaces %j", (status) => {
     expect(describeQueue(row({}, { status }), facts())).toEqual(describeQueue(row(), facts()));
     const numbers = { pending: 0, admitted: 0, share: "0", pools: [] };
     expect(describeQueue(row({}, { status }), facts({ state: undefined }))).toMatchObject(numbers);

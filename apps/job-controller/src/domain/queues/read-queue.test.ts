@@ -14,7 +14,7 @@ const recorded = (resource: string, nominal: number, limits: object = {}) => ({
   ],
 });
 
-describe("a queue that can be read", () => {
+describe("a readable queue", () => {
   const cases: readonly [title: string, spec: unknown, expected: Partial<QueueRecord>][] = [
     ["an empty spec", {}, {}],
     ["no spec", undefined, {}],
@@ -86,7 +86,7 @@ describe("a queue that can be read", () => {
   });
 });
 
-describe("a queue that cannot be read names field, value and what would be right", () => {
+describe("an unreadable queue names field, value and a valid value", () => {
   const cases: readonly [spec: unknown, problem: string][] = [
     ["text", 'spec: must be an object, not "text"'],
     [{ parent: 7 }, "spec.parent: must be a string, not 7"],
@@ -178,7 +178,7 @@ describe("a queue that cannot be read names field, value and what would be right
     expect(readQueue("a", spec).problem).toBe(problem);
   });
 
-  it("has all problems together, and keeps what can be read", () => {
+  it("has all problems together, and keeps readable fields", () => {
     const spec = { parent: "company", weight: -1, quotas: [...quota("cpu", { nominal: 2 }).quotas, { pool: 3 }] };
     const { problem, ...record } = readQueue("a", spec);
     expect(record).toMatchObject({ parent: "company", weightMilli: 1000, ...recorded("cpu", 2000) });
@@ -189,7 +189,7 @@ describe("a queue that cannot be read names field, value and what would be right
   });
 });
 
-describe("a queue that does not fit into an entry of the log", () => {
+describe("a queue that exceeds an entry of the log", () => {
   const pools = (count: number, resources: number) =>
     Array.from({ length: count }, (_pool, index) => ({
       pool: `pool-${index}`,

@@ -9,7 +9,7 @@ import {
 } from "./holdings.ts";
 import { type Machine, nameOf } from "./plan-deployment-machines.ts";
 
-/** A MachineDeployment as it was read, and what the scaler holds of it. */
+/** A MachineDeployment as read, and the nodes that the scaler has in it. */
 type HeldDeployment = { readonly object: MachineDeployment; readonly holdings: Holdings };
 
 const API = "cluster.x-k8s.io/v1beta2";
@@ -17,20 +17,20 @@ const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
 
 export type ClusterApiAccess = {
   read(deployment: string, signal: AbortSignal): Promise<HeldDeployment>;
-  /** A conflict when the MachineDeployment has changed since it was read. */
+  /** Rejects with a conflict if the MachineDeployment has changed since it was read. */
   write(held: HeldDeployment, holdings: Holdings, signal: AbortSignal): Promise<void>;
-  /** As `write`, retried on a conflict. `decide` is called for each attempt, and returns its argument when there is nothing to change. */
+  /** Writes as `write` does, and retries on a conflict. `decide` is called for each attempt, and returns its argument if nothing changes. */
   change(
     deployment: string,
     signal: AbortSignal,
     decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
   ): Promise<void>;
   machines(deployment: string, signal: AbortSignal): Promise<readonly Machine[]>;
-  /** It goes first when its MachineDeployment shrinks. One that is gone is no error. */
+  /** Marks the machine that is deleted first when its MachineDeployment shrinks. A missing machine is no error. */
   markForDeletion(machine: string, signal: AbortSignal): Promise<void>;
 };
 
-/** Reads and writes MachineDeployments that belong to this controller, and their machines. */
+/** Reads and writes MachineDeployments of this controller, and their machines. */
 export function clusterApiAccess(
   calls: KubeCalls,
   { namespace, controller }: { readonly namespace: string; readonly controller: string },

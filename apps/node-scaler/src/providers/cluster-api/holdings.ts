@@ -3,15 +3,15 @@ import type { KubeObject } from "@muster/kube";
 
 /** On a MachineDeployment: the machine of each node, as JSON: name of the node -> name of the machine, or null until it has one. */
 const NODES_ANNOTATION = "muster.dev/nodes";
-/** On a MachineDeployment: whose it is. */
+/** On a MachineDeployment: the controller that scales it. */
 const CONTROLLER_ANNOTATION = "muster.dev/controller";
-/** On a Machine: it goes first when its MachineDeployment shrinks. */
+/** On a Machine: it is deleted first when its MachineDeployment shrinks. */
 export const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 
-/** All names stand in one annotation, and Kubernetes takes 256 KiB of annotations an object. */
+/** The limit exists because all names are in one annotation, and Kubernetes limits an object's annotations to 256 KiB. */
 export const MAX_NODES = 1000;
 
-/** Node -> its machine; null: none yet. The size of it is the number of replicas. */
+/** Maps nodes to machines; null means none yet. Its size is the number of replicas. */
 export type Holdings = Readonly<Record<string, string | null>>;
 
 export type MachineDeployment = KubeObject & {
@@ -19,8 +19,8 @@ export type MachineDeployment = KubeObject & {
 };
 
 /**
- * What the scaler holds of a MachineDeployment. Throws invalid_request for one that it must not scale: one of another controller, one with machines that it
- * did not make, or one that would end any machine and not the newest when a node is given up before its machine is known.
+ * Reads the scaler's nodes of a MachineDeployment. Throws invalid_request for one that the scaler must not change: one that belongs to another controller, has
+ * foreign machines, or does not delete the newest machine first. Newest first is needed because a node may end before its machine is known.
  */
 export function readHoldings(deployment: MachineDeployment, controller: string): Holdings {
   const { metadata, spec } = deployment;
@@ -45,7 +45,7 @@ export function readHoldings(deployment: MachineDeployment, controller: string):
   );
 }
 
-/** The patch that applies these holdings to a MachineDeployment; a concurrent change makes the API server refuse it. */
+/** Builds the patch that writes these nodes to a MachineDeployment; a concurrent change makes the API server refuse it. */
 export function buildHoldingsPatch(deployment: MachineDeployment, holdings: Holdings, controller: string): object {
   return {
     metadata: {

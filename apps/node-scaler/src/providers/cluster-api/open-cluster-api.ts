@@ -13,12 +13,12 @@ import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 type ClusterApiDeps = {
   readonly name: string;
   readonly settings: ClusterApiSettings;
-  /** To the management cluster. */
+  /** The calls to the management cluster. */
   readonly calls: KubeCalls;
   readonly timeoutMs: number;
 };
 
-/** Nodes that Cluster API makes: replicas of MachineDeployments that are the scaler's own. */
+/** Opens a provider of nodes that Cluster API creates, as replicas of MachineDeployments that only the scaler changes. */
 export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiDeps): NodeProvider {
   const { controller, namespace, deployments } = settings;
   const access = clusterApiAccess(calls, { namespace, controller });
@@ -45,14 +45,14 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
 
   const stop = async (instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void> => {
     const deployment = deployments.find(({ name: prefix }) => instance.instanceId.startsWith(`${prefix}/`))?.name;
-    // One that was taken out of the block still has its machines.
+    // A MachineDeployment that was removed from the block still has its machines.
     if (deployment === undefined)
       return throwFault({ code: "not_found", kind: "MachineDeployment of the provider", id: instance.instanceId });
     const own = instance.instanceId.slice(deployment.length + 1);
     await access.change(deployment, signal, async (holdings) => {
       const isNode = own in holdings;
       const machine = isNode ? holdings[own] : own;
-      // Before the replicas shrink, so that it is this machine that goes.
+      // The mark is set before the replicas shrink, so that this machine is deleted.
       if (typeof machine === "string") await access.markForDeletion(machine, signal);
       return isNode ? withoutNode(holdings, own) : holdings;
     });
@@ -87,7 +87,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
         const wrong = await Promise.all(own.map((deployment) => findProblem(access, deployment, signal)));
         return [...findMissing(pool, own), ...wrong.flatMap((problem) => problem ?? [])];
       }),
-    // The template of the MachineDeployment sets it.
+    // The template of the MachineDeployment sets the image.
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

@@ -9,7 +9,7 @@ function machine(name: string, metadata: Machine["metadata"] = {}, status: Machi
 }
 
 describe("machines", () => {
-  it("are given to the nodes that wait, the oldest first, and stay theirs", () => {
+  it("are assigned to the waiting nodes, the oldest first, and stay assigned", () => {
     const { holdings } = planDeploymentMachines(deployment, { n1: null, n2: null, n3: "mmm" }, [
       machine("mmm"),
       machine("mm"),

@@ -11,14 +11,14 @@ export type Machine = KubeObject & {
 };
 
 type MachinesPlan = {
-  /** With machines for nodes that had none. The same object when there is nothing to give. */
+  /** The nodes with machines for those that had none. The same object if nothing changes. */
   readonly holdings: Holdings;
   readonly instances: readonly Instance[];
 };
 
 /**
- * Assigns each waiting node an unassigned machine, the oldest first, and lists the instances. A node whose machine is gone is not listed: the replacement
- * that the MachineSet creates is a new, unassigned machine.
+ * Assigns each waiting node an unassigned machine, the oldest first, and lists the instances. A node whose machine is gone is not listed: the replacement that
+ * the MachineSet creates is a new, unassigned machine.
  */
 export function planDeploymentMachines(
   deployment: { readonly name: string; readonly zone: string | undefined },
@@ -43,7 +43,7 @@ export function planDeploymentMachines(
   return { holdings, instances: [...ofNodes, ...ofNobody] };
 }
 
-/** The id of a node's instance, the same before and after its machine is known. */
+/** Returns the id of a node's instance, which is equal before and after its machine is known. */
 export function idOf(deployment: string, nodeName: string): string {
   return `${deployment}/${nodeName}`;
 }
@@ -61,7 +61,7 @@ function assign(before: Holdings, machines: readonly Machine[]): Holdings {
   return { ...before, ...Object.fromEntries(given) } as Holdings;
 }
 
-/** One that is marked goes next: a node that got it would lose it. */
+/** Whether the machine is being deleted or marked for it: a node that got it would lose it. */
 function isGoing({ metadata }: Machine): boolean {
   return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[DELETE_ANNOTATION] !== undefined;
 }

@@ -4,11 +4,11 @@ import { controllerName, kubernetesName } from "../settings-parts.ts";
 /** The block of a provider of kind `cluster-api`. */
 export const clusterApiSettings = z.strictObject({
   kind: z.literal("cluster-api"),
-  /** MachineDeployments carry it as an annotation from their first node on. One value a scaler and management cluster. */
+  /** The value of an annotation that MachineDeployments get with their first node. Each scaler and management cluster need their own value. */
   controller: controllerName,
   /** The namespace of the MachineDeployments. */
   namespace: kubernetesName,
-  /** The pool and instance type of the nodes of each MachineDeployment. The scaler owns their replicas. */
+  /** The pool and instance type of the nodes of each MachineDeployment, whose replicas the scaler sets. */
   deployments: z
     .array(
       z.strictObject({
@@ -21,7 +21,7 @@ export const clusterApiSettings = z.strictObject({
     )
     .min(1)
     .refine((all) => new Set(all.map((one) => one.name)).size === all.length, "names one MachineDeployment twice"),
-  /** A kubeconfig of the management cluster; that of the scaler's own cluster when absent. */
+  /** A kubeconfig of the management cluster; absent for the scaler's own cluster. */
   kubeconfig: z.string().min(1).optional(),
 });
 

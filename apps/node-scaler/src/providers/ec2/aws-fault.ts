@@ -5,7 +5,7 @@ const THROTTLED_RETRY_MS = 5_000;
 const UNAVAILABLE_RETRY_MS = 10_000;
 const DENIED = ["UnauthorizedOperation", "AuthFailure", "AccessDenied", "CredentialsProviderError"];
 
-/** The service's own word for what went wrong; empty when it is not the service that says so. */
+/** Returns the service's error code; empty if the error is not from the service. */
 export function codeOf(error: unknown): string {
   return error instanceof Error ? error.name : "";
 }

@@ -5,13 +5,13 @@ import type { Boot } from "../provider.ts";
 import type { Subnet } from "./plan-subnets.ts";
 import type { Ec2Settings } from "./settings.ts";
 
-/** Tag that distinguishes the instances of one scaler from those of others in the account. */
+/** The tag that distinguishes the instances of one scaler from those of others in the account. */
 export const CONTROLLER_TAG = "muster.dev/controller";
 const POOL_TAG = "muster.dev/pool";
 
 export type Image = { readonly id: string; readonly rootDevice: string | undefined };
 
-/** The order of one instance. Sending it twice gives one instance: its token is made of the node and the subnet. */
+/** Builds the order of one instance. Sending it twice gives one instance, because its token is derived from the node and the subnet. */
 export function buildLaunch(
   settings: Ec2Settings,
   { boot, image, subnet, userData }: { boot: Boot; image: Image; subnet: Subnet; userData: string },
@@ -33,8 +33,7 @@ export function buildLaunch(
         ...(settings.securityGroups.length === 0 ? {} : { Groups: [...settings.securityGroups] }),
       },
     ],
-    // The instance's own data needs a token and goes no further than one hop, so that pods read neither its credentials nor the bootstrap token in its user
-    // data.
+    // The instance metadata require a token and stop after one hop. So pods can read neither its credentials nor the bootstrap token in its user data.
     MetadataOptions: { HttpTokens: "required", HttpPutResponseHopLimit: 1 },
     InstanceInitiatedShutdownBehavior: "terminate",
     TagSpecifications: [

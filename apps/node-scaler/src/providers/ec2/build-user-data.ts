@@ -4,11 +4,11 @@ import type { Boot } from "../provider.ts";
 /** The variables of a template. Each replaces `${NAME}`. */
 const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOKEN"] as const;
 
-/** The largest that EC2 takes, before it is encoded. */
+/** The maximum that EC2 accepts, before encoding. */
 export const MAX_USER_DATA_BYTES = 16 * 1024;
 
 /**
- * The user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Anyone who can read it can use `token`,
+ * Builds the user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Any reader can use `token`, which is
  * made for this node, until it expires.
  */
 export function buildUserData(template: string, boot: Boot, token: string): string {

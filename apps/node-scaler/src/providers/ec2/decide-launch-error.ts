@@ -1,15 +1,15 @@
 /** The consequence of a refused launch for the attempts that follow it. */
 type LaunchVerdict =
-  /** Another subnet may have room. */
+  /** Another subnet may have capacity. */
   | { readonly kind: "other-subnet" }
-  /** Another zone may have room. */
+  /** Another zone may have capacity. */
   | { readonly kind: "other-zone" }
-  /** No subnet will do better: a quota of the account, or of spot. */
+  /** No subnet helps, because a quota of the account or of spot is reached. */
   | { readonly kind: "nowhere" }
-  /** The type is not to be had like this at all. */
+  /** The type is not available in this form at all. */
   | { readonly kind: "unsupported" }
   | { readonly kind: "throttled" }
-  /** Not about room: the settings, the rights, or the service. */
+  /** The cause is not capacity, but the settings, the rights, or the service. */
   | { readonly kind: "other" };
 
 const BY_CODE: Readonly<Record<string, LaunchVerdict["kind"]>> = {

@@ -1,12 +1,12 @@
 import type { DescribeImagesCommandInput, Image } from "@aws-sdk/client-ec2";
 import type { DatedImage } from "../newest-image.ts";
 
-/** `id` and `owner` are EC2's own parameters; everything else is a filter of DescribeImages: `name`, `architecture`, `tag:team`. */
+/** Builds the filters. `id` and `owner` are EC2's own parameters; everything else is a filter of DescribeImages: `name`, `architecture`, `tag:team`. */
 export function buildImageFilters(properties: Readonly<Record<string, string>>): DescribeImagesCommandInput {
   const { id, owner, ...filters } = properties;
   return {
     ...(id === undefined ? {} : { ImageIds: [id] }),
-    // Anybody may publish an image under any name: without an owner only the account's own are looked at.
+    // Every account may publish an image under any name, so without an owner only the account's own images count.
     ...(id !== undefined && owner === undefined ? {} : { Owners: [owner ?? "self"] }),
     Filters: [
       { Name: "state", Values: ["available"] },

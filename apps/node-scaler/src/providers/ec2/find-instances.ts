@@ -13,7 +13,7 @@ import type { Instance } from "../provider.ts";
 import { CONTROLLER_TAG } from "./build-launch.ts";
 import { LIVE_STATES, LOSS_EVENTS, readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 
-/** The live instances that carry the controller's tag, with when EC2 takes those away that it will. `nowMs`: as EC2 counts. */
+/** Lists the live instances with the controller's tag, and when EC2 will reclaim them. `nowMs` is the time by EC2's clock. */
 export async function listInstances(
   client: EC2Client,
   { controller, nowMs }: { readonly controller: string; readonly nowMs: number },
@@ -26,12 +26,12 @@ export async function listInstances(
     findEventLosses(client, nowMs, signal),
     hasSpot ? findLosses(client, signal) : new Map<string, number>(),
   ]);
-  // An interruption is minutes ahead, and comes before whatever is planned.
+  // An interruption is minutes away, and so earlier than planned events.
   const losses = new Map([...events, ...interruptions]);
   return found.flatMap((instance) => readInstance(instance, losses) ?? []);
 }
 
-/** The live instance of a node. Undefined: none exists. */
+/** Finds the live instance of a node. Undefined if none exists. */
 export async function findInstance(
   client: EC2Client,
   { controller, nodeName }: { readonly controller: string; readonly nodeName: string },
@@ -69,7 +69,7 @@ async function findLosses(client: EC2Client, signal: AbortSignal): Promise<Reado
   return readLosses(requests);
 }
 
-/** Reads the whole account, because EC2 filters states by no tag. */
+/** Reads the whole account, because EC2 cannot filter states by tag. */
 async function findEventLosses(
   client: EC2Client,
   nowMs: number,

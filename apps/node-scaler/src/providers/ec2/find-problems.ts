@@ -4,7 +4,7 @@ import { codeOf } from "./aws-fault.ts";
 import { planSubnets } from "./plan-subnets.ts";
 import type { SubnetCache } from "./subnet-cache.ts";
 
-/** Why instances of the pool could never be started: types that the region does not have, zones and addresses that no subnet has. */
+/** Finds why instances of the pool could never be started: types that the region does not have, zones and addresses that no subnet has. */
 export async function findProblems(
   { client, subnets }: { readonly client: EC2Client; readonly subnets: SubnetCache },
   { instanceTypes, zones, privateIpOnly }: PoolPolicy,
@@ -12,7 +12,7 @@ export async function findProblems(
 ): Promise<readonly string[]> {
   const names = instanceTypes.map(({ name }) => name);
   const [unknown, all] = await Promise.all([findUnknownTypes(client, names, signal), subnets.list(signal)]);
-  // How many addresses are free changes; whether there are any is for the launch to find out.
+  // The launch checks free addresses, because their number changes.
   const fitting = planSubnets(
     all.map((subnet) => ({ ...subnet, freeAddresses: 1 })),
     { zone: undefined, privateIpOnly },
@@ -30,7 +30,7 @@ async function findUnknownTypes(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const unknown: string[] = [];
-  // One by one: an error names its cause in its text only, and concurrent requests would exceed the rate limit of the region.
+  // Types are requested one by one: an error names its cause only in its text, and concurrent requests would exceed the rate limit of the region.
   for (const name of names) {
     const query = new DescribeInstanceTypesCommand({ InstanceTypes: [name as never] });
     try {

@@ -1,13 +1,13 @@
 type Kind = { readonly instanceType: string; readonly spot: boolean };
 
-/** Zones without room for a kind of instance, spot and on-demand separately, so that the other nodes of a batch skip them. */
+/** Zones without capacity for a kind of instance, spot and on-demand separately, so that the other nodes of a batch skip them. */
 export type FullZones = {
   has(kind: Kind, zone: string): boolean;
-  /** Marking again while it is remembered does not make it longer: the zone has to be tried again some time. */
+  /** Marks a zone. A repeated mark does not extend the time, because the zone must be retried eventually. */
   add(kind: Kind, zone: string): void;
 };
 
-/** Each for so long, which is as long as the scaler itself remembers that a type is short. */
+/** Creates the marks, which last as long as the scaler itself remembers a shortage. */
 export function fullZones(now: () => number, rememberedMs: number): FullZones {
   const untilMs = new Map<string, number>();
   const keyOf = ({ instanceType, spot }: Kind, zone: string): string => `${instanceType}/${spot}/${zone}`;

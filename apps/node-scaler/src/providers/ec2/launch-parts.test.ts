@@ -23,14 +23,14 @@ const boot: Boot = {
 };
 
 describe("user data", () => {
-  it("has the node's own name, labels and token where the template names them", () => {
+  it("has the node's own name, labels and token at the template's placeholders", () => {
     const template = "a ${MUSTER_NODE_NAME} ${MUSTER_POOL} ${MUSTER_NODE_LABELS} ${MUSTER_BOOTSTRAP_TOKEN} ${OTHER}";
     expect(buildUserData(template, boot, "t.s")).toBe(
       "a elastic-1 elastic muster.dev/node=elastic-1,pool=elastic t.s ${OTHER}",
     );
   });
 
-  it("is refused with a name that is not known, and when it is too large", () => {
+  it("is refused for an unknown placeholder, and if it is too large", () => {
     expect(() => buildUserData("${MUSTER_NAME}", boot, "")).toThrow("userData: names ${MUSTER_NAME}; there are");
     expect(() => buildUserData("x".repeat(MAX_USER_DATA_BYTES + 1), boot, "")).toThrow("bytes of user data");
   });
@@ -66,7 +66,7 @@ describe("subnets", () => {
     subnet("private", { isPublic: false }),
   ];
 
-  it("are tried from the one with most free addresses", () => {
+  it("are tried in the order of their free addresses, the most first", () => {
     expect(ids(planSubnets(all, { zone: undefined, privateIpOnly: false }))).toEqual(["large", "private", "small"]);
   });
 
@@ -86,7 +86,7 @@ describe("images", () => {
     });
   });
 
-  it("are chosen by age: the newest, one without a date only when there is no other", () => {
+  it("are chosen by age: the newest, and one without a date only as the last choice", () => {
     const dated = { ImageId: "dated", CreationDate: "2026-01-01T00:00:00Z" };
     const newer = { ImageId: "newer", CreationDate: "2026-02-01T00:00:00Z" };
     const newest = (...images: Parameters<typeof readImages>[0]) => newestImage(readImages(images));
@@ -103,10 +103,10 @@ describe("instances", () => {
     ["running", "running"],
     ["shutting-down", "stopping"],
     ["stopping", "stopping"],
-    // It exists until it is terminated.
+    // A stopped instance exists until it is terminated.
     ["stopped", "running"],
     ["terminated", undefined],
-  ] as const)("that are %s to EC2 are %s", (name, state) => {
+  ] as const)("in EC2's state %s are %s", (name, state) => {
     const read = readInstance({ InstanceId: "i-1", State: { Name: name } }, new Map());
     expect(read?.state).toBe(state);
   });
@@ -138,7 +138,7 @@ describe("planned events", () => {
     ["nothing that is over", [event("instance-stop", 0, "[Completed] planned")], undefined],
     ["nothing that was called off", [event("instance-stop", 0, "[Canceled] planned")], undefined],
     ["nothing where nothing is planned", [], undefined],
-  ])("take an instance away: %s", (_title, Events, atMs) => {
+  ])("end an instance: %s", (_title, Events, atMs) => {
     expect(readEventLosses([{ InstanceId: "i-1", Events }], 0).get("i-1")).toBe(atMs);
   });
 });
@@ -164,7 +164,7 @@ describe("settings", () => {
     ["tags", { tags: { "aws:x": "1" } }],
     ["endpoint", { endpoint: "nowhere" }],
     ["", { secretAccessKey: "x" }],
-  ])("are refused by the name of what is wrong: %s", (path, wrong) => {
+  ])("are refused with the name of the invalid field: %s", (path, wrong) => {
     const { error } = ec2Settings.safeParse({ ...good, ...wrong });
     expect(error?.issues[0]?.path.join(".")).toMatch(new RegExp(`^${path}`));
   });

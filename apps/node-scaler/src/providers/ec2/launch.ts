@@ -20,15 +20,15 @@ type LaunchDeps = {
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
 
-/** There may be room for it in another place. */
+/** Another location may have capacity. */
 type Elsewhere = { readonly kind: "other-subnet" } | { readonly kind: "other-zone" };
 
 type Order = { readonly boot: Boot; readonly image: Image; readonly subnet: Subnet; readonly userData: string };
 
-/** Starts the node's instance in the first subnet that has room for it. One that was started earlier is found again. */
+/** Starts the node's instance in the first subnet with capacity. Finds an instance that was started earlier. */
 export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
   const { client, settings, subnets, full, template, mintToken } = deps;
-  // The token of an order binds it to one subnet, and which one is tried first changes with time.
+  // The token of an order binds it to one subnet, and the first subnet changes with time.
   const ofNode = { controller: settings.controller, nodeName: boot.nodeName };
   const earlier = await findInstance(client, ofNode, signal);
   if (earlier !== undefined) return { kind: "started", instanceId: earlier.instanceId, zone: earlier.zone };

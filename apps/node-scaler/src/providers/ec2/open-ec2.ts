@@ -17,23 +17,23 @@ import { subnetCache } from "./subnet-cache.ts";
 export type Ec2Deps = {
   readonly name: string;
   readonly settings: Ec2Settings;
-  /** Time limit of one call of the provider, however many requests it takes. */
+  /** The timeout of one call of the provider, however many requests it takes. */
   readonly timeoutMs: number;
-  /** Never jumps. */
+  /** A monotonic clock. */
   readonly now: () => number;
-  /** As EC2 counts. */
+  /** The time by EC2's clock. */
   readonly wallNow: () => number;
-  /** How long a zone that was full is not tried. */
+  /** The time for which a full zone is not tried. */
   readonly unavailableMs: number;
-  /** A token made for this node. Its holder may join the cluster, as any node and any number of times, until it expires. */
+  /** Creates a token for this node. Its holder may join the cluster, as any node and any number of times, until it expires. */
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
 
 const MAX_ATTEMPTS = 3;
-/** The instance, or what belongs to it. */
+/** Codes that report a missing instance, or a missing part of it. */
 const NOT_THERE = /\.(NotFound|Malformed)$/;
 
-/** Nodes that are EC2 instances, on demand or spot. Throws when the template of user data cannot be read. */
+/** Opens a provider of EC2 instances, on demand or spot. Throws if the template of user data is unreadable. */
 export async function openEc2({
   name,
   settings,

@@ -3,17 +3,17 @@ export type Subnet = {
   readonly id: string;
   readonly zone: string;
   readonly freeAddresses: number;
-  /** Instances get a public address. */
+  /** True if instances get a public address. */
   readonly isPublic: boolean;
 };
 
 type SubnetRequest = {
-  /** Undefined: any. */
+  /** Undefined for any zone. */
   readonly zone: string | undefined;
   readonly privateIpOnly: boolean;
 };
 
-/** The subnets to try one after another: most free addresses first, so that none fills up before the others. Empty: no subnet has room. */
+/** Plans the subnets to try in order: the most free addresses first, so that none fills up before the others. Empty if no subnet has capacity. */
 export function planSubnets(subnets: readonly Subnet[], wish: SubnetRequest): readonly Subnet[] {
   return subnets
     .filter(({ zone }) => wish.zone === undefined || zone === wish.zone)

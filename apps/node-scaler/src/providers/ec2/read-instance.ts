@@ -2,27 +2,27 @@ import type { Instance as Ec2Instance, InstanceStatus, SpotInstanceRequest } fro
 import { labels } from "@muster/proto";
 import type { Instance, InstanceState } from "../provider.ts";
 
-/** From the notice of an interruption to the interruption. */
+/** The time from the notice of an interruption to the interruption. */
 const SPOT_NOTICE_MS = 120_000;
-/** Planned events are known weeks ahead; until shortly before, the instance is as good as any other. */
+/** Planned events are known weeks in advance; an instance counts as usable until this time before. */
 const EVENT_AHEAD_MS = 900_000;
 
-/** Planned events that take the instance away; after a reboot, of itself or of its host, it comes back. */
+/** Planned events that end the instance; after a reboot, of itself or of its host, it continues. */
 export const LOSS_EVENTS: readonly string[] = ["instance-stop", "instance-retirement"];
 
 const STATES: Readonly<Record<string, InstanceState>> = {
   pending: "pending",
   running: "running",
   stopping: "stopping",
-  // Unlike one that is shutting down it does not go by itself.
+  // A stopped instance, unlike one that is shutting down, does not disappear by itself.
   stopped: "running",
   "shutting-down": "stopping",
 };
 
-/** The states in which an instance is still there. */
+/** The states of existing instances. */
 export const LIVE_STATES = Object.keys(STATES);
 
-/** Undefined: it is gone. */
+/** Undefined if the instance is gone. */
 export function readInstance(
   instance: Ec2Instance,
   losses: ReadonlyMap<string, number>,
@@ -43,7 +43,7 @@ export function readInstance(
   };
 }
 
-/** When the instances of these spot requests will be taken away. */
+/** Returns when the instances of these spot requests will be reclaimed. */
 export function readLosses(requests: readonly SpotInstanceRequest[]): ReadonlyMap<string, number> {
   return new Map(
     requests.flatMap(({ InstanceId, Status }) =>
@@ -54,7 +54,7 @@ export function readLosses(requests: readonly SpotInstanceRequest[]): ReadonlyMa
   );
 }
 
-/** When planned events take instances away, as far as that is soon. */
+/** Returns when planned events end instances, if that is soon. */
 export function readEventLosses(statuses: readonly InstanceStatus[], nowMs: number): ReadonlyMap<string, number> {
   return new Map(
     statuses.flatMap(({ InstanceId, Events = [] }) => {

@@ -6,22 +6,22 @@ const id = (prefix: string) =>
 /** EC2 itself refuses more, and tags that begin with aws: are its own. */
 const MAX_TAGS = 40;
 
-/** The block of a provider of kind `ec2`. Credentials come from where every AWS program looks for them, and never stand here. */
+/** The block of a provider of kind `ec2`. It contains no credentials: the SDK finds them as in every AWS program. */
 export const ec2Settings = z.strictObject({
   kind: z.literal("ec2"),
   region: z.string().min(1),
-  /** Instances carry it as a tag, and only those that do are touched. One value a scaler and account. */
+  /** The value of a tag on instances; the scaler changes only instances with it. Each scaler and account need their own value. */
   controller: controllerName,
   subnets: z.array(id("subnet")).min(1),
   securityGroups: z.array(id("sg")).default([]),
   instanceProfile: z.string().min(1).optional(),
-  /** Path of the template of what an instance runs when it boots. */
+  /** The path of the template of the script that an instance runs at boot. */
   userDataFile: z.string().min(1),
   tags: z
     .record(z.string().regex(/^(?!aws:)/, "must not begin with aws:"), z.string())
     .refine((tags) => Object.keys(tags).length <= MAX_TAGS, `${MAX_TAGS} at most`)
     .default({}),
-  /** For another service that speaks EC2. */
+  /** The address of another service with the API of EC2. */
   endpoint: z.url().optional(),
 });
 

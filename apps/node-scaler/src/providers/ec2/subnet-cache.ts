@@ -6,9 +6,9 @@ import type { Subnet } from "./plan-subnets.ts";
 const KEPT_MS = 150_000;
 
 export type SubnetCache = {
-  /** The subnets as they were at most 150 s ago; older ones when the service does not answer. */
+  /** Lists the subnets as of at most 150 s ago, or an older list if the service does not answer. */
   list(signal: AbortSignal): Promise<readonly Subnet[]>;
-  /** The next `list` asks again. */
+  /** Makes the next `list` read again. */
   refresh(): void;
 };
 

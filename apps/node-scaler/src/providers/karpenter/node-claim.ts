@@ -23,7 +23,7 @@ export type NodeClaim = KubeObject & {
   };
 };
 
-/** The order for one node. Karpenter puts the claim's labels on the node. */
+/** Builds the order for one node. Karpenter copies the claim's labels to the node. */
 export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeClaim {
   const one = (key: string, value: string) => ({ key, operator: "In", values: [value] });
   return {
@@ -39,14 +39,14 @@ export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeCla
       ],
       startupTaints: boot.taints,
       terminationGracePeriod: settings.terminationGracePeriod,
-      // The scaler ends nodes itself.
+      // Claims never expire, because the scaler ends nodes itself.
       expireAfter: "Never",
     },
   };
 }
 
 /**
- * A claim that is being deleted while the scaler has not asked for it is one that its cloud takes back: Karpenter deletes those of interrupted spot
+ * Reads a claim. If the scaler has not deleted it, its deletion means that the cloud reclaims the instance: Karpenter deletes the claims of interrupted spot
  * instances.
  */
 export function readNodeClaim(claim: NodeClaim): Instance {

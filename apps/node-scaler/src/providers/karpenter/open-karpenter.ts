@@ -21,16 +21,16 @@ type KarpenterDeps = {
 };
 
 const POLL_MS = 250;
-/** The call returns without the outcome of a longer launch; the list shows it later. */
+/** The call returns without the outcome of a longer launch, which the list shows later. */
 const LAUNCH_WAIT_MS = 5_000;
 
-/** Nodes that Karpenter makes: one NodeClaim of its own each, outside of every NodePool. */
+/** Opens a provider of nodes that Karpenter creates: one NodeClaim for each, outside of every NodePool. */
 export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDeps): NodeProvider {
   const labelSelector = `${CONTROLLER_LABEL}=${settings.controller}`;
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     providerCall({ doing, timeoutMs, outer }, kubeFault, body);
 
-  /** Undefined: no NodeClaim has this name. Throws already_exists for one of another controller. */
+  /** Undefined if no NodeClaim has this name. Throws already_exists for one of another controller. */
   const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {
     const claim = await unlessMissing(calls.get<NodeClaim>(NODE_CLAIMS, nodeName, { signal }));
     if (claim === undefined || claim.metadata?.labels?.[CONTROLLER_LABEL] === settings.controller) return claim;
@@ -78,7 +78,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
         const wrong = [findUnsupported(pool), await findNodeClassProblem(calls, settings, signal)];
         return wrong.filter((problem) => problem !== undefined);
       }),
-    // The node class chooses.
+    // The node class chooses the image.
     findImage: () => Promise.resolve(""),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
@@ -86,7 +86,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
 
 type StartedNode = Started & { readonly kind: "started" };
 
-/** Karpenter deletes a claim that nothing can be launched for, and does so within moments: then the type is short, and not merely late. */
+/** Waits for the launch. Karpenter deletes a claim that cannot be launched within seconds: then the type is short, and not merely late. */
 async function awaitLaunch(
   { started, boot, timeoutMs }: { readonly started: StartedNode; readonly boot: Boot; readonly timeoutMs: number },
   outer: AbortSignal,
@@ -109,13 +109,13 @@ async function awaitLaunch(
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
-/** Only the cloud knows its instance types: Karpenter reports on the NodeClaim that it can launch nothing. */
+/** Finds problems of the node class. Only the cloud knows its instance types: Karpenter reports on the NodeClaim that it can launch nothing. */
 async function findNodeClassProblem(
   calls: KubeCalls,
   { nodeClass: { group, kind, name } }: KarpenterSettings,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  // By Kubernetes' convention, which every cloud's node class follows.
+  // The plural follows Kubernetes' convention, which every cloud's node class follows.
   const plural = kind.toLowerCase().endsWith("s") ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
   const found = await unlessMissing(calls.get<Definition>(DEFINITIONS, `${plural}.${group}`, { signal }));
   const version = found?.spec?.versions?.find(({ storage }) => storage === true)?.name;
@@ -129,7 +129,7 @@ type Definition = KubeObject & {
   readonly spec?: { readonly versions?: readonly { readonly name: string; readonly storage?: boolean }[] };
 };
 
-/** Settings that a NodeClaim does not have; the node class sets them for all its nodes. */
+/** Finds settings that a NodeClaim does not have; the node class sets them for all its nodes. */
 function findUnsupported({ volumeGib, privateIpOnly }: Pick<Boot, "volumeGib" | "privateIpOnly">): string | undefined {
   if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
   if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";

@@ -7,20 +7,20 @@ type CloudAddress = {
   readonly name: string;
   readonly url: string;
   readonly token: string;
-  /** Time limit of one call. */
+  /** The timeout of one call. */
   readonly timeoutMs: number;
 };
 
 type CloudRequest = {
-  /** For errors: `starting elastic-1`. */
+  /** A text for errors: `starting elastic-1`. */
   readonly doing: string;
   readonly method: "GET" | "POST" | "DELETE";
-  /** Below `/v1/`. */
+  /** The path below `/v1/`. */
   readonly path: string;
   readonly body?: unknown;
 };
 
-/** An answer that is no success, and that the caller may know what to do with. */
+/** An unsuccessful answer that the caller may handle. */
 export type CloudRefusal = {
   readonly kind: "refused";
   readonly code: string;
@@ -32,8 +32,8 @@ const RETRY_AFTER_MS = 1_000;
 const MAX_RETRY_AFTER_MS = 10 * 60_000;
 
 /**
- * Sends one request. Throws `unavailable` (429, 5xx, or no connection), `deadline_exceeded`, `internal` for a malformed answer, and the signal's reason when
- * it aborts. After any of these the request may have taken effect.
+ * Sends one request. Throws `unavailable` (429, 5xx, or no connection), `deadline_exceeded`, `internal` for a malformed answer, and the signal's reason after
+ * an abort. After any of these the request may have taken effect.
  */
 export async function callCloud<Shape extends z.ZodType>(
   cloud: CloudAddress,
@@ -87,14 +87,14 @@ function cloudFault(
   if (error instanceof DOMException && error.name === "TimeoutError") {
     return { code: "deadline_exceeded", operation: doing, timeoutMs };
   }
-  // fetch has this one class for all that goes wrong with connections.
+  // fetch reports all connection failures by this class.
   if (error instanceof TypeError) {
     return { code: "unavailable", dependency: `provider ${name}`, retryAfterMs: RETRY_AFTER_MS };
   }
   return { code: "internal", operation: `${doing}: the answer of the provider ${name} cannot be read` };
 }
 
-/** Seconds of a Retry-After header; any other value counts as one second. */
+/** Reads the seconds of a Retry-After header; any other value counts as one second. */
 function retryAfter(header: string | null): number {
   const ms = Number(header ?? Number.NaN) * 1_000;
   return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : RETRY_AFTER_MS;

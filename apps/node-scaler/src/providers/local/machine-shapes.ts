@@ -15,7 +15,7 @@ const machine = z.object({
 /** The fields of a machine that the provider reads; it ignores the others. */
 type Machine = z.infer<typeof machine>;
 
-/** The bodies that the cloud answers with. */
+/** The bodies of the cloud's answers. */
 export const shapes = {
   machine,
   machines: z.object({ instances: z.array(machine) }),

@@ -9,11 +9,11 @@ import type { LocalSettings } from "./settings.ts";
 type LocalDeps = {
   readonly name: string;
   readonly settings: LocalSettings;
-  /** Time limit of one call of the provider. */
+  /** The timeout of one call of the provider. */
   readonly timeoutMs: number;
 };
 
-/** Nodes that are machines of the small cloud of the embedded cluster. Throws when the file of the token cannot be read. */
+/** Opens a provider of machines of the small cloud in the embedded cluster. Throws if the token file is unreadable. */
 export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promise<NodeProvider> {
   const { url, owner, tokenFile } = settings;
   const token = (await readFile(tokenFile, "utf8")).trim();
