@@ -39,19 +39,20 @@ for (const server of API_SERVERS) {
         const first = await world.get("twin", "jaxjobs");
         expect(first?.status?.conditions?.some(({ type }) => type === "PodNamesTaken")).toBe(false);
 
-      await world.calls.delete({ apiVersion: "kubeflow.org/v1", plural: "jaxjobs", namespace: "default" }, "twin", {
-        propagationPolicy: "Background",
-      });
-      // Acts as the garbage collector, for an API server without one.
-      if (server.isReal) {
-        const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
-        for (const { metadata } of await world.pods("twin"))
-          await world.calls.delete(pods, metadata?.name ?? "", { gracePeriodSeconds: 0 });
-      }
-      const done = await world.untilCondition("twin", "Succeeded");
-      expect(done.status?.conditions?.map(({ type }) => type)).not.toContain("PodNamesTaken");
-      await world.untilNothingLeft("twin");
-    });
+        await world.calls.delete({ apiVersion: "kubeflow.org/v1", plural: "jaxjobs", namespace: "default" }, "twin", {
+          propagationPolicy: "Background",
+        });
+        // Acts as the garbage collector, for an API server without one.
+        if (server.isReal) {
+          const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
+          for (const { metadata } of await world.pods("twin"))
+            await world.calls.delete(pods, metadata?.name ?? "", { gracePeriodSeconds: 0 });
+        }
+        const done = await world.untilCondition("twin", "Succeeded");
+        expect(done.status?.conditions?.map(({ type }) => type)).not.toContain("PodNamesTaken");
+        await world.untilNothingLeft("twin");
+      },
+    );
   });
 }
 
