@@ -89,7 +89,7 @@ it("reports that the local stack has ended, and how to start it", () => {
   const local = () => ({ ...alive, alive: false });
   const { hint } = decideConnection({ user: "cli", option: undefined, env: nothing, local });
   expect(hint).toBe(
-    "the local stack that was here has ended; start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`), or name a server with MUSTER_NATS_URL",
+    "the local stack that was here has ended; start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`); outside a clone, name its local.json in MUSTER_LOCAL_FILE; or name a server in MUSTER_NATS_URL",
   );
 });
 

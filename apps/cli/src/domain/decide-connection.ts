@@ -32,7 +32,7 @@ export type LocalStack = {
 const DEFAULT_NATS_URL = "nats://127.0.0.1:4222";
 
 const START =
-  "start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`), or name a server with MUSTER_NATS_URL";
+  "start a local stack (`npm start -- --keep` in a clone, or `docker compose up --wait`); outside a clone, name its local.json in MUSTER_LOCAL_FILE; or name a server in MUSTER_NATS_URL";
 
 /** Advises how to write the files of the local stack again. */
 export const REWRITE_HINT =
