@@ -46,7 +46,8 @@ it.each<[title: string, pods: readonly PodFact[], wait: string]>([
 
 it("a new job waits for a controller before it waits for the ledger", () => {
   const { status: _, ...fresh } = restarting;
-  expect(waitOfJob(fresh)).toBe("no job-controller that leads has made a pass over it yet");
+  expect(waitOfJob(fresh)).toBe("no leading job-controller has made a pass over it yet");
+  expect(waitOfJob(fresh, [pod("worker-0")])).toBe("");
   const conditions = [
     { type: "Created", status: "True", reason: "JobCreated", message: "the job was accepted" },
   ] as const;

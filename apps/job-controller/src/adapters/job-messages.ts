@@ -81,8 +81,9 @@ function waitOf(
   switch (state) {
     case "Queued":
       // This replica may not lead, so only the status shows whether a leader has made a pass.
+      // With pods, one has made a pass and writes the status later.
       if (conditionOf(status, "Created") === undefined)
-        return "no job-controller that leads has made a pass over it yet";
+        return pods.length > 0 ? "" : "no leading job-controller has made a pass over it yet";
       return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
     case "Suspended":
       return "it is suspended";

@@ -13,7 +13,7 @@ it.each<[why: RegExp, rollout: Partial<Rollout>, rest?: Partial<RolloutSnapshot>
   [/^it waits 60 s/, { oldDesired: 2, delayMs: 60_000, lastStepAtMs: 1 }],
   [/^the watcher is silent/, { oldDesired: 2 }, { blind: true }],
   [
-    /^0 of 1 in web-2 are healthy, so that web keeps 2: 2 of both/,
+    /^0 of 1 replicas of web-2 are healthy, so web keeps 2: together they must keep 2 healthy$/,
     { oldDesired: 2 },
     { fresh: { set: fresh, healthy: 0 } },
   ],

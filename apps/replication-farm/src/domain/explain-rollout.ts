@@ -17,7 +17,7 @@ export function explainRollout(snapshot: RolloutSnapshot): string {
     case "blind":
       return "the watcher is silent, so the health of replicas is unknown";
     case "minimum-healthy":
-      return `${fresh?.healthy ?? 0} of ${newDesired} in ${newSet} are healthy, so that ${oldSet} keeps ${oldDesired}: ${minimumOf(rollout)} of both have to stay healthy`;
+      return `${fresh?.healthy ?? 0} of ${newDesired} replicas of ${newSet} are healthy, so ${oldSet} keeps ${oldDesired}: together they must keep ${minimumOf(rollout)} healthy`;
     case "places-missing":
       return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} places, and no other eligible node is free`;
     case "surplus-there":

@@ -49,6 +49,20 @@ const over = { verdict, logsCollected: true } as const;
 
 const probedSpec = spec({ components: spec().components.map((each) => ({ ...each, readyPort: 10_000 })) });
 
+it("announces the pods of the kinds of components that the session has", () => {
+  const described = (kinds: readonly string[]): string | undefined => {
+    const own = record({}, spec({ components: spec().components.filter(({ kind }) => kinds.includes(kind)) }));
+    const steps = planSession(
+      snapshot({ record: own, reservation: { state: "granted", id: "r-1", machines } }),
+      POLICY,
+    );
+    const event = steps.flatMap((step) => (step.kind === "record" ? [step.event] : [])).at(-1);
+    return event?.kind === "PROVISION" ? event.description : undefined;
+  };
+  expect(described(["driver", "server", "client"])).toBe("creating pods: servers, clients, driver");
+  expect(described(["driver"])).toBe("creating pods: driver");
+});
+
 describe("a session in the queue", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["asks for its machines first", {}, ["reserve: not-asked"]],

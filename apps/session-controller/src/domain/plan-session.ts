@@ -12,6 +12,7 @@ import {
   type ComponentStatus,
   type EventKind,
   type SessionEvent,
+  type ComponentKind,
   type SessionRecord,
 } from "./session.ts";
 import type { SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -120,6 +121,12 @@ function planNotes(record: SessionRecord, components: readonly ComponentStatus[]
   return changed ? [{ kind: "note-components", components, because: "pods-changed" }] : [];
 }
 
+/** The kinds of its components in the order of their creation: `servers, clients, driver`. */
+function listKinds({ spec: { components } }: SessionRecord): string {
+  const has = (kind: ComponentKind): boolean => components.some((component) => component.kind === kind);
+  return [has("server") ? "servers" : [], has("client") ? "clients" : [], "driver"].flat().join(", ");
+}
+
 function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
   switch (reservation.state) {
     case "unknown":
@@ -132,7 +139,7 @@ function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
         { kind: "accept", event: accepted, machines, because: "machines-granted" },
         {
           kind: "record",
-          event: event("PROVISION", nowMs, "creating pods: servers, clients, driver"),
+          event: event("PROVISION", nowMs, `creating pods: ${listKinds(record)}`),
           because: "accepted",
         },
       ];
