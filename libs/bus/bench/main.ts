@@ -1,4 +1,4 @@
-/** What the bus costs beside the client library's own, in turns in one run on one server. Run: npx node libs/bus/bench/main.ts */
+/** Compares the bus with the bare client library, in turns in one run on one server. Run: npx node libs/bus/bench/main.ts */
 import { jetstream, jetstreamManager, AckPolicy } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { muster, ReservationService } from "@muster/proto";

@@ -2,31 +2,31 @@ import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { nkeyAuthenticator, nkeys, type Authenticator } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
 
-/** How the servers are reached, and what is shown to them. */
+/** Addresses of the servers, and the credential for them. */
 export type NatsAccess = {
-  /** nats://host:port or tls://host:port, several separated by commas. */
+  /** One or more of nats://host:port or tls://host:port, separated by commas. */
   readonly url: string;
   readonly token?: string | undefined;
-  /** The seed of a user's nkey. Its file is read again at each attempt to connect, so that a new key needs no restart. */
+  /** The seed of a user's nkey. Its file is read at each connection attempt, so that a new key needs no restart. */
   readonly nkey?: { readonly seed: string } | { readonly file: string } | undefined;
   readonly tls?: NatsTls | undefined;
 };
 
-/** Files in PEM form. With any of them nothing is sent before the connection is encrypted. */
+/** PEM files. If one is set, nothing is sent before the connection is encrypted. */
 type NatsTls = {
-  /** Who signs the servers' certificates; absent: those that Node trusts. */
+  /** Certificate authority of the servers; default: the authorities that Node trusts. */
   readonly caFile?: string | undefined;
-  /** What we show ourselves, where the servers want to see it. */
+  /** Client certificate, for servers that require one. */
   readonly client?: { readonly certFile: string; readonly keyFile: string } | undefined;
 };
 
-/** What `readEnv` of `@muster/service` gives. */
+/** The reader that `readEnv` of `@muster/service` returns. */
 type VariableReader = {
   readonly optional: (name: string) => string | undefined;
   readonly url: (name: string, fallback: string) => string;
 };
 
-/** Others than the owner. */
+/** Permission bits of group and others. */
 const OTHERS = 0o077;
 
 /** Reads the variables that all services share. Throws FaultError invalid_request where they do not go together; never with a secret in it. */
@@ -59,14 +59,14 @@ function readTls(read: VariableReader): { readonly tls?: NatsTls } {
   return { tls: { caFile, client: { certFile, keyFile } } };
 }
 
-/** What a server is shown, and how people know whose it is. */
+/** An opened credential and its name for messages. */
 export type Credential = {
   /** Names the user or the variable, never the secret. */
   readonly name: string;
   readonly authenticator: Authenticator | undefined;
 };
 
-/** Throws FaultError invalid_request when the file cannot be read, may be read by others, or holds no seed. */
+/** Opens the credential. Throws FaultError invalid_request if the file cannot be read, is readable by others, or holds no seed. */
 export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey">): Credential {
   if (nkey === undefined)
     return {
@@ -89,7 +89,7 @@ export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey
       try {
         seed = readSeed(file);
       } catch {
-        // It is being written: the one before serves for this attempt.
+        // The file is being written: this attempt uses the previous seed.
       }
       return new TextEncoder().encode(seed);
     }),

@@ -66,14 +66,14 @@ it("loses nothing that was acknowledged when a server is killed, and continues t
   expect([...acknowledged].filter((id) => !seen.has(id))).toEqual([]);
 });
 
-it("says which stream cannot have so many replicas where there is one server", async () => {
+it("names the stream that cannot have the configured replicas on a single server", async () => {
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", replicas: 3 });
   const fault = await faultFrom(bus.ensureStream({ name: "ALONE", subjects: ["alone"], retention: "limits" }));
   expect(fault).toMatchObject({ code: "invalid_request", field: "replicas of stream ALONE" });
 });
 
-it("takes it for unavailable when fewer servers are there than a stream is to have replicas: others may join", async () => {
+it("reports unavailable while fewer servers run than a stream needs replicas, because others may join", async () => {
   await using bus = await connect(5);
   const making = bus.ensureStream({ name: "MANY", subjects: ["many"], retention: "limits" });
   await expect(making).rejects.toMatchObject({
@@ -82,6 +82,6 @@ it("takes it for unavailable when fewer servers are there than a stream is to ha
   });
 });
 
-it("refuses a number of replicas that no cluster can have", async () => {
+it("refuses a number of replicas that no cluster supports", async () => {
   expect(await faultFrom(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
 });
