@@ -10,14 +10,14 @@ export type CacheChange<Kept> = {
 
 type Row<Kept> = { readonly uid: string; readonly resourceVersion: string; readonly kept: Kept };
 
-/** What a reflector knows of one resource. `put`, `remove` and `finish` return the changes they made; per key, `before` is always the last `after`. */
+/** The known objects of one resource. `put`, `remove` and `finish` return their changes; per key, `before` is always the last `after`. */
 export type Cache<Object extends KubeObject, Kept> = {
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
-  /** The objects for which this index gives the value, in no particular order. */
+  /** Returns the objects with this value of the index, in no particular order. */
   byIndex(name: string, value: string): readonly Kept[];
   put(object: Object): CacheChange<Kept>[];
-  /** A deleted object. */
+  /** Removes a deleted object. */
   remove(object: Object): CacheChange<Kept>[];
   /** Ingests the pages of one list. `finish` makes the cache equal to the list: it drops what the list lacks. */
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };
@@ -76,7 +76,7 @@ export function makeCache<Object extends KubeObject, Kept>(
 
 type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex"> & {
   keys(): readonly string[];
-  /** Throws what an index throws for it. */
+  /** Throws the error that an index throws for the object. */
   check(kept: Kept): void;
   set(key: string, row: Row<Kept>): CacheChange<Kept>[];
   drop(key: string): CacheChange<Kept>[];

@@ -1,13 +1,16 @@
 /** An index from values to keys. */
 export type KeyIndex<Kept> = {
-  /** Throws what the index function throws. */
+  /** Throws the error of the index function. */
   check(kept: Kept): void;
   /** Replaces the value of the key; undefined: the key is not in the index. */
   move(key: string, before: Kept | undefined, after: Kept | undefined): void;
   keys(value: string): readonly string[];
 };
 
-/** An empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set: a set weighs more than the rest. */
+/**
+ * Creates an empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set, because a set needs more memory
+ * than the rest.
+ */
 export function keyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
   const found = new Map<string, string | Set<string>>();
 

@@ -8,7 +8,7 @@ type PodManifest = {
   readonly spec: object;
 };
 
-/** The manifest as the argument of a call. The API server validates what the template contains. */
+/** Converts the manifest to the argument of a call. The API server validates the content of the template. */
 export function toPod(manifest: PodManifest): V1Pod {
   return manifest as object;
 }

@@ -1,4 +1,4 @@
-/** What it costs that every write is on the disk before it is acknowledged (`sync_interval: always`), in turns in one run. */
+/** Measures the cost of syncing every write to disk before its acknowledgement (`sync_interval: always`), in turns in one run. */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { natsServer, sized } from "@muster/testkit";
 import { connected } from "../test/connected.ts";
@@ -16,7 +16,7 @@ async function started(syncAlways: boolean): Promise<NatsConnection> {
   return connection;
 }
 
-/** Milliseconds for one acknowledged write, with so many on their way. */
+/** Milliseconds per acknowledged write, with this number in flight. */
 async function measure(connection: NatsConnection, inFlight: number): Promise<number> {
   let left = COUNT;
   const lane = async (): Promise<void> => {

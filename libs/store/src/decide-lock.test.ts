@@ -35,7 +35,7 @@ describe("deciding about a lock", () => {
     expect(decideLock(observed, "me", 5000)).toEqual(expected);
   });
 
-  it("never takes a held lock before the holder has stopped by its own count", () => {
+  it("never takes a held lock before the holder has stopped by its own clock", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -54,7 +54,7 @@ describe("deciding about a lock", () => {
     );
   });
 
-  it("takes it exactly when it has waited as long as it said", () => {
+  it("takes it after exactly the wait that it reported", () => {
     fc.assert(
       fc.property(fc.nat(10_000), fc.nat(10_000), fc.integer({ min: 1, max: 5000 }), (seenAtMs, laterMs, ttlMs) => {
         const observed = { record: { ...held, ttlMs }, revision: 1, seenAtMs };

@@ -1,11 +1,11 @@
 import { retryOnConflict } from "@muster/backoff";
 import type { Entry } from "./watch.ts";
 
-/** What to do with a key, decided on its current value. */
+/** The change to a key, decided from its current value. */
 export type Modification<Input> =
   { readonly kind: "put"; readonly value: Input } | { readonly kind: "delete" } | { readonly kind: "unchanged" };
 
-/** What `modify` did, and the entry that the bucket holds since; undefined: no such key. When unchanged on `known`, the entry is `known` itself. */
+/** The result of `modify` and the current entry of the key; undefined: the key does not exist. When unchanged on `known`, the entry is `known` itself. */
 type Modified<Value, Input> =
   | { readonly kind: "put"; readonly entry: Entry<Input> }
   | { readonly kind: "delete"; readonly entry: undefined }
@@ -20,10 +20,9 @@ export type SingleKey<Value, Input> = {
 };
 
 /**
- * Puts, deletes or leaves the value of a key, as `decide` returns for the current one. Calls `decide` with the newer value when another writer came first.
- * `decide` is pure; what it throws rejects. `known`, such as the entry of a view, saves the first read and may be stale.
- * Rejects with conflict or already_exists, its message naming the key, after 20 attempts.
- * After unavailable the write may have happened: a second call shows `decide` the value that is stored.
+ * Puts, deletes or keeps the value of a key, as `decide` returns for the current one. Calls `decide` with the newer value if another writer came first.
+ * `decide` is pure; its errors reject. `known`, such as the entry of a view, saves the first read and may be stale. Rejects with conflict or already_exists,
+ * its message naming the key, after 20 attempts. After unavailable the write may have happened: a second call passes the stored value to `decide`.
  */
 export type Modify<Value, Input> = (
   key: string,

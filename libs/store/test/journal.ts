@@ -3,7 +3,7 @@ import { openLog, type Log } from "../src/index.ts";
 import type { Decision, LogConfig } from "../src/log-writer.ts";
 import { jsonCodec } from "./connected.ts";
 
-/** The simplest log: it remembers what was noted, in order, and how often each note was taken. */
+/** The simplest log: keeps notes in order, and counts how often each was taken. */
 export type Note = { readonly text: string };
 export type Journal = { readonly texts: readonly string[] };
 
@@ -27,7 +27,7 @@ export function openJournal(
   });
 }
 
-/** Notes the texts as one decision; answers how many there were before. */
+/** Notes the texts as one decision; answers the number of earlier notes. */
 export function note(...texts: readonly string[]): (state: Journal) => Decision<Note, number> {
   return (state) => ({ events: texts.map((text) => ({ text })), result: state.texts.length });
 }

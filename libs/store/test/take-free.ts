@@ -1,7 +1,7 @@
 import type { SessionLock } from "../src/claim-locks.ts";
 import type { Session } from "../src/index.ts";
 
-/** What a process with sessions reports to its parent. */
+/** A report of a process with sessions to its parent. */
 export type SessionEvent = {
   readonly state?: string;
   readonly session?: string;
@@ -12,7 +12,7 @@ export type SessionEvent = {
   readonly isHeld?: boolean;
 };
 
-/** Takes every one of these locks that is free, now and as soon as it is, while the session lives. */
+/** Takes each of these locks as soon as it is free, while the session lives. */
 export async function takeFree(
   session: Session,
   keys: readonly string[],
