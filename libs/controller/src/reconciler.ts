@@ -2,12 +2,12 @@ import { inSpan } from "@muster/tracing";
 import type { Attributes, Context } from "@opentelemetry/api";
 import type { Reconcile, Reconciled } from "./controller.ts";
 
-/** What a round does, and why; the span of the round lists it. */
+/** A step of a round and its reason; the span of the round lists it. */
 export type PlannedStep = { readonly kind: string; readonly because: string };
 
 export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };
 
-/** `seen`: what a plan is made from. Otherwise nothing can be planned now; `{}`: the key has no object any more. */
+/** `seen`: the input of the plan. Otherwise no plan is possible now; `{}`: the object of the key no longer exists. */
 export type Observed<Seen> = { readonly seen: Seen } | Reconciled;
 
 /** The parts of a controller that are its own. */
@@ -17,9 +17,9 @@ export type Passes<Seen, Plan extends { readonly steps: readonly PlannedStep[] }
   readonly observe: (key: string, signal: AbortSignal) => Promise<Observed<Seen>>;
   /** Pure. */
   readonly plan: (seen: Seen) => Plan;
-  /** Carries out the plan. "again": observe immediately, because nothing else reports what the steps have changed. */
+  /** Executes the plan. "again": observe immediately, because no event reports the changes of the steps. */
   readonly act: (seen: Seen, plan: Plan, round: Round) => Promise<Reconciled | "again">;
-  /** The span of a round that changes something; undefined: the round changes nothing and has none. */
+  /** The span of a round that changes state; undefined: the round changes nothing and has no span. */
   readonly span: (seen: Seen, plan: Plan) => PassSpan | undefined;
 };
 
@@ -36,8 +36,8 @@ const MAX_ROUNDS = 16;
 const MAX_LISTED_STEPS = 50;
 
 /**
- * One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. A plan that
- * does not converge is a failure of the pass.
+ * Runs one level-triggered pass: observes, plans and acts until only waiting is left. The next pass repairs a pass that was interrupted anywhere. A plan that
+ * does not converge fails the pass.
  */
 export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
   passes: Passes<Seen, Plan>,

@@ -2,7 +2,7 @@ import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
 import { passDurations, type Outcome } from "./controller-metrics.ts";
 
 export type PeriodicWork = {
-  /** For metrics; low cardinality. */
+  /** Name in metrics; low cardinality. */
   readonly name: string;
   readonly work: () => Promise<unknown>;
   /** Pause between the end of a round and the start of the next; a function is called after each round, also a failed one. */
@@ -11,7 +11,7 @@ export type PeriodicWork = {
   readonly firstAfterMs?: number;
   /** Pauses after failed rounds; default `everyMs`. */
   readonly retry?: BackoffLimits;
-  /** Called for each failed round, `failures` in a row. What it throws ends the work. Missing: the first failure ends the work. */
+  /** Called for each failed round, with `failures` consecutive failures. An error that it throws ends the work. Default: the first failure ends the work. */
   readonly onError?: (error: unknown, failures: number) => void;
   /** Spends a pause; may end it early. Default: until its time has passed or the signal is aborted. */
   readonly rest?: (ms: number, signal: AbortSignal) => Promise<unknown>;

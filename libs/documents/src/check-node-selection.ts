@@ -24,7 +24,7 @@ export type WrittenSelection = {
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 const TERMS: Path = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
 
-/** The problems of the node selector, the required node affinity and the tolerations: what the API server refuses, or what no node can have. */
+/** Returns the problems of the node selector, the required node affinity and the tolerations: fields that the API server refuses, or that no node can match. */
 export function checkNodeSelection({
   nodeSelector = {},
   affinity,

@@ -5,7 +5,7 @@ type Unit = keyof typeof UNIT_MS;
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+$/;
 const PART = /(\d+(?:\.\d+)?)(ms|d|h|m|s)/g;
 
-/** No wait in Muster is longer than a year; what is longer is a slip. */
+/** Maximum duration: no wait in Muster exceeds a year, so a longer one is a mistake. */
 export const MAX_DURATION_MS = 366 * UNIT_MS.d;
 
 /** Reads `10m`, `1h30m`, `2.5s`, `500ms` as whole milliseconds; undefined when the text is no duration or is longer than MAX_DURATION_MS. */

@@ -125,7 +125,7 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listLeases", items: "leases", key: [["record", "order", "id"]] },
     get: { call: "getLease", item: "lease" },
     reads: { explain: { call: "explainLease", item: "explanation" }, events: { call: "listLeaseHistory" } },
-    // What its user signs names the lease, and so does not go below its path.
+    // The signed order of the user names the lease, so its path does not repeat it.
     changes: [
       { call: "orderLease", http: "POST", of: "all", verb: "create", sets: { dryRun: false } },
       { call: "orderLease", http: "POST", of: "plan", verb: "create", sets: { dryRun: true } },

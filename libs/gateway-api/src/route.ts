@@ -4,14 +4,14 @@ import type { AnyResource, Change, FieldPath, Read } from "./resource.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
 
-/** A right in the words of Kubernetes, on a resource of the group muster.dev. */
+/** A right in the terms of Kubernetes, on a resource of the group muster.dev. */
 export type Right = {
   readonly verb: "get" | "list" | "watch" | "create" | "update" | "delete";
   readonly resource: string;
   readonly subresource?: string;
 };
 
-/** How the reply of the service becomes the answer. */
+/** The form in which the reply of the service becomes the answer. */
 export type Answer =
   | {
       readonly kind: "list";
@@ -28,7 +28,7 @@ export type Answer =
 /** One method of one path, derived from a row of the table. */
 export type Route = {
   readonly http: HttpMethod;
-  /** With the names of its parameters: `/v1/jobs/:namespace/:name`. */
+  /** Path with the names of its parameters: `/v1/jobs/:namespace/:name`. */
   readonly path: string;
   readonly params: readonly string[];
   readonly resource: AnyResource;
@@ -36,13 +36,13 @@ export type Route = {
   readonly call: string;
   readonly method: MethodDescriptor;
   readonly answer: Answer;
-  /** What a query may have: fields of the request, and of the field that names one. */
+  /** Allowed parameters of the query: fields of the request, and of the field that names one. */
   readonly query: Readonly<Record<string, FieldShape>>;
-  /** Absent: the request has no effect. A plan has none, although it has a body. */
+  /** Undefined if the request has no effect, such as a plan, although it has a body. */
   readonly change?: Change;
 };
 
-/** Fields of requests that the gateway sets itself: who asks, and the id by which a service knows a repeated request. */
+/** Fields of requests that the gateway sets itself: the user, and the id for deduplication. */
 export const OWN_FIELDS = ["requestId", "by", "requestedBy"] as const;
 
 /** Lists without pages of their own are cut here. */
@@ -60,15 +60,15 @@ const FOLLOW_FIELD = {
   follow: { type: "bool", doc: "`true`: until the work is over; otherwise what the log has now." },
 } as const satisfies Readonly<Record<string, FieldShape>>;
 
-/** What a stream of a log sets itself. */
+/** Fields that a stream of a log sets itself. */
 const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
 
-/** Whether a request makes something, and so may have an `Idempotency-Key`. */
+/** Whether a request creates an object, so that it may have an `Idempotency-Key`. */
 export function isCreation({ change }: Route): boolean {
   return change?.verb === "create" && change.of !== "plan";
 }
 
-/** Every method of every path. */
+/** Derives every method of every path. */
 export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
   return resources.flatMap((row) => [
     ...readRoutes(row),
@@ -138,7 +138,7 @@ function readRoute({ row, ...parts }: RouteParts): Route {
   return { http: "GET", resource: row, method, query, ...parts };
 }
 
-/** What a query may have beside the fields of the request. */
+/** Parameters of a query beside the fields of the request. */
 function moreOf(answer: Answer): Route["query"] {
   if (answer.kind === "log") return FOLLOW_FIELD;
   if (answer.kind !== "list") return {};

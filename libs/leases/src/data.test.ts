@@ -68,7 +68,7 @@ it.each<[string, LeaseType, (amount: number) => unknown]>([
   ["`size` of kubernetes", "kubernetes", (size) => ({ size })],
   ["`image`", "container", (length) => ({ ...container({}), image: "i".repeat(length) })],
   ["`name` of a network", "network", (length) => ({ name: "n".repeat(length) })],
-])("takes of %s what docs/lease-types.md says for %s, and no more", (field, type, dataOf) => {
+])("accepts of %s exactly the fields that docs/lease-types.md states for %s", (field, type, dataOf) => {
   const row = PAGE.split("\n").find((line) => line.startsWith(`| ${field} `)) ?? "";
   const [least = Number.NaN, most = Number.NaN] = row
     .split("|")

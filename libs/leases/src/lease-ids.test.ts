@@ -27,7 +27,7 @@ it.each([
   ["1-2-3", 'the second half of "1-2-3" is no unsigned 64-bit number: "2-3"'],
   ["1--2", 'the second half of "1--2" is no unsigned 64-bit number: "-2"'],
   [`${tooLarge}-1`, `the first half of "${tooLarge}-1" is no unsigned 64-bit number: "${tooLarge}"`],
-])("says which half of %j is wrong", (id, reason) => {
+])("states which half of %j is wrong", (id, reason) => {
   expect(faultFrom(() => splitId(id))).toEqual({ code: "invalid_request", field: "id", reason });
   expect(isLeaseId(id)).toBe(false);
 });

@@ -5,7 +5,7 @@ export const QUEUE_LABEL = `${API_GROUP}/queue`;
 /** Label of a namespace: the queue of its work that names none. */
 export const DEFAULT_QUEUE_LABEL = `${API_GROUP}/default-queue`;
 
-/** In the record of a queue whose deletion was requested. */
+/** State in the record of a queue whose deletion was requested. */
 export const DELETING = "it is being deleted";
 
 /** Code of the wait of work whose queue is not known. */
@@ -17,9 +17,9 @@ export type QueueChoice =
   | { readonly kind: "none" }
   /** `maxPriority`: a higher priority is lowered to it. */
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
-  /** It waits with the code QUEUE_UNKNOWN; `message`: which queue is meant, and what would be right. */
+  /** The work waits with the code QUEUE_UNKNOWN; `message` names the queue and the remedy. */
   | { readonly kind: "unknown"; readonly message: string }
-  /** The queues have not been listed yet: nothing is requested until they are. */
+  /** The queues are not listed yet: no request is sent before. */
   | { readonly kind: "unlisted" };
 
 /** A Queue as far as it decides about work. */
@@ -35,7 +35,7 @@ export type SeenQueue = {
   readonly isDeleting: boolean;
 };
 
-/** As in Kubernetes: all of it must hold. */
+/** A label selector as in Kubernetes: all of its requirements must hold. */
 export type NamespaceSelector = {
   readonly matchLabels: Readonly<Record<string, string>>;
   readonly matchExpressions: readonly SelectorRequirement[];
@@ -43,7 +43,7 @@ export type NamespaceSelector = {
 
 type SelectorRequirement = { readonly key: string; readonly operator: string; readonly values: readonly string[] };
 
-/** What work states about its queue: a name, empty for none, and for people the field that has it, such as `spec.queue of the session`. */
+/** The queue that the work names, empty for none, and the field with the name, such as `spec.queue of the session`. */
 export type NamedQueue = { readonly name: string; readonly field: string };
 
 type Labels = Readonly<Record<string, string>>;
@@ -52,7 +52,7 @@ type Namespace = { readonly name: string; readonly labels: Labels };
 
 const NAMES_SHOWN = 5;
 
-/** What the work names decides, then the label of its namespace, then the only leaf that serves the namespace. */
+/** Chooses the queue that the work names, else the one in the label of its namespace, else the only leaf that serves the namespace. */
 export function chooseQueue(
   { name: named, field }: NamedQueue,
   namespace: Namespace,

@@ -1,15 +1,15 @@
-/** Why something is where it is: a stable word, one sentence, and what can be done. */
+/** The reason of a state: a stable word, one sentence, and advice. */
 export type Reason = {
-  /** A word of the kind, or the ledger's for why the reservation waits. */
+  /** A word of the owner kind, or the ledger's word for the wait. */
   readonly code: string;
   readonly message: string;
-  /** Empty when there is nothing to do but wait. */
+  /** Empty if waiting is the only advice. */
   readonly next: string;
 };
 
-/** A reservation and what it waits for, as far as reasons depend on it. */
+/** A reservation and the cause of its wait, reduced to the fields that reasons need. */
 export type SeenMachines = {
-  /** The ledger's word for why it waits; empty when it does not. */
+  /** The ledger's word for the wait; empty if the reservation does not wait. */
   readonly code: string;
   readonly message: string;
   readonly components: readonly string[];
@@ -21,33 +21,33 @@ type SeenPool = {
   readonly unusable: number;
   /** The unusable nodes that the ledger names, with the reason of each; absent: it names none. */
   readonly unusableNodes?: readonly { readonly reason: string }[];
-  /** What the node scaler may make of it at most; 0: it is not scaled. */
+  /** Maximum nodes that the node scaler may create; 0: the pool is not scaled. */
   readonly elasticMax: number;
   /** `KIND/ID` of the owners that hold its machines. */
   readonly holders: readonly string[];
 };
 
-/** A pod that has outlived its work, and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty while it has none. */
+/** A pod that outlived its work and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty before scheduling. */
 export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
 
-/** A reason about which nothing can be done. */
+/** A reason without advice. */
 export function because(code: string, message: string): Reason {
   return { code, message, next: "" };
 }
 
-/** The ledger's reason; undefined where there is no reservation, or it does not wait. */
+/** The ledger's reason; undefined if no reservation exists, or it does not wait. */
 export function reasonOfWait(machines: SeenMachines | undefined): Reason | undefined {
   if (machines === undefined || machines.code === "") return undefined;
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
 
-/** What can be done where no node needs a repair. */
+/** Advice by code, if no node needs a repair. */
 const ADVICE: Readonly<Record<string, string>> = {
   POOL_AVAILABILITY: "wait for the holders, end one of them, or enlarge the pool",
   WAITING_FOR_TOPOLOGY: "wait, or label or add nodes",
 };
 
-/** What can be done about a reservation that waits. */
+/** Returns the advice on a waiting reservation. */
 export function adviseWait({
   code,
   pools,
@@ -73,7 +73,7 @@ export function adviseWait({
   return ADVICE[code] ?? "";
 }
 
-/** What can be done about a code for which further nodes are no remedy, because of the queue of the reservation; undefined for the other codes. */
+/** Returns the advice on a code that concerns the queue, so that more nodes would not help; undefined for other codes. */
 function adviseOnQueue(code: string): string | undefined {
   if (code === "WAITING_FOR_QUOTA")
     return "wait until work of its tree ends, or raise a quota: `muster queues` shows what is used";
@@ -99,7 +99,7 @@ function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable"
   return Math.max(0, unusable - unusableNodes.filter(({ reason }) => reason === "FOREIGN_USE").length);
 }
 
-/** Whether further nodes would help, and are made where work needs them. */
+/** Whether more nodes would help, and the node scaler creates them on demand. */
 export function waitsForNodes({
   code,
   pools,
@@ -115,18 +115,18 @@ export function waitsForNodes({
   );
 }
 
-/** Why machines are held for work that is gone; undefined where no pod is left of it. */
+/** Explains why machines are held for deleted work; undefined if no pod of it is left. */
 export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
   return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };
 }
 
-/** The reason why something waits, with the holders that are gone: their pods are for people to delete. */
+/** Adds holders that are gone to the reason of a wait: a user has to delete their pods. */
 export function withGoneHolders(reason: Reason, machines: SeenMachines | undefined, left: readonly PodLeft[]): Reason {
   if (machines === undefined || machines.code === "") return reason;
   const holders = machines.pools.flatMap((pool) => pool.holders);
-  // A part of an owner has an id of its own.
+  // A part of an owner has a separate id.
   const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
   if (inTheWay.length === 0) return reason;
   const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);

@@ -10,7 +10,7 @@ const PUBLIC = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8
 const USER = "FAe4sisG95oZ42w7buUn5qEE4TAnfTTFPiguZUHmhiF";
 const signer = readSigner("key", SEED);
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
-/** What the original's nodes sign of a result: the number of its state, its message and its data. */
+/** The signed bytes of a result in the original system: the number of its state, its message and its data. */
 const resultBytes = (state: number, text: string) => new Uint8Array([state, ...new TextEncoder().encode(text)]);
 
 describe("the golden vectors of the original", () => {

@@ -63,7 +63,7 @@ export function toNs(time: WireTime): bigint {
   return nsFrom(time ?? { seconds: 0, nanos: 0 });
 }
 
-/** Refuses bytes that are not UTF-8, whose text would differ from what was signed. */
+/** Refuses bytes that are not UTF-8, whose text would differ from the signed text. */
 export function textOf(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 }
