@@ -4,21 +4,21 @@ import { ledgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReserv
 import { ledgerCalls, listenReservations, type LedgerCalls, type ReservationCalls } from "./ledger-calls.ts";
 import type { Reservation } from "./reservation.ts";
 
-/** The calls of one owner kind, and a cache of what they, events and lists have shown. */
+/** The calls of one owner kind, and a cache of the reservations in answers, events and lists. */
 export type LedgerClient = AsyncDisposable & {
   /** Whether a list that began after the last `invalidate` is complete. Until then, a missing reservation proves nothing. */
   isKnown(): boolean;
   get(ownerId: string): SeenReservation | undefined;
-  /** In the order of owner ids. */
+  /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Returns what the owner has, which is another reservation where it was requested with other needs. */
+  /** Returns the reservation of the owner, which differs from the request if the owner requested other needs before. */
   reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
   release: LedgerCalls["release"];
   acceptPreemption: LedgerCalls["acceptPreemption"];
   requeue: LedgerCalls["requeue"];
   ask: LedgerCalls["ask"];
-  /** Makes the cache equal to the ledger. Rejects with FaultError; what the list showed until then counts. */
+  /** Makes the cache equal to the ledger. Rejects with FaultError; pages received before that count. */
   refresh(signal: AbortSignal): Promise<void>;
   /** A new leader calls it: events may have been lost while another replica released machines. */
   invalidate(): void;
@@ -30,11 +30,11 @@ type LedgerClientOptions = Pick<LedgerCacheOptions, "groupOf"> & {
   readonly bus: Pick<Bus, "listen">;
   readonly calls: ReservationCalls;
   readonly ownerKind: string;
-  /** Monotonic; by default that of the process. */
+  /** Monotonic milliseconds; default: the clock of the process. */
   readonly elapsedMs?: () => number;
 };
 
-/** Listens from now on. Knows nothing before the first `refresh`. */
+/** Subscribes to events immediately. Knows no reservation before the first `refresh`. */
 export async function openLedgerClient({
   bus,
   calls,

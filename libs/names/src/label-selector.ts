@@ -5,7 +5,7 @@ export type Requirement =
 
 export type LabelSelector = readonly Requirement[];
 
-/** The errors of a malformed selector: each function returns what is wrong with a key or a value, and `refuse` throws. */
+/** Validation of a selector: each function returns the problem of a key or a value, and `refuse` throws. */
 type SelectorRules = {
   readonly checkKey: (key: string) => string | undefined;
   readonly checkValue: (value: string) => string | undefined;

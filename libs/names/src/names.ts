@@ -6,7 +6,7 @@ const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$/;
 const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Names of sessions, components, pods: RFC 1123 labels. Returns what is wrong, or nothing. */
+/** Checks names of sessions, components and pods: RFC 1123 labels. Returns the problem, or undefined. */
 export function checkDnsLabel(field: string, value: string, maxLength = 63): Checked {
   if (value === "") return wrong(field, "is empty; a name of lower case letters, digits and '-' is needed");
   if (value.length > maxLength) return wrong(field, `"${value}" has ${value.length} characters; ${maxLength} at most`);

@@ -11,7 +11,7 @@ const RESERVED = new Set([
   "TRACESTATE",
 ]);
 
-/** True for environment variables that Muster sets itself in the pods of a session; a component that sets one would not get what it asked for. */
+/** Whether Muster sets the environment variable itself in the pods of a session; the value of a component would have no effect. */
 export function isReservedEnvName(name: string): boolean {
   return RESERVED.has(name) || name.startsWith("MUSTER_");
 }

@@ -3,7 +3,7 @@ import { findOnPath, runProgram, type Source } from "./source.ts";
 
 export const GO_MODULE = "github.com/nats-io/nats-server/v2@v2.15.2";
 
-/** Builds it with the Go that is installed; Go checks what it downloads against its checksum database. */
+/** Builds the server with the installed Go, which verifies downloads against its checksum database. */
 export function goInstall(): Source {
   return {
     name: `go install ${GO_MODULE}`,

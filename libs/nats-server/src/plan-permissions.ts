@@ -11,7 +11,7 @@ export function permissionsOf(user: NatsUserName): Permissions {
   return planPermissions(user, rights[user]);
 }
 
-/** From what a user needs to the subjects of it, those of JetStream's API included. */
+/** Converts the rights of a user to subjects, including those of the JetStream API. */
 export function planPermissions(user: string, needed: Rights): Permissions {
   const { serves = [], asks = [], owns = [], reads = [], locks = [], marks = [], publishes = [] } = needed;
   const { listens = [], keeps = [], inspects = [], counts = [], consumes = [], log } = needed;
@@ -24,7 +24,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     ...publishes,
     ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
     ...marks.map((key) => `$KV.${buckets.installation}.${key}`),
-    // A starting service sets its number of copies to that of the others.
+    // A starting service sets its number of replicas to that of the others.
     ...(marks.length === 0
       ? []
       : ["CREATE", "UPDATE", "INFO", "MSG.GET"].map((verb) => api(`STREAM.${verb}`, kv(buckets.installation)))),
@@ -78,14 +78,14 @@ export function planPermissions(user: string, needed: Rights): Permissions {
   return { publish: unique(publish), subscribe: unique(subscribe) };
 }
 
-/** What reading a stream from its beginning, and on, needs. */
+/** Subjects for reading a stream from its beginning and following it. */
 function following(stream: string): string[] {
   return [
     api("STREAM.INFO", stream),
     api("STREAM.MSG.GET", stream),
     api("CONSUMER.CREATE", `${stream}.>`),
     api("CONSUMER.DELETE", `${stream}.*`),
-    // So that the server sends no faster than we read.
+    // Enables flow control, so that the server sends only as fast as the client reads.
     `$JS.FC.${stream}.>`,
   ];
 }
@@ -98,7 +98,7 @@ function api(verb: string, of: string): string {
   return `$JS.API.${verb}.${of}`;
 }
 
-/** What a caller sends to: any replica, one that answers a ping where the first is silent, and all of them when it no longer waits. */
+/** Subjects of a caller: any replica, one that answers a ping after silence of the first, and all replicas for a cancellation. */
 function askingSubjects(request: string): string[] {
   // muster.req.<area>.<verb>
   const area = request.split(".")[2] ?? "";

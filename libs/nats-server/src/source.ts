@@ -7,9 +7,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A way to get a nats-server that is not on this machine yet. */
 export type Source = {
-  /** For people: what it does. */
+  /** Describes the source in progress lines. */
   readonly name: string;
-  /** For people: how long it takes where nothing is in its way. */
+  /** Describes its usual duration in progress lines. */
   readonly takes: string;
   /** Puts the binary somewhere below the directory, which is empty, and returns its path. Rejects with the reason why it cannot. */
   readonly fetch: (context: SourceContext) => Promise<string>;
@@ -20,7 +20,7 @@ export type SourceContext = { readonly directory: string; readonly env: Environm
 const execute = promisify(execFile);
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 
-/** Runs a program to its end; rejects with the last lines of what it said. */
+/** Runs a program to its end; rejects with the last lines of its output. */
 export async function runProgram(
   program: string,
   args: readonly string[],
@@ -40,7 +40,7 @@ export async function runProgram(
   }
 }
 
-/** All files of this name in the directories of PATH that may be executed, in their order. */
+/** Finds all executable files of this name in the directories of PATH, in order. */
 export async function findOnPath(name: string, env: Environment): Promise<string[]> {
   const found: string[] = [];
   for (const directory of (env["PATH"] ?? "").split(delimiter)) {

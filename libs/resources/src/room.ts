@@ -1,31 +1,31 @@
 import type { Amounts } from "./amounts.ts";
 
-/** What decides how much of a node can be granted. Amounts count pods, too. */
+/** The inputs of the grantable amount of a node. Amounts also count pods. */
 export type NodeLoad = {
-  /** What the node can allocate; a resource that it does not name is missing on the node. */
+  /** Allocatable resources; the node lacks resources that are not named. */
   readonly allocatable: Amounts;
-  /** What DaemonSet, mirror and system pods use. */
+  /** Use of DaemonSet, mirror and system pods. */
   readonly overhead: Amounts;
-  /** What is granted on the node, and what foreign pods use. */
+  /** Granted amounts on the node, and the use of foreign pods. */
   readonly uses: Iterable<Amounts>;
 };
 
 /** The resources whose use decides which node is the most allocated one. */
 const SCORED = ["cpu", "memory"];
 
-/** What this many pods use that request these amounts in all. */
+/** The use of this many pods that request these amounts in total. */
 export function useOf(requests: Amounts, pods = 1): Amounts {
   return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
 }
 
-/** The first amounts less the second ones, never below 0. A resource that only the second ones name is left out. */
+/** Subtracts amounts, never below 0. Omits a resource that only the second ones name. */
 export function subtract(amounts: Amounts, less: Amounts): Amounts {
   const left = new Map<string, number>();
   for (const [resource, amount] of amounts) left.set(resource, Math.max(0, amount - (less.get(resource) ?? 0)));
   return left;
 }
 
-/** What can be granted of a node in parts. */
+/** The amounts of a node that can be granted in parts. */
 export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
   let free = subtract(allocatable, overhead);
   for (const use of uses) free = subtract(free, use);
@@ -33,8 +33,8 @@ export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
 }
 
 /**
- * Whether one pod with these requests fits into what is free. The pod itself is counted here, so `useOf(requests)` is what it takes of `free` afterwards.
- * A resource that `free` does not name counts as 0, and a request of 0 always fits.
+ * Whether one pod with these requests fits into the free amounts. It also needs one free pod, so `useOf(requests)` is its use of `free` afterwards. A resource
+ * that `free` does not name counts as 0, and a request of 0 always fits.
  */
 export function fitsInto(requests: Amounts, free: Amounts): boolean {
   if ((free.get("pods") ?? 0) < 1 + (requests.get("pods") ?? 0)) return false;

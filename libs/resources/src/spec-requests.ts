@@ -3,10 +3,10 @@ import { podRequests, type RequestingPod } from "./pod-requests.ts";
 import { NO_DEFAULTS, type PodDefaults } from "./pod-defaults.ts";
 import { isObject, quantitiesOf, quantityOf, textOf, type PlainObject } from "./written-fields.ts";
 
-/** What a pod requests of its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
+/** Requests of a pod by resource: cpu in millicores, all others in bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
 
-/** The fields of the spec of a pod that decide what it requests, as they are written; everything else is ignored. */
+/** The raw fields of a pod spec that decide its requests; all others are ignored. */
 export type WrittenPodSpec = {
   readonly containers?: readonly PlainObject[];
   readonly initContainers?: readonly PlainObject[];
@@ -34,7 +34,7 @@ export function specRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DE
   return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-/** 8 PiB. Sums of such amounts are exact numbers. */
+/** The maximum amount, 8 PiB: sums of such amounts are exact numbers. */
 const MAX_AMOUNT = 2 ** 43 * 1024;
 
 /** Describes the quantities that `isCountable` accepts. */

@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 
-/** Reads one typed value at a time and remembers what is wrong. */
+/** Reads one typed value at a time and collects the problems. */
 export type EnvReader = {
   /** Text that is not empty; without a fallback the variable must be there. */
   text(name: string, fallback?: string): string;
@@ -10,9 +10,9 @@ export type EnvReader = {
     name: string,
     form: { readonly fallback?: string; readonly pattern: RegExp; readonly needed: string },
   ): string;
-  /** One or several with commas between them; a password may stand before the @. */
+  /** Reads one or more URLs, separated by commas; a password may precede the @. */
   url(name: string, fallback?: string): string;
-  /** One of http or https without a user and a password: errors and what is written for others have the URL in them. */
+  /** Reads an http or https URL without user and password, because errors and public texts contain it. */
   httpUrl(name: string): string;
   /** A whole number between min and max; the unit is the end of the name. */
   integer(name: string, options: { readonly fallback?: number; readonly min: number; readonly max: number }): number;
@@ -46,7 +46,7 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
     const value = env[name]?.trim();
     return value === "" ? undefined : value;
   };
-  /** A stand-in of the right type, so that the next variables are looked at too; it never leaves `readEnv`. */
+  /** Returns a placeholder of the right type, so that the next variables are also checked; it never leaves `readEnv`. */
   const wrong = <Value>(problem: string, standIn: Value): Value => {
     problems.push(problem);
     return standIn;

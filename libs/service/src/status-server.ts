@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { throwFault } from "@muster/faults";
 
-/** What is missing for readiness, by the name of the check; undefined: nothing. A note is only shown. */
+/** Returns the missing dependency for readiness; undefined: none. A note is only shown. */
 export type ReadyCheck = () => string | { readonly note: string } | undefined;
 
 type StatusServer = AsyncDisposable & { readonly address: string };

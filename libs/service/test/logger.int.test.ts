@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 
 const LOGGER = join(import.meta.dirname, "../src/logger.ts");
 
-/** What a process prints on standard error that has a `logger` and ends with these statements. */
+/** Runs a process with a `logger` and these statements, and returns its standard error. */
 function printed(statements: string): Promise<string> {
   const program = `
     import { createLogger } from ${JSON.stringify(LOGGER)};
@@ -18,7 +18,7 @@ function printed(statements: string): Promise<string> {
   return text(child.stderr);
 }
 
-/** What is printed of a line with these fields. */
+/** Returns the printed line with these fields. */
 function logged(fields: string): Promise<string> {
   return printed(`logger.error(${fields}, "failed");`);
 }

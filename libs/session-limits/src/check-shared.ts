@@ -2,7 +2,7 @@ import { describeValue, type Path, type ValueReader } from "@muster/documents";
 import { COUNTABLE, isCountable, specRequests, type PodDefaults, type Requests } from "@muster/resources";
 import type { ComponentTemplate, TemplateContainer } from "./check-component-template.ts";
 
-/** What the pod of a component with this template requests of its node. */
+/** The requests of the pod of a component with this template. */
 export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefaults): Requests {
   return specRequests(spec, defaults);
 }
@@ -10,7 +10,7 @@ export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefa
 const EXAMPLE = "spec.containers[0].resources.requests of its template, such as cpu: 500m and memory: 1Gi";
 
 /**
- * Reports why a component cannot have a part of a machine: its template requests nothing, or amounts that the ledger cannot count. Undefined: it has no
+ * Reports why a component cannot use a part of a machine: its template requests nothing, or amounts that the ledger cannot count. Undefined: it has no
  * template. `paths` are those of the field `shared` and of the template.
  */
 export function checkShared(

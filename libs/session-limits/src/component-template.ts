@@ -42,7 +42,7 @@ const ENV_FROM = list(
   closed([], { prefix: ANY_TEXT, secretRef: closed(["name"], LOCAL_NAME), configMapRef: closed(["name"], LOCAL_NAME) }),
 );
 
-/** What a volume may come from; a volume has one of them. */
+/** Sources of a volume; a volume has exactly one. */
 export const VOLUME_SOURCES: Readonly<Record<string, CheckedSchema>> = {
   emptyDir: closed([], { medium: ANY_TEXT, sizeLimit: QUANTITY }),
   configMap: closed(["name"], { ...LOCAL_NAME, items: ITEMS, defaultMode: MODE }),
@@ -76,7 +76,7 @@ const SECCOMP = closed(["type"], {
   type: { enum: ["RuntimeDefault", "Localhost"] },
   localhostProfile: TEXT,
 });
-/** What the level "baseline" of Kubernetes' Pod Security Standards lets a container add. */
+/** Capabilities that a container may add at the level "baseline" of the Pod Security Standards. */
 const CAPABILITIES = [
   "AUDIT_WRITE",
   "CHOWN",
@@ -92,7 +92,7 @@ const CAPABILITIES = [
   "SETUID",
   "SYS_CHROOT",
 ];
-/** What the same level lets a pod set. */
+/** Sysctls that a pod may set at the same level. */
 const SYSCTLS = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -107,7 +107,7 @@ const SYSCTLS = [
 ];
 const USER = { runAsUser: ID, runAsGroup: ID, runAsNonRoot: FLAG, seccompProfile: SECCOMP };
 
-/** What every container may be given. */
+/** Allowed fields of every container. */
 const CONTAINER = {
   env: ENV,
   envFrom: ENV_FROM,
@@ -167,8 +167,8 @@ const NODE_AFFINITY = closed([], {
 });
 
 /**
- * The fields of a pod template that a component may be given, as JSON Schema: the command and the session controller check the same, and editors complete it.
- * A field that Muster sets itself is refused with its reason; every other field that is missing here is unknown.
+ * The allowed fields of the pod template of a component, as JSON Schema. The command and the session controller check it, and editors complete it. A field that
+ * Muster sets itself is refused with its reason; every other missing field is unknown.
  */
 export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
   description: "Fields of the component's pod, as in pod templates of Kubernetes.",
@@ -223,7 +223,7 @@ export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
   }),
 };
 
-/** A field that cannot be given, and why. */
+/** A refused field, with the reason. */
 function refused(description: string): CheckedSchema {
   return { not: {}, description };
 }

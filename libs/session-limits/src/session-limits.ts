@@ -1,10 +1,10 @@
-/** Bounds that keep a session within one stored value and a pod within what a kernel accepts. */
+/** Limits that keep a session within one stored value and a pod within the limits of the kernel. */
 export const SESSION_LIMITS = {
   /** Replicas counted. */
   components: 200,
-  /** One environment string may have 128 KiB on Linux, and the scenario travels as one. */
+  /** Linux limits one environment string to 128 KiB, and the scenario is passed as one. */
   scenarioBytes: 96 * 1024,
-  /** What `sessionTextBytes` counts. */
+  /** Limit of `sessionTextBytes`. */
   textBytes: 128 * 1024,
   timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
   queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
@@ -13,7 +13,7 @@ export const SESSION_LIMITS = {
   requestIdLength: 128,
 } as const;
 
-/** What a session has where neither its file nor the session controller's configuration names another value. */
+/** Defaults of a session if neither its file nor the configuration of the session controller sets a value. */
 export const SESSION_DEFAULTS = {
   timeoutMs: 15 * 60_000,
   queueTimeoutMs: 24 * 3_600_000,
@@ -25,7 +25,7 @@ export const SESSION_DEFAULTS = {
 /** A pod is named `<session>-<component>`, and its name is a DNS label. */
 export const MAX_POD_NAME_LENGTH = 63;
 
-/** What an entry costs in the record beside its text, so that very many empty ones are not free. */
+/** Overhead of an entry beside its text, so that many empty entries count. */
 const ENTRY_BYTES = 8;
 
 /** The texts of a component that count. */
