@@ -23,7 +23,7 @@ const UPPER_BOUNDS = ["maximum", "maxLength", "maxItems", "maxProperties"];
 /** Whether one form of these accepts all of another cannot be derived, so that any change needs a decision. */
 const OPAQUE = ["pattern", "format", "const", "not", "anyOf", "oneOf", "allOf", "x-kubernetes-int-or-string"];
 
-/** What the schema `before` accepts and the schema `after` does not, a line for each place: `spec.queue: the field is removed`. */
+/** Lists values that the schema `before` accepts and the schema `after` refuses, one line per path: `spec.queue: the field is removed`. */
 export function findNarrowings(documents: Documents): string[] {
   return compare(documents.before as Schema, documents.after as Schema, "", documents);
 }

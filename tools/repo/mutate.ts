@@ -1,4 +1,4 @@
-/** Changes one place of the pure code at a time and runs the unit tests: a change that no test detects is a gap. */
+/** Changes one expression of the pure code at a time and runs the unit tests: a change that no test detects is a gap. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -96,7 +96,7 @@ async function runStryker(files: readonly string[]): Promise<readonly Result[]> 
     // Half of the processes check the sample first.
     concurrency: availableParallelism(),
     coverageAnalysis: "perTest",
-    // Beyond one and a half times what the tests take without a mutant: a busy machine detects nothing.
+    // Time limit beyond one and a half times the duration without a mutant, so that a busy machine does not count as detection.
     timeoutMS: 20_000,
     vitest: { configFile: "tools/repo/mutate.vitest.config.ts", related: false },
     // Stryker cannot copy links to folders.
@@ -109,7 +109,7 @@ async function runStryker(files: readonly string[]): Promise<readonly Result[]> 
   return await stryker.runMutationTest();
 }
 
-/** Results count lines from 1, what a checker gets counts from 0. */
+/** Results count lines from 1, but checkers count from 0. */
 function fromZero({ location: { start, end } }: Result): Mutant["location"] {
   return {
     start: { line: start.line - 1, column: start.column - 1 },

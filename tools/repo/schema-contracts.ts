@@ -32,7 +32,7 @@ export function readSchemas(root: string): Schemas {
   return JSON.parse(JSON.stringify({ ...Object.fromEntries(served), [VALUES]: values }, withoutText)) as Schemas;
 }
 
-/** What documents of the last release the present schemas refuse, a line for each place. */
+/** Lists values of documents that the last release accepts and the present schemas refuse, one line per path. */
 export function findBreaks(before: Schemas, after: Schemas): string[] {
   return Object.entries(before).flatMap(([name, schema]) => {
     const now = after[name];

@@ -4,7 +4,7 @@ import { muster } from "./index.ts";
 const { Reservation } = muster.reservation.v1;
 const { PodState } = muster.watch.v1;
 
-it("decodes what is missing to what its type says", () => {
+it("decodes a missing field to the default of its type", () => {
   const { id, owner, needs, state, because } = Reservation.decode(new Uint8Array());
   expect({ id, owner, needs, state, because }).toEqual({
     id: "",
@@ -21,7 +21,7 @@ it("decodes messages inside a message with their defaults", () => {
   expect(need?.component).toBe("");
 });
 
-it("distinguishes an optional field that is zero from one that is missing", () => {
+it("distinguishes a zero optional field from a missing one", () => {
   expect(PodState.decode(PodState.encode({ exitCode: 0 }).finish()).exitCode).toBe(0);
 });
 

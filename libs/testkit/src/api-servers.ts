@@ -8,7 +8,7 @@ import { isInMatrix, type MatrixSuite } from "./test-matrix.ts";
 export type TestApiServer = AsyncDisposable & {
   /** The file. */
   readonly kubeconfig: string;
-  /** What nodes need so that they and this server know each other. */
+  /** Options that nodes need to reach this server and to be reached by it. */
   readonly nodeOptions: {
     readonly access: { readonly bearerToken?: string; readonly clientCa?: string };
     readonly certificate?: { readonly cert: string; readonly key: string };
@@ -18,12 +18,12 @@ export type TestApiServer = AsyncDisposable & {
 export type ApiServerCase = {
   readonly title: string;
   readonly skip: boolean;
-  /** It decides who may do what, and so knows roles. Such a one has no garbage collector by itself. */
+  /** True for a real API server, which checks roles and has no garbage collector. */
   readonly isReal: boolean;
   readonly start: () => Promise<TestApiServer>;
 };
 
-/** Starts the embedded API server with its files in this directory. Handed in, because what it is made of is tested with this library. */
+/** Starts the embedded API server with its files in this directory. A parameter, because the packages of that server depend on this library. */
 type StartEmbedded = (options: { readonly directory: string }) => Promise<
   AsyncDisposable & {
     readonly kubeconfig: string;
@@ -35,7 +35,7 @@ type StartEmbedded = (options: { readonly directory: string }) => Promise<
 >;
 
 /**
- * The servers that a suite runs against, the embedded one first; one that is left out has the reason in its title. With `suite`, the real server is part of the
+ * The servers that a suite runs against, the embedded one first; an omitted one has the reason in its title. With `suite`, the real server is part of the
  * matrix: `isInMatrix` decides whether this run includes it.
  */
 export function apiServers(

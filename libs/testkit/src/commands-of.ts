@@ -1,14 +1,14 @@
 /** A command as a document has it. */
 export type DocumentedCommand = {
   readonly line: number;
-  /** Without comments and pipes, its quotes resolved. */
+  /** Words of the command without comments and pipes, with quotes resolved. */
   readonly words: readonly string[];
-  /** In a text, not in a block to copy: it may lack what it is about. */
+  /** True for a command in running text instead of a block to copy: its arguments may be missing. */
   readonly isMentioned: boolean;
 };
 
 const PROGRAMS = new Set(["docker", "helm", "kubectl", "muster", "node", "npm", "npx"]);
-/** Where one command ends and what follows is another one, a file or a comment. */
+/** Matches the end of a command: the next word starts another command, a file or a comment. */
 const ENDS = /^(?:&&|\|\||[|;&#]|>>?)$/;
 
 /** The commands of a page in Markdown: those of its blocks, and those between backticks in its text. */
@@ -46,7 +46,7 @@ function toCommands(text: string, line: number, isMentioned: boolean): readonly 
     .map((words) => ({ line, words, isMentioned }));
 }
 
-/** Words as a shell sees them; `<session>` stands for a name. */
+/** Splits words as a shell does; `<session>` stands for a name. */
 function split(text: string): readonly (readonly [word: string, quoted: boolean])[] {
   const word = /'([^']*)'|"([^"]*)"|(&&|\|\||[|;]|>>?(?=\s))|((?:<\w+>|\$\([^)]*\)|[^\s'"|;])+)/g;
   return [...text.matchAll(word)].map(([, single, double, end, plain]) => {

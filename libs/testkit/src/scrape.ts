@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What answers Prometheus. */
+/** A server of Prometheus metrics. */
 type Scraped = { answerScrape(request: IncomingMessage, response: ServerResponse): void };
 
-/** What Prometheus would read now. */
+/** Returns the text that Prometheus would scrape now. */
 export async function scrape(telemetry: Scraped): Promise<string> {
   const http = createServer((request, response) => {
     telemetry.answerScrape(request, response);

@@ -4,7 +4,7 @@ import { amountsOf, podRequests, useOf, type Amounts } from "@muster/resources";
 import { exceededBy } from "./domain/judge-room.ts";
 import type { RoomSeen } from "./domain/observed.ts";
 
-/** Observes what the pods of all nodes request, past the injected faults. */
+/** Observes the requests of pods on all nodes, unaffected by the injected faults. */
 export type RoomObserver = AsyncDisposable & {
   /** The amounts of the nodes, the residents, and the nodes on which more was requested than they have. */
   readonly seen: () => RoomSeen;
@@ -19,7 +19,7 @@ type KeptPod = {
 
 const TIMING = { minBackoffMs: 50, maxBackoffMs: 500 };
 const SAMPLE_MS = 200;
-/** A new list after an interruption reports its changes one by one, so that shorter ones may be of that order. */
+/** Minimum duration of an excess: the changes of a list after an interruption arrive one by one, which may cause shorter ones. */
 const LASTING_MS = 1000;
 
 /** Samples the nodes until it is disposed. */

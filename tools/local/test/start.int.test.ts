@@ -64,7 +64,7 @@ function start(...args: string[]) {
     });
   }
   const closed = once(child, "close");
-  /** How it ended. Its last output has been read; what a killed one leaves behind may still hold its output. */
+  /** Resolves with the exit code after the last output was read. Orphans of a killed process may keep its output open. */
   const exit = (once(child, "exit") as Promise<[number | null, string | null]>).then(async ([code, signal]) => {
     if (signal === null) await closed;
     return [code, signal];

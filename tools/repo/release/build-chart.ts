@@ -1,10 +1,10 @@
 import type { Entry } from "./archive.ts";
 
-/** What a released chart has beyond the one of the repository. */
+/** Additions of a released chart to the chart of the repository. */
 export type ChartRelease = {
   readonly version: string;
   readonly repository: string;
-  /** By name of the image. */
+  /** Digests by name of the image. */
   readonly digests: ReadonlyMap<string, string>;
 };
 

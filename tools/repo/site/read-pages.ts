@@ -27,7 +27,7 @@ export type Asset = { readonly kind: "asset"; readonly path: string };
 
 export type SiteFile = Document | SourceFile | Asset;
 
-/** What a link points to. Folders without a README have no page. */
+/** The target of a link. Folders without a README have no page. */
 export type LinkTarget =
   | { readonly kind: "outside"; readonly url: string }
   | { readonly kind: "file"; readonly path: string; readonly id: string }

@@ -4,13 +4,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, processEnv, until } from "@muster/testkit";
 
-/** What `htpasswd -Bbn user password` prints: the registry accepts bcrypt only. */
+/** The output of `htpasswd -Bbn user password`: the registry accepts only bcrypt. */
 const HTPASSWD = "user:$2y$10$dIkrCimU2AzWVqk5OJxTEuA0nrTIgSJD19G3tP85vH82Kn1zeqDy2";
 const CREDENTIALS = Buffer.from("user:password").toString("base64");
 
 export type Distribution = AsyncDisposable & {
   readonly host: string;
-  /** What `docker login` stores: the content of config.json. */
+  /** The config.json that `docker login` writes. */
   readonly dockerConfig: string;
   /** Status and content of a manifest, requested by tag or digest. */
   readonly manifest: (repository: string, reference: string) => Promise<{ status: number; content: Buffer }>;

@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { amountsOf, fitsInto, freeOf, podRequests, useOf, type Amounts } from "@muster/resources";
 import type { Quantities } from "./cluster.ts";
 
-/** What one pod uses of its node. */
+/** The use of its node by one pod. */
 export function podUse({ spec }: V1Pod): Amounts {
   return useOf(requestsOf(spec));
 }

@@ -3,7 +3,7 @@ import type { Simulation } from "./simulate.ts";
 const TRACE_LINES = 100;
 const MAX_VIOLATIONS = 10;
 
-/** What is counted, by the option that sets its number. */
+/** Noun of the counted work, by the option that sets its number. */
 export const COUNTED: Readonly<Record<Simulation["kind"], string>> = {
   sessions: "sessions",
   leases: "leases",

@@ -34,12 +34,12 @@ import type { CheckDecision, ReservationPolicy } from "../replicas/reservation-m
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
 
-/** One decision of a ledger, before it is written. */
+/** A decision of a ledger before it is written. */
 type PolicyDecision = Decision & { readonly policy: ReservationPolicy };
 
 type Granted = Extract<LedgerEvent, { kind: "granted" }>;
 
-/** By the numbers of the properties that must always hold; `checkDecisions` has the first one. Each is checked at every decision with events. */
+/** Properties that must always hold, by number; `checkDecisions` has the first one. Each is checked at every decision with events. */
 const PROPERTIES: readonly Property<PolicyDecision>[] = [
   { rule: "2: a grant is within what its queue owns, borrows and is lent", findBroken: findExceeded },
   {
@@ -172,7 +172,7 @@ function isContinued({ events }: PolicyDecision, { beneficiaries }: Ledger): boo
   return events.some(({ kind }) => kind === "preempted" || (kind === "granted" && beneficiaries.length > 0));
 }
 
-/** What is kept for requests that have waited too long is not part of the naive ledger. */
+/** The naive ledger does not model holds for requests that have waited too long. */
 function isHoldPossible({ reservations }: Ledger, { policy, nowMs }: PolicyDecision): boolean {
   return [...reservations.values()].some(({ grant, createdAtMs }) => {
     return grant === undefined && createdAtMs < nowMs - policy.holdAfterMs;
@@ -196,7 +196,7 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const ledger = rebuild(causes.reduce(evolve, before));
   const machines = withCompleteness(buildMachines(nodes, ledger), areAllKnown);
   const is = describePlan(decided);
-  // Only passes preempt: they have no cause.
+  // Only passes preempt, and a pass has no cause.
   const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
   const others = plans.map((plan) => describePlan(plan({ ledger, machines }, policy, nowMs).events));
   return others.includes(is) ? undefined : `it decides ${is}, a rebuilt one ${others.join(", or ")}`;
@@ -212,7 +212,7 @@ function describePlan(events: readonly LedgerEvent[]): string {
   return described.join("; ") || "nothing";
 }
 
-/** The ledger without any of what it has computed. */
+/** Rebuilds the ledger without its computed fields. */
 export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
   const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
   return finish(restoreLedger([...reservations.values()], nextSequence, rest));

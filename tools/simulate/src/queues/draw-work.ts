@@ -15,20 +15,20 @@ export type WorkPlan = {
   readonly priority: number;
   readonly wait: boolean;
   readonly runMs: number;
-  /** It is cancelled so long after its submission, if it still waits then; undefined: never. */
+  /** Milliseconds after submission at which waiting work is cancelled; undefined: never. */
   readonly cancelAfterMs: number | undefined;
-  /** Its pods exist for so long after its end. */
+  /** Milliseconds that its pods exist after its end. */
   readonly lingerMs: number;
 } & Leaving;
 
-/** How the work ends when it is preempted. */
+/** The end of preempted work. */
 type Leaving = {
   readonly notPreemptible: boolean;
   /** The time that its pods have, from the preemption on. */
   readonly graceMs: number;
-  /** Its controller accepts so long after the preemption. */
+  /** Milliseconds after the preemption at which its controller accepts it. */
   readonly acceptAfterMs: number;
-  /** Its pods are gone so long after that; those that take longer than their grace are deleted by force. */
+  /** Milliseconds from acceptance until its pods are gone; pods beyond their grace period are deleted by force. */
   readonly leaveMs: number;
 };
 
@@ -36,7 +36,7 @@ const SESSIONS = 0.15;
 const MAX_RUN_MS = 20_000;
 const MAX_GRACE_MS = 15_000;
 
-/** `leaving` and `kinds`: random sources of their own, for how work leaves, and for what it is. */
+/** Draws the work. `leaving` and `kinds` are separate random sources for the end of preempted work and for its kind. */
 export function drawWork(
   { random, leaving, kinds }: Readonly<Record<"random" | "leaving" | "kinds", Random>>,
   queues: readonly Queue[],
@@ -45,7 +45,7 @@ export function drawWork(
 ): WorkPlan[] {
   const leaves = queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
   const [first = MISSING, ...others] = leaves.map(({ name }) => name);
-  // The first team asks for more than its part, so that it borrows what others miss later.
+  // The first team requests more than its share, so that it borrows capacity that others miss later.
   const drawQueue = (): string | undefined => {
     if (random.chance(0.35)) return first;
     if (random.chance(0.08)) return undefined;

@@ -8,13 +8,13 @@ import type { World } from "../world.ts";
 import { drawEdit } from "./draw-queues.ts";
 import { SIZE, type Machines, type SimMachine } from "./machines.ts";
 
-/** What events change. */
+/** The state that events change. */
 export type Stage = {
   readonly world: World;
   readonly machines: Machines;
   /** The queues of the seed. */
   readonly forest: readonly Queue[];
-  /** The queues as they are stated now. */
+  /** The current specifications of the queues. */
   readonly stated: Map<string, Queue>;
   readonly random: Random;
   /** Draws other policies of preemption for a queue. */
@@ -37,7 +37,7 @@ const WEIGHTS: Readonly<Record<EventKind, number>> = {
   "foreign-goes": 3,
 };
 
-/** All that happens beside requests. Each returns what it has done, for the trace. */
+/** All events besides requests. Each returns a description for the trace. */
 const EVENTS: Readonly<Record<EventKind, (stage: Stage) => string>> = {
   put: (stage) => putQueue(stage, pickQueue(stage)),
   edit: (stage) => putQueue(stage, editedQueue(stage)),
@@ -53,7 +53,7 @@ const EVENTS: Readonly<Record<EventKind, (stage: Stage) => string>> = {
 
 const EVERY_MS = { min: 50, max: 3000 };
 
-/** Makes events happen until the time, and then restores machines and queues as they were at the start. */
+/** Runs events until the time, and then restores machines and queues to their initial state. */
 export function startEvents(stage: Stage, untilMs: number): void {
   const { world, random } = stage;
   for (const queue of stage.forest) putQueue(stage, queue);

@@ -18,7 +18,7 @@ const SUFFIX = ".kubeconfig";
 export type Setup = {
   /** Has a folder for each volume of the container. */
   readonly root: string;
-  /** All other containers run as this user. */
+  /** User of all other containers. */
   readonly service: Owner;
   /** Port of NATS on this machine, for the command line. */
   readonly natsPort: number;
@@ -29,7 +29,7 @@ export type Setup = {
   readonly nowMs: number;
 };
 
-/** Makes what is missing, and copies to each service its own files. A killed run can be repeated. Returns the certificates that it made. */
+/** Creates missing files, and copies to each service its own ones. Safe to repeat after a kill. Returns the certificates that it created. */
 export async function prepare(setup: Setup): Promise<readonly CertificateStep[]> {
   const { root, service } = setup;
   // The originals are here; all other files are copies.
