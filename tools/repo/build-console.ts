@@ -20,7 +20,7 @@ export async function buildConsole(outDir: string): Promise<readonly string[]> {
       },
     ],
   });
-  // The others are modules that the bundler makes.
+  // The other ids are modules that the bundler generates.
   const files = ids.map((id) => id.split("?")[0] ?? "").filter((id) => id.startsWith(ROOT) && existsSync(id));
   return [...new Set(files.map((file) => relative(ROOT, file)))].sort();
 }

@@ -18,7 +18,7 @@ export async function bundle(options: {
   readonly entry: string;
   readonly outdir: string;
   readonly sourcemap: boolean;
-  /** The one that the program reports; by default that of the repository. */
+  /** The version that the program reports; default: that of the repository. */
   readonly version?: string | undefined;
 }): Promise<readonly string[]> {
   const { metafile } = await build({

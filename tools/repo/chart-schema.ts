@@ -23,7 +23,7 @@ const FROM_CHART = [
   "GATEWAY_ADDR",
   "GATEWAY_PLAIN_HTTP",
   "GATEWAY_TLS_CERT_FILE",
-  // Each replica would need the same file.
+  // Excluded, because each replica would need the same file.
   "GATEWAY_TOKEN_FILE",
   // Kubernetes sets it.
   "KUBERNETES_SERVICE_HOST",

@@ -35,7 +35,7 @@ export function listSlowFiles(files: readonly TimedFile[]): string[] {
 
 function timeFile(module: TestModule): TimedFile {
   const { collectDuration, duration } = module.diagnostic();
-  // Imports count: a file of quick tests that loads half the repository is slow, too.
+  // Includes imports: a file of quick tests that loads half the repository is also slow.
   return { file: relative(process.cwd(), module.moduleId), durationMs: collectDuration + duration };
 }
 

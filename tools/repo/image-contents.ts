@@ -1,5 +1,5 @@
 /**
- * Makes the contents of the container images: `node tools/repo/image-contents.ts FOLDER [IMAGE...]`. Writes a folder for each image, which the build copies to
+ * Builds the contents of the container images: `node tools/repo/image-contents.ts FOLDER [IMAGE...]`. Writes a folder for each image, which the build copies to
  * the root of its file system: the program, its health check, and its bill of materials.
  */
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";

@@ -13,7 +13,7 @@ const ROOT = join(import.meta.dirname, "../..");
 
 const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
 
-/** The place of images: `muster/<name>:dev` for docker-compose.yml without a repository, or in a repository with the version as tag, for the chart. */
+/** The name of images: `muster/<name>:dev` for docker-compose.yml without a repository, or in a repository with the version as tag, for the chart. */
 export type ImagePlace = { readonly repository?: string | undefined; readonly tag?: string | undefined };
 
 /** The reference of an image, for example `registry.example.com/muster/watcher:0.1.0`. */
@@ -22,7 +22,7 @@ export function referenceOf(name: string, place: ImagePlace): string {
   return `${repository}/${name}:${tag}`;
 }
 
-/** Throws when the build fails; the output of the engine goes to standard error. */
+/** Builds the images; throws if the build fails. The output of the engine goes to standard error. */
 function buildImages(names: readonly string[], place: ImagePlace): void {
   const args = {
     VERSION,

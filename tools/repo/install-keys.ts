@@ -207,7 +207,7 @@ function base32Bytes(text: string): Buffer {
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((eight) => parseInt(eight, 2)));
 }
 
-/** Makes an authority, as the files of a Secret of type kubernetes.io/tls. Its key signs only certificates of NATS. */
+/** Creates an authority, as the files of a Secret of type kubernetes.io/tls. Its key signs only certificates of NATS. */
 export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const days = AUTHORITY_DAYS;
@@ -219,7 +219,7 @@ export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   return { "tls.crt": pemOf(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
 }
 
-/** Makes a certificate for these names, signed by the authority, which is added as `ca.crt`. */
+/** Creates a certificate for these names, signed by the authority, which is added as `ca.crt`. */
 export function makeCertificate(
   names: readonly string[],
   nowMs: number,
@@ -311,7 +311,7 @@ function partsOf(whole: Buffer): readonly Buffer[] {
   return parts;
 }
 
-/** Start and end of the content of the part at this position. Its length has one byte, or the number of bytes in the first one. */
+/** Start and end of the content of the part at this position. The length has one byte, or the number of bytes that the first one states. */
 function extentOf(bytes: Buffer, at: number): { readonly from: number; readonly to: number } {
   const first = bytes.readUInt8(at + 1);
   const size = first < 0x80 ? 0 : first & 0x7f;
@@ -353,7 +353,7 @@ async function main(usersFile: string | undefined): Promise<void> {
       signal: AbortSignal.timeout(30_000),
     });
     if (answer.status === 404) return undefined;
-    // Without the body, because a refusal may repeat the sent secrets.
+    // Omits the body, because a refusal may repeat the sent secrets.
     if (!answer.ok) throw new Error(`${method} ${path}: the API server answered ${answer.status}`);
     return await answer.json();
   };

@@ -66,7 +66,7 @@ async function medianMs(measure: () => Promise<number>): Promise<number> {
   return all.toSorted((a, b) => a - b)[Math.floor(STARTS / 2)] ?? Number.NaN;
 }
 
-/** Time to ready of a new container, which stays running. A container of an earlier start is removed. */
+/** Starts a new container and returns its time to ready. Removes the container of an earlier start; the new one keeps running. */
 async function readyMs(name: string, image: string): Promise<number> {
   await docker("rm", "--force", `${PREFIX}-${name}`);
   const own = name === "dev-cluster" ? ["--init", "--tmpfs", "/var/lib/dev-cluster:mode=1777"] : [];

@@ -1,4 +1,4 @@
-/** Changes one place of the pure code at a time and runs the unit tests: a change that no test detects is a gap. */
+/** Changes one expression of the pure code at a time and runs the unit tests: a change that no test detects is a gap. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 type Position = { line: number; column: number };
-/** One changed place of a file, as Stryker describes it: lines and columns count from 0. */
+/** One mutant of a file, as Stryker describes it: lines and columns count from 0. */
 export type Mutant = {
   id: string;
   fileName: string;

@@ -1,6 +1,6 @@
 /**
- * The NATS users. Without an argument: writes deploy/nats/users.conf from the table in libs/nats-server/src/rights.ts. With a folder: makes the missing keys,
- * with the seeds for the services in `nkeys`, and the public keys for the server in `public.env`.
+ * Writes the NATS users. Without an argument: writes deploy/nats/users.conf from the table in libs/nats-server/src/rights.ts. With a folder: creates the
+ * missing keys, with the seeds for the services in `nkeys`, and the public keys for the server in `public.env`.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -21,8 +21,8 @@ export function usersConf(): string {
 export type WrittenKeys = { readonly made: readonly NatsUserName[]; readonly kept: readonly NatsUserName[] };
 
 /**
- * Makes the missing keys. Existing keys stay, because they are in use; a user whose seed is kept elsewhere only needs its public key here. Rejects where a file
- * has other content.
+ * Creates the missing keys. Existing keys stay, because they are in use; a user whose seed is stored elsewhere only needs its public key here. Rejects if a
+ * file has other content.
  */
 export async function writeKeys(directory: string): Promise<WrittenKeys> {
   const seeds = join(directory, "nkeys");
@@ -52,7 +52,7 @@ async function readIfExists(file: string): Promise<string> {
   return existsSync(file) ? await readFile(file, "utf8") : "";
 }
 
-/** Writes the file atomically: concurrent readers and a kill leave all of it or nothing. */
+/** Writes the file atomically: concurrent readers, also after a kill, find the complete file or none. */
 async function writeAtomically(file: string, text: string, mode: number): Promise<void> {
   await writeFile(`${file}.new`, text, { mode });
   await rename(`${file}.new`, file);

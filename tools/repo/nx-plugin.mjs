@@ -12,7 +12,7 @@ const run = (command) => ({ executor: "nx:run-commands", options: { command, cwd
 function targetsOf(root, workspaceRoot) {
   const has = (name) => existsSync(join(workspaceRoot, root, name));
   return {
-    // By path, because two packages have a `tsc`, and npm may link either.
+    // Uses the path, because two packages have a `tsc`, and npm may link either.
     typecheck: run("node ../../node_modules/typescript-7/bin/tsc -p ."),
     lint: run("eslint . --max-warnings 0"),
     test: run("vitest run --root ../.. --project {projectName} --passWithNoTests"),

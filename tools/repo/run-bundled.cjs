@@ -1,4 +1,4 @@
-// For `node --require`: a program that is started from its source runs its bundle from bundle-programs.mjs instead, where Node supports module hooks.
+// A hook for `node --require`: a program that is started from its source runs its bundle from bundle-programs.mjs instead, where Node supports module hooks.
 const { existsSync } = require("node:fs");
 const { registerHooks } = require("node:module");
 const { join } = require("node:path");

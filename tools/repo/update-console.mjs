@@ -21,7 +21,7 @@ if (!existsSync(join(dist, "index.html")) || !isBundled(app)) {
     const files = await buildConsole(dist);
     writeSources(app, [...files.filter((file) => !file.startsWith("node_modules/")), ...others], madeAtMs);
   } catch (error) {
-    // All else works without it; the gateway then has a page that states it.
+    // Everything else works without the console; the gateway then serves a page that states this.
     console.error("warning: the web console cannot be built:", error);
   }
 }

@@ -8,7 +8,7 @@ it("doubles from the first pause to the longest", () => {
   expect(delays).toEqual([500, 500, 1000, 2000, 30_000, 30_000]);
 });
 
-it("grows, is never over the most, and never under half of what it grew to", () => {
+it("grows, and stays between half of the exponential delay and the maximum", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 10_000 }), fc.double({ min: 0, max: 1, noNaN: true }), (attempt, spread) => {
       const delay = backoffMs(attempt, { firstMs: 20, maxMs: 500 }, () => spread);
@@ -33,7 +33,7 @@ it("waits for work no longer than its limit, and takes a failure for an end", as
   expect(await within(1, new Promise(() => undefined))).toBe(false);
 });
 
-it("ends what has a deadline at its time or with another signal, and no more once it is disposed of", async () => {
+it("aborts at its deadline or with another signal, and never after disposal", async () => {
   const outer = new AbortController();
   const after = deadline(3_600_000, [outer.signal]);
   const disposed = deadline(1, [outer.signal]);
@@ -41,7 +41,7 @@ it("ends what has a deadline at its time or with another signal, and no more onc
   const { promise, resolve } = Promise.withResolvers<undefined>();
   using short = deadline(1);
   short.signal.addEventListener("abort", () => resolve(undefined));
-  // Its timer keeps no process alive by itself.
+  // The timer of the deadline does not keep the process alive.
   const alive = setInterval(() => undefined, 1000);
   await promise.finally(() => clearInterval(alive));
   expect(short.signal.reason).toMatchObject({ name: "TimeoutError" });

@@ -3,7 +3,7 @@ export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export type BackoffLimits = { readonly firstMs: number; readonly maxMs: number };
 
-/** Delay before the attempt after `attempt` (1 = the first): doubles from firstMs to maxMs, then spread over its upper half so that retries do not coincide. */
+/** Delay before the attempt after `attempt` (1 = the first). Doubles from firstMs to maxMs; random within its upper half, so that retries do not coincide. */
 export function backoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
   const full = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
   return Math.round(full * (0.5 + random() / 2));
@@ -42,8 +42,8 @@ export async function within(limitMs: number, work: PromiseLike<unknown>): Promi
 }
 
 /**
- * A signal that is aborted after the time (with TimeoutError), or with one of the others, until it is disposed of: nothing stays behind then. What
- * AbortSignal.any makes of AbortSignal.timeout stays in memory until that time has come.
+ * A signal that is aborted after the time (with TimeoutError), or with one of the other signals. Disposal releases its memory immediately; AbortSignal.any of
+ * AbortSignal.timeout keeps it until the timeout.
  */
 export function deadline(
   afterMs: number,

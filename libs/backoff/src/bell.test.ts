@@ -11,7 +11,7 @@ it("ends a wait when it is rung", async () => {
   expect(await waiting).toBe(true);
 });
 
-it("ends the next wait at once when it was rung before, and only that one", async () => {
+it("ends only the next wait immediately when it was rung before", async () => {
   const bell = makeBell();
   bell.ring();
   bell.ring();

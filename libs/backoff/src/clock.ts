@@ -2,13 +2,13 @@ import { MAX_TIMER_MS } from "./backoff.ts";
 
 /** A monotonic clock and its alarms. Injected wherever something waits, so that a test owns the time. */
 export type Clock = {
-  /** Milliseconds since some moment in the past; never goes back, whatever happens to the time of day. */
+  /** Milliseconds since a fixed moment in the past; monotonic, independent of the wall clock. */
   readonly now: () => number;
   /** Calls `ring` once after that many milliseconds, maybe earlier when they are more than a timer holds. Returns the way to forget it. */
   readonly alarm: (afterMs: number, ring: () => void) => () => void;
 };
 
-/** As `Clock`, but its time can be set forward and back, like the time of day. */
+/** A clock whose time can be set forward and back, like the wall clock. */
 export type SettableClock = { readonly now: () => number; readonly alarm: Clock["alarm"] };
 
 /** The machine's own. */

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { forEachSome } from "./for-each-some.ts";
 
-it("has so many under way at once, and begins the next when one has ended", async () => {
+it("keeps the maximum in flight, and starts the next item when one has ended", async () => {
   const begun: number[] = [];
   const pending = new Map<number, () => void>();
   const done = forEachSome(
@@ -33,7 +33,7 @@ it("does the rest when some fail, and reports which", async () => {
   expect(failed).toEqual([[2, new Error("no")]]);
 });
 
-it("is done at once with nothing", async () => {
+it("resolves immediately without items", async () => {
   await forEachSome(
     [],
     3,

@@ -53,7 +53,7 @@ it("rejects with the conflict and the name of its target after 20 attempts", asy
   expect(attempts.count).toBe(20);
 });
 
-it("resolves without a write when the value is as it should be", async () => {
+it("resolves without a write if the value is unchanged", async () => {
   expect(await retryOnConflict("node n-1", () => ({ unchanged: "as it is" }))).toBe("as it is");
 });
 

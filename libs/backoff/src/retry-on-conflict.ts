@@ -17,10 +17,9 @@ const MAX_IMMEDIATE = 2;
 const PAUSE = { firstMs: 2, maxMs: 50 };
 
 /**
- * Runs a compare-and-set until no other writer comes first. `attempt` reads and decides, and runs again after a conflict of its write.
- * While contention lasts, a jittered pause precedes each attempt. Attempts are numbered from 1: the first may decide on a copy that is stale.
- * Rejects with what `attempt` itself throws, a conflict included. Rejects with the conflict of the 20th write, its message naming `target`.
- * After unavailable the write may have happened.
+ * Runs a compare-and-set until no other writer comes first. `attempt` reads and decides, and runs again after a conflict of its write. During contention, a
+ * jittered pause precedes each attempt. Attempts are numbered from 1: the first may use a stale copy. Rejects with every error of `attempt` itself, also a
+ * conflict. Rejects with the conflict of the 20th write, whose message names `target`. After unavailable the write may have happened.
  */
 export async function retryOnConflict<Result>(
   target: string,

@@ -6,9 +6,8 @@ const ROUNDS = sized(5, 1);
 type Round = { readonly perSecond: number; readonly cpuMicros: number };
 
 /**
- * Runs both in turns and prints the middle of the ratios of neighbouring rounds: machines that do other things, too, change from second to second, and a
- * ratio of two rounds that follow one another means more than one of two averages. Beside it the processor time of this process (caller and service together)
- * for each operation, which hardly depends on what else the machine does.
+ * Runs both in turns and prints the median ratio of neighbouring rounds, because the load of the machine changes from second to second. Also prints the
+ * processor time of this process for each operation, which the other load hardly affects.
  */
 export async function compare(
   title: string,

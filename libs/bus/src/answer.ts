@@ -9,18 +9,18 @@ const BUSY_RETRY_MS = 100;
 
 /** The answers of one endpoint, and their cost; the numbers only grow. */
 export type Answering = {
-  /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. `user`: who asks, where that is known. */
+  /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. `user`: the caller, if known. */
   readonly answer: (message: Message, user?: string) => Promise<Reply>;
   readonly counts: { requests: number; faults: number; refused: number; processingMs: number };
 };
 
-/** Why a request is refused unread. */
+/** The reason of a refusal before the request is decoded. */
 type RefusalReason = "rate" | "busy";
 
-/** The refusal of a user above the rate, or undefined: shared by all endpoints of a service. */
+/** The refusal of a user above the rate, or undefined. All endpoints of a service share it. */
 type Admit = (user: string | undefined) => Refusal | undefined;
 
-/** Limits the requests of every user. Without a rate all are admitted. `now`: monotonic milliseconds. */
+/** Limits the requests of every user. Without a rate all requests are admitted. `now`: monotonic milliseconds. */
 export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
   if (rate === undefined) return () => undefined;
   const rates = new RequestRates(rate);
@@ -29,12 +29,12 @@ export function admission(rate: RequestRate | undefined, now: () => number = () 
 
 /** The parts that the endpoints of one service share. */
 export type Served = {
-  /** `reservation` */
+  /** Name of the service: `reservation`. */
   readonly service: string;
   readonly rate: RequestRate | undefined;
   readonly admit: Admit;
   readonly onRefused: (reason: RefusalReason, user: string | undefined) => void;
-  /** A log line about a user above the rate; at most once a minute and user. */
+  /** Logs that a user exceeds the rate; at most once a minute for each user. */
   readonly onRateLimit: (description: string) => void;
 };
 
@@ -65,13 +65,13 @@ export function answering(endpoint: Endpoint, served: Served): Answering {
   return { answer, counts };
 }
 
-/** The fault of an endpoint at its limit. */
+/** The fault of a request that exceeds the concurrency limit of an endpoint. */
 export function busy(endpoint: string, limit: number): Fault {
   const what = `number of requests in flight of ${endpoint}`;
   return { code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS };
 }
 
-/** A service makes as many requests of a hot endpoint as its users have work, so its rate is not one user's. */
+/** The rate is meant for one user. A service calls a hot endpoint for the work of all its users, so the rate does not apply. */
 function isRated({ hot = false }: Endpoint, user: string | undefined): boolean {
   return !hot || !serviceNames.some((name) => name === user);
 }

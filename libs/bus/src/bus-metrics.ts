@@ -1,19 +1,20 @@
 import { metrics, type Counter } from "@opentelemetry/api";
 
-/** State of a durable consumer at a scrape; every replica that takes part says the same of it. */
+/** State of a durable consumer at a scrape. All replicas that share it report the same values. */
 export type ConsumerState = { readonly waiting: number; readonly unacknowledged: number; readonly redelivered: number };
 
 type BusMetrics = {
-  /** Signals that a listener was too slow for. */
+  /** Counts signals that a slow listener lost. */
   readonly dropped: (subject: string, count: number) => void;
-  /** A request that was refused unread. Users are bounded by `MAX_USERS`. */
+  /** Counts a request that was refused before it was decoded. `MAX_USERS` bounds the number of users. */
   readonly refused: (service: string, reason: "rate" | "busy" | "reply", user: string) => void;
   /** Observes the consumer at each scrape, until the returned function is called. */
   readonly observe: (stream: string, durable: string, look: () => Promise<ConsumerState | undefined>) => () => void;
 };
 
 /**
- * Made once a connection, after telemetry has started. Attributes are names of streams, consumers and patterns of subjects: as few as there are in the code.
+ * Creates the instruments once per connection, after telemetry has started. Attributes name only streams, consumers and patterns of subjects, so their number
+ * is bounded.
  */
 export function busMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
@@ -41,7 +42,7 @@ export function busMetrics(): BusMetrics {
     }),
   };
   const all = Object.values(gauges);
-  // From 0 on: an alert sees the first of them as a rise.
+  // Starts the counter at 0, so that an alert sees the first refusal as an increase.
   for (const refused of REFUSED) refusals().add(0, { "muster.bus.refused": refused });
   return {
     dropped: (subject, count) => {
@@ -69,7 +70,7 @@ export function busMetrics(): BusMetrics {
 
 const REFUSED = ["credential", "certificate", "publish", "subscription"] as const;
 
-/** The server did not take our credential, a message, or a subscription; or we not its certificate. Counted before there is a connection, too. */
+/** Counts a refusal: of our credential, a message or a subscription by the server, or of its certificate by us. Also counts before the first connection. */
 export function countRefusal(what: (typeof REFUSED)[number]): void {
   refusals().add(1, { "muster.bus.refused": what });
 }

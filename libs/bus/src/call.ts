@@ -29,7 +29,7 @@ export class CallInFlight {
     return this.#fault !== undefined;
   }
 
-  /** The caller stops waiting, or the service stops: the handler's signal is aborted, the answer is this fault. */
+  /** Ends a call whose caller stops waiting, or whose service stops: aborts the signal of the handler, and answers with this fault. */
   end(fault: Fault): void {
     if (this.#fault !== undefined) return;
     this.#fault = fault;
@@ -37,7 +37,7 @@ export class CallInFlight {
     this.onEnd?.(fault);
   }
 
-  /** The handler has answered. */
+  /** Ends a call that the handler has answered. */
   finish(): void {
     clearTimeout(this.#timer);
     this.onEnd = undefined;

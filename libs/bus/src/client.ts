@@ -14,21 +14,21 @@ import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { faultOfReply, header, isRefusal } from "./wire-headers.ts";
 
 export type CallOptions = {
-  /** Time for the whole call, retries included. Default 5000. Crosses the wire and ends the work there too. */
+  /** Time limit of the whole call, retries included. Default 5000. The service receives it and aborts the handler at the same limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** For this call; default: that of the client. */
+  /** Overrides the setting of the client for this call. */
   readonly repeat?: Repeat;
 };
 
 /**
- * Whether a call may be made more than once. `safely` (the default: every request of Muster reads, or carries an id by which its service knows it again):
- * also after the service has answered unavailable, while the replica that received it is silent, and after the connection was lost with it under way.
- * `never`: only while no replica exists to receive it, and after the service has refused it unread.
+ * Whether a call may be repeated. `safely` (default): repeats it after an unavailable answer, a silent replica or a lost connection. This is safe because every
+ * request of Muster reads, or carries an id for deduplication. `never`: retries only if no replica received the request, or the service refused it before
+ * decoding it.
  */
 type Repeat = "safely" | "never";
 
-/** A service as its callers see it: one function a method, typed by the generated code. Each rejects with FaultError and nothing else. */
+/** A typed client of a service: one function per method. Each rejects with FaultError and nothing else. */
 export type Client<Service extends ServiceDescriptor> = {
   readonly [Name in keyof Service["methods"]]: Call<Service["methods"][Name]>;
 };
@@ -40,20 +40,23 @@ type Call<Method extends MethodDescriptor> = (
 
 export const DEFAULT_TIMEOUT_MS = 5000;
 
-/** Between two attempts without a responder. */
+/** Back-off between two attempts without a responder. */
 const RETRY = { firstMs: 20, maxMs: 500 };
-/** How long a read may have no answer before another replica gets it, too: doubles with each attempt. */
+/** Time without an answer to a read before another replica also receives it. It doubles with each attempt. */
 const READ_SILENCE = { firstMs: 500, maxMs: 2000 };
-/** The same for a write, as a fraction of its time: a second replica is fenced, and costs more. A call with a longer limit than `maxMs` is long, not slow. */
+/**
+ * Time without an answer to a write, as a fraction of its time limit, before a second replica receives it. It is longer than for a read, because fencing costs
+ * more. `maxMs` caps it for long calls.
+ */
 const WRITE_SILENCE = { part: 1 / 3, minMs: 500, maxMs: 30_000 };
-/** With less than this left there is no retry: an attempt that runs out of time can no longer prove that nothing was done. */
+/** Disables retries if less time is left: an attempt that times out cannot prove that the service did nothing. */
 const LAST_ATTEMPT_MS = 50;
-/** Hint for callers that found no responder within their deadline. */
+/** Retry hint for callers that found no responder within their deadline. */
 const ABSENT_RETRY_MS = 1000;
 
 /**
- * Calls a service. Hides a restart, a change of leader and the death of a replica from callers with enough time: the call is retried, with back-off, until the
- * deadline and never beyond it. A request that was refused unread is retried, too, after the service's hint.
+ * Calls a service. Hides a restart, a leader change and the death of a replica from callers with enough time: retries with back-off until the deadline. Also
+ * retries a refused request after the delay in the fault.
  */
 export function client<Service extends ServiceDescriptor>(
   bus: Bus,
@@ -69,7 +72,7 @@ export function client<Service extends ServiceDescriptor>(
   return Object.fromEntries(calls) as Client<Service>;
 }
 
-/** A service whose replies stay encoded, by the names of its methods: for callers that compare replies before they decode them. */
+/** Calls the methods of a service by name and leaves replies encoded, for callers that compare replies before decoding them. */
 export type ByteClient = Readonly<Record<string, (request: object, options?: CallOptions) => Promise<Uint8Array>>>;
 
 /** Calls a service as `client` does. */
@@ -92,10 +95,10 @@ type Route = {
   readonly repeat: Repeat;
 };
 
-/** A call whose types the descriptor has and the compiler has lost. */
+/** A call without static types: the descriptor has them, but the compiler cannot express them here. */
 type AnyCall = (request: object, options?: CallOptions) => Promise<unknown>;
 
-/** `decode` returns undefined for bytes that are no reply. */
+/** `decode` returns undefined for bytes that are not a reply. */
 function callOf(
   bus: Bus,
   service: ServiceDescriptor,
@@ -126,10 +129,10 @@ function callOf(
     });
 }
 
-/** A request as it is sent. */
+/** An encoded request. */
 type Question = {
   readonly payload: Uint8Array;
-  /** How long a long poll lets its service hold the answer (`wait_ms`), and the request for what there is when that time is over. */
+  /** How long the service may hold the answer of a long poll (`wait_ms`), and the request that is sent after that time. */
   readonly waitMs: number;
   readonly withoutWait: Uint8Array | undefined;
 };
@@ -198,7 +201,7 @@ async function askUntil(
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
       if (fault.code === "limit_exceeded" && isRefusal(asked)) {
-        // Not earlier than the hint, however much time is left: the retry would be refused again, and cost the service as much.
+        // Waits at least as long as the hint: an earlier retry would be refused again, at the same cost for the service.
         waitMs += fault.retryAfterMs;
         if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
       } else if (fault.code !== "unavailable" || repeat === "never") throw orAnswered(failure, answered);
@@ -213,12 +216,12 @@ async function askUntil(
   }
 }
 
-/** An earlier fault of the service explains more than the passed deadline. */
+/** Prefers an earlier fault of the service to deadline_exceeded, because it explains more. */
 function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
   return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
 }
 
-/** The reply, or the error of a request without a responder, so that nothing has been done. */
+/** Sends the request once. Returns an error instead of a reply if no responder received it, so that the service did nothing. */
 async function askOnce(
   route: Route,
   payload: Uint8Array,

@@ -8,7 +8,7 @@ import type { RequestRate } from "./request-rates.ts";
 import { addressesOf, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 import { isCredentialRefused } from "./refusals.ts";
 
-/** After this time without a connection, the log states the reason. */
+/** Logs the reason after this time without a connection. */
 const ATTEMPT_MS = 5000;
 
 /** The context of a service that starts: the one that `@muster/service` passes fits. */
@@ -27,10 +27,9 @@ export type ServiceConnection = {
 };
 
 /**
- * A service's connection, named after its instance; changes of its status are logged, and passed to `onStatus`. Reports a server that is away or refuses the
- * credential, an untrusted certificate, and a file without a credential in the log and by /readyz, and retries with back-off: a restart would come no sooner.
- * So is one that comes back so after the service has been connected. Rejects as `connectNats` does otherwise, and with FaultError cancelled when the service
- * is stopped meanwhile.
+ * Connects a service under the name of its instance, logs changes of the status and passes them to `onStatus`. Retries with back-off while the server is
+ * unreachable or refuses the credential, its certificate is untrusted, or the credential file is empty; the log and /readyz report the cause. Does the same
+ * after a lost connection. Otherwise rejects as `connectNats` does, or with FaultError cancelled once the service stops.
  */
 export async function connectService(
   context: ServiceConnection,
@@ -71,11 +70,11 @@ export async function connectService(
   }
 }
 
-/** The trouble with NATS that can pass without a restart, and the time of the next attempt; undefined where only a restart helps. */
+/** Describes a NATS problem that can pass without a restart; undefined if only a restart helps. */
 function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; readonly detail: string } | undefined {
   if (!isFaultError(error)) return undefined;
   const { fault, cause } = error;
-  // All that is invalid beside the variables, which were read before, is the file that one of them names.
+  // The variables were validated before, so only the file that a variable names can be invalid.
   if (fault.code === "invalid_request" && nats.nkey !== undefined && "file" in nats.nkey) {
     countRefusal("credential");
     return { what: "the key for NATS cannot be used", detail: describeFault(fault) };

@@ -8,7 +8,7 @@ const NOTHING = new Uint8Array();
 
 /**
  * Publishes a message on `muster.dead.<area>` with all that an operator needs to read and replay it, then ends it. A failure leads to a redelivery, and the
- * message id prevents a duplicate. With `reason` only its size is kept of the content.
+ * message id prevents a duplicate. With `reason`, only the size of the content is kept.
  */
 export async function deadLetter(
   bus: Bus,
@@ -33,7 +33,7 @@ export async function deadLetter(
   const sendReason = (): Promise<unknown> =>
     send(NOTHING, new Map([...deadHeaders, [header.deadLost, String(payload.length)]]));
   try {
-    // The server acts on its own headers: those of the first publication must not steer this one.
+    // Drops the server's own headers: those of the first publication must not affect this one.
     const own = [...delivery.headers].filter(([name]) => !name.startsWith("Nats-"));
     await (keep === "reason" ? sendReason() : send(payload, new Map([...own, ...deadHeaders])));
   } catch (error) {

@@ -3,52 +3,51 @@ import { streams, subjects } from "@muster/proto";
 import type { Bus, Headers, Published, StoredMessage } from "./bus.ts";
 import { header } from "./wire-headers.ts";
 
-/** A message that could not be handled, and why. */
+/** A message that no handler could process, and the reason. */
 export type DeadLetter = {
-  /** Its id while it is stored here. */
+  /** Id of the letter while it is stored. */
   readonly id: number;
-  /** Area of the consumer that gave it up: `session`. */
+  /** Area of the consumer that dead-lettered it: `session`. */
   readonly area: string;
   readonly reason: string;
-  /** Where it was sent. */
+  /** Original subject of the message. */
   readonly subject: string;
-  /** Full name of its protobuf message; empty when the sender did not set it. */
+  /** Full name of its protobuf message; empty if the sender did not set it. */
   readonly type: string;
   readonly stream: string;
   readonly consumer: string;
-  /** How often it had been delivered when it was given up. */
+  /** Number of deliveries before it was dead-lettered. */
   readonly deliveries: number;
-  /** Milliseconds since 1970 at which it was given up. */
+  /** Unix milliseconds at which it was dead-lettered. */
   readonly atMs: number;
   readonly payload: Uint8Array;
-  /** Bytes of a payload that was too large to be kept beside the reason; such a letter cannot be replayed. Undefined: the payload was kept. */
+  /** Bytes of a payload that was dropped because it did not fit beside the reason; such a letter cannot be replayed. Undefined: the payload was kept. */
   readonly lostBytes: number | undefined;
-  /** As they were sent, without those that are about its death. */
+  /** Original headers, without those that dead-lettering added. */
   readonly headers: Headers;
 };
 
 type DeadLetterSummary = {
   readonly letters: number;
   readonly bytes: number;
-  /** Beyond this size, and after this time, the oldest letters vanish. */
+  /** Limits of size and age beyond which the oldest letters are deleted. */
   readonly maxBytes: number;
   readonly maxAgeMs: number;
 };
 
 type DeadLetters = {
   summary(): Promise<DeadLetterSummary>;
-  /** Oldest first, from the one after `after` (an id; 0: the first), at most `limit` (default 100). */
+  /** Lists letters, oldest first, from the one after `after` (an id; 0: the first), at most `limit` (default 100). */
   list(options?: { readonly area?: string; readonly after?: number; readonly limit?: number }): Promise<DeadLetter[]>;
-  /** Rejects with not_found. */
+  /** Returns one letter; rejects with not_found if it does not exist. */
   show(id: number): Promise<DeadLetter>;
   /**
-   * Replays the message to its first subject, under a message id of its own, and removes the letter. The id follows from the letter, so asking twice, also
-   * after an answer that was lost, sends it once; only when the letter could not be removed, and is replayed after the duplicate window of its stream (2
-   * minutes), it is sent again. `duplicate`: the stream had it already, or its work queue still holds a command of that subject. Rejects with not_found (no
-   * such letter), invalid_request (its payload was not kept), unavailable (no stream takes the subject): the letter stays.
+   * Republishes the message to its original subject under a message id derived from the letter, then removes the letter. A repeated call publishes it once
+   * within the duplicate window of the stream (2 minutes). `duplicate`: the stream already had the message, or its work queue still holds a command of that
+   * subject. Rejects with not_found (no such letter), invalid_request (payload not kept) or unavailable (no stream binds the subject); the letter is kept then.
    */
   replay(id: number): Promise<Published>;
-  /** Removes it; false when it does not exist. */
+  /** Removes the letter; false if it does not exist. */
   drop(id: number): Promise<boolean>;
 };
 
@@ -57,7 +56,7 @@ const DEAD_PREFIX = "Muster-Dead-";
 const STREAM = streams.dead.name;
 const ANY = subjects.dead("a").replace(/a$/, ">");
 
-/** The dead letters of all areas. Without a stream for them the list is empty. */
+/** Opens the dead letters of all areas. The list is empty while their stream is missing. */
 export function deadLetters(bus: Bus): DeadLetters {
   const find = async (id: number): Promise<StoredMessage> => {
     const found = isId(id) ? await next(bus, ANY, id) : undefined;
@@ -95,7 +94,7 @@ export function deadLetters(bus: Bus): DeadLetters {
       await bus.removeMessage(STREAM, id);
       return published;
     },
-    // The server's answer about an id that was never assigned looks like a failure, so it is not asked.
+    // The server answers an id that was never assigned with an error, so such an id is not requested.
     drop: async (id) => {
       if (!isId(id)) return false;
       return (await next(bus, ANY, id))?.sequence === id && (await bus.removeMessage(STREAM, id));

@@ -19,7 +19,7 @@ it("never waits shorter after a later attempt, and never longer than a minute", 
   );
 });
 
-/** A delivery, and what reached the bus below. */
+/** Creates a delivery, and records what reached the lower bus. */
 function delivered(more: Partial<Endings> = {}) {
   const calls: string[] = [];
   const note = (call: string) => {

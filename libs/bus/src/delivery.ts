@@ -8,7 +8,7 @@ export type Endings = {
   readonly giveUp: (reason: string) => void;
 };
 
-/** A message that ends once: later calls do nothing. A failed acknowledgement does not end it. */
+/** Creates a delivery that ends once: later calls do nothing. A failed acknowledgement does not end it. */
 export function deliveryOf(message: Message, sequence: number, attempt: number, endings: Endings): Delivery {
   let ended = false;
   const end = (how: () => void): void => {
@@ -46,7 +46,7 @@ export function deliveryOf(message: Message, sequence: number, attempt: number, 
   };
 }
 
-/** Runs the handler; one that throws has its message delivered again, later each time. Never rejects. */
+/** Runs the handler. If the handler throws, requests redelivery with a growing delay. Never rejects. */
 export async function deliver(
   delivery: Delivery,
   handler: (delivery: Delivery) => Promise<void>,
@@ -62,7 +62,7 @@ export async function deliver(
   }
 }
 
-/** 1 s after the first attempt, doubling to 60 s. */
+/** Delay before the next delivery: 1 s after the first attempt, doubling to 60 s. */
 export function retryDelayMs(attempt: number): number {
   return Math.min(60_000, 1000 * 2 ** Math.min(attempt - 1, 6));
 }

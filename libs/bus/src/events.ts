@@ -9,14 +9,14 @@ import { header } from "./wire-headers.ts";
 
 /** One event in flight. */
 type EventContext = Omit<Delivery, "payload" | "headers" | "giveUp"> & {
-  /** Dead-letters it with the reason before it ends it; or the reason alone, where its content must not be readable. */
+  /** Dead-letters the message with the reason, then ends it. `reason` omits the content, for messages with secrets. */
   giveUp(reason: string, keep?: "message" | "reason"): void;
 };
 
 export type EventOptions = ConsumeOptions & {
   /** Messages that cannot be handled go to `muster.dead.<area>`. */
   readonly area: string;
-  /** A message whose handler has failed this often goes there, too. Absent: it is retried without limit. */
+  /** Attempts after which a message is dead-lettered. Default: no limit. */
   readonly maxAttempts?: number;
 };
 
@@ -38,8 +38,8 @@ export function publishEvent<Type extends AnyMessageType>(
 }
 
 /**
- * Hands each event to the handler as a typed message, under the trace of its sender. Acknowledged after the handler returns, unless the handler has ended it
- * itself. A payload that does not decode goes to `muster.dead.<area>` with the reason and is never delivered again. Handlers may see a message twice.
+ * Passes each event to the handler as a typed message, under the trace of its sender. Acknowledges it after the handler returns, unless the handler has ended
+ * it. Dead-letters a payload that does not decode on `muster.dead.<area>`. A handler may receive a message twice.
  */
 export async function consumeEvents<Type extends AnyMessageType>(
   bus: Bus,
@@ -99,7 +99,7 @@ function contextOf(
       if (ended) return;
       ended = true;
       burial = deadLetter(bus, options, delivery, reason, keep);
-      // Looked at by `end`; a handler that throws in between must not leave it unhandled.
+      // `end` awaits the promise; if the handler throws first, the rejection must not stay unhandled.
       burial.catch(() => undefined);
     },
   };
@@ -123,7 +123,7 @@ function encodeEvent<Type extends AnyMessageType>(type: Type, message: Propertie
   }
 }
 
-/** muster.evt.<area>.<key>.<verb> without the key, so that a span's name does not grow with the number of keys. */
+/** Omits the key from muster.evt.<area>.<key>.<verb>, so that the number of span names stays bounded. */
 function templateOf(subject: string): string {
   const tokens = subject.split(".");
   return tokens.length === 5 ? tokens.with(3, "*").join(".") : subject;

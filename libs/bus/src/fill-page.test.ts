@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { fillPage } from "./fill-page.ts";
 
-/** Items are the sizes of their messages; 0 is an item that is gone. */
+/** Fills a page with items of these message sizes; 0 is an item without a message. */
 function fill(sizes: readonly number[], limit: number, bytes: number) {
   return fillPage(
     sizes.map((size, index) => ({ size, index })),

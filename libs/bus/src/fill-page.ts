@@ -1,26 +1,23 @@
-/** Bytes beside a message in a list: its tag and its length. */
+/** Overhead of a message in a list: its tag and its length. */
 const FRAME_BYTES = 6;
 
 export type PageLimits<Message> = {
-  /** Messages. */
+  /** Maximum number of messages. */
   readonly limit: number;
-  /** The maximum size of all messages together, `pageBytes` of the call. A larger message makes a page of its own. */
+  /** Maximum size of all messages together, `pageBytes` of the call. A larger message fills a page alone. */
   readonly bytes: number;
-  /** The message as it is sent, for its size. */
+  /** Encodes the message, for its size. */
   readonly encode: (message: Message) => Uint8Array;
 };
 
 type Page<Item, Message> = {
   readonly messages: readonly Message[];
-  /** The last item that the page covers; undefined when it covers none. */
+  /** The last item that the page covers; undefined if it covers none. */
   readonly last: Item | undefined;
   readonly isMore: boolean;
 };
 
-/**
- * Fills one page of a list, bounded in number and in bytes, so that no list grows beyond what one reply may carry. An item that has no message is covered and
- * left out.
- */
+/** Fills one page of a list within a limit of messages and bytes, so that every reply fits. Covers an item without a message, and omits it. */
 export function fillPage<Item, Message>(
   items: Iterable<Item>,
   messageOf: (item: Item) => Message | undefined,

@@ -5,9 +5,9 @@ import { WorkInFlight } from "./work-in-flight.ts";
 const DEFAULT_MAX_PENDING = 1000;
 
 type Listening = {
-  /** Hands the message to the handler, now or when those before it are done. */
+  /** Queues the message for the handler. */
   readonly take: (message: Message) => void;
-  /** Resolves when nothing waits and nothing is being handled. */
+  /** Resolves once no message waits or is in the handler. */
   readonly idle: () => Promise<void>;
 };
 
@@ -15,13 +15,13 @@ type Listening = {
 export type SlowListener = {
   readonly subject: string;
   readonly maxPending: number;
-  /** Signals lost since it fell behind; 1 in the first report. */
+  /** Signals lost since the listener fell behind; 1 in the first report. */
   readonly dropped: number;
 };
 
 /**
- * One listener: its handler gets the messages in order, the next when it has finished the one before. Beyond its limit of waiting messages new ones are
- * dropped. The loss is reported when it begins, and again, with the whole number, once the listener has caught up.
+ * Passes messages to one handler in order, each after the previous one is finished. Drops new messages beyond the limit of waiting ones. Reports a loss when it
+ * begins, and the total once the listener has caught up.
  */
 export function listening(
   subject: string,

@@ -12,7 +12,7 @@ import { matchesSubject, overlap } from "./subject-pattern.ts";
 import { replyOfFault } from "./wire-headers.ts";
 
 const NO_HEADERS: Headers = new Map<string, string>();
-/** The default of a NATS server. */
+/** The default `max_payload` of a NATS server. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 const realTimers: Timers = {
@@ -41,11 +41,11 @@ export class MemoryWorld {
 }
 
 type MemoryOptions = {
-  /** A world of its own when absent. */
+  /** Default: a separate world. */
   readonly world?: MemoryWorld;
-  /** The user of this bus, as the inbox of a connection names it. */
+  /** The user of this bus, as in the inbox of a connection. */
   readonly user?: string;
-  /** How many requests each user may make of each service that is served here; absent: any number. By the world's clock. */
+  /** Requests that each user may make of each service on this bus, measured by the clock of the world; default: no limit. */
   readonly requestRate?: RequestRate;
   /** Called when a listener is too slow and loses signals, and when a user exceeds the rate. */
   readonly onStatus?: (status: "slow_consumer" | "refusing", detail: string) => void;
@@ -53,7 +53,9 @@ type MemoryOptions = {
   readonly drainMs?: number;
 };
 
-/** The in-memory twin: the same promises in one process, for fast tests and simulation. Acknowledgement waits and redeliveries follow the world's timers. */
+/**
+ * The in-memory bus: keeps the same promises in one process, for fast tests and simulation. Acknowledgement waits and redeliveries use the timers of the world.
+ */
 export function memoryBus(options: MemoryOptions = {}): Bus {
   const { world = new MemoryWorld(), drainMs = 10_000, user, requestRate: rate, onStatus } = options;
   const parts = new Set<AsyncDisposable>();
@@ -160,7 +162,7 @@ function streamsOf(world: MemoryWorld, open: (operation: string) => void): Strea
   };
 }
 
-/** Never within the caller's own turn: a sender does not run the handlers of its listeners. */
+/** Delivers asynchronously: a sender never runs the handlers of its listeners. */
 function deliverSignal(world: MemoryWorld, { subject, payload, headers }: Message): void {
   checkSize(subject, payload, headers, MAX_PAYLOAD_BYTES);
   const message = { subject, payload: payload.slice(), headers };
@@ -201,7 +203,7 @@ function request(
     } else if (responders === undefined || responder === undefined) {
       fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
     } else {
-      // Round robin: replicas share the work.
+      // Selects replicas round robin.
       responders.push(responder);
       signal?.addEventListener("abort", abort, { once: true });
       void responder.answer({ ...message, payload: message.payload.slice() }, options.user).then((reply) => {
@@ -267,7 +269,7 @@ function consume(
     take: (delivery) => {
       void inFlight
         .run(async () => {
-          // Never within the caller's own turn: a publisher does not run the handlers of its consumers.
+          // Delivers asynchronously: a publisher never runs the handlers of its consumers.
           await Promise.resolve();
           await deliver(delivery, handler, options.onRetry);
         })

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { Delivery, StreamConfig } from "./bus.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 
-/** Timers of a clock that the test moves. */
+/** Timers with a clock that the test advances. */
 function ownedTimers(): Timers & { advance: (ms: number) => void } {
   const clock = fixedClock();
   const waiting = new Set<{ dueMs: number; run: () => void }>();
@@ -64,7 +64,7 @@ it("restarts the wait while the handler reports progress", () => {
   expect(taken).toHaveLength(1);
 });
 
-it("lets others pass a message that waits for its next attempt", async () => {
+it("delivers other messages while one waits for its next attempt", async () => {
   const { timers, taken, send } = setup();
   send("a");
   taken[0]?.retry(5000);
@@ -144,7 +144,7 @@ const message = (subject: string, bytes = 0) => ({
   headers: new Map<string, string>(),
 });
 
-it("takes turns among those who have room", () => {
+it("delivers round robin to the participants with room", () => {
   const stream = new MemoryStream({ name: "S", subjects: ["s.>"], retention: "limits" }, ownedTimers());
   const consumer = stream.consumer({ stream: "S", durable: "d", subject: "s.*", maxInFlight: 2, ackWaitMs: 1000 });
   const taken: string[] = [];
@@ -153,7 +153,7 @@ it("takes turns among those who have room", () => {
   expect(taken).toEqual(["a", "c", "a", "c"]);
 });
 
-it("arms the timer for those who stay when one leaves", () => {
+it("arms the timer for the other participants when one leaves", () => {
   const timers = ownedTimers();
   const stream = new MemoryStream({ name: "S", subjects: ["s.>"], retention: "limits" }, timers);
   const consumer = stream.consumer({ stream: "S", durable: "d", subject: "s.*", maxInFlight: 1, ackWaitMs: 1000 });
@@ -207,7 +207,7 @@ it("keeps one message a subject in a work queue, until it ends", async () => {
   expect(stream.append(message("s.a"), { messageId: "4" })).toEqual({ sequence: 3, duplicate: false });
 });
 
-it("removes from a work queue what was given up, and from no other stream what has ended", async () => {
+it("removes an ended message from a work queue only", async () => {
   const queue = setup({ retention: "workqueue" });
   queue.send("a");
   queue.taken[0]?.giveUp("why");
@@ -239,14 +239,14 @@ it.each<[string, () => unknown]>([
   ["a removal", () => (fresh().remove(1) ? 1 : 0)],
   ["a search", () => (fresh().next("s.*", 1) === undefined ? 0 : 1)],
   ["a message", () => (fresh().message(1) === undefined ? 0 : 1)],
-])("drops what is too old before %s", (_title, count) => {
+])("drops expired messages before %s", (_title, count) => {
   expect(count()).toBe(0);
 });
 
-/** A stream whose only message is too old by now. */
+/** Creates a stream whose only message has expired. */
 function fresh(): MemoryStream {
   const { timers, stream, send, leave } = setup({ maxAgeMs: 1000 });
-  // A consumer that delivers again drops it, too.
+  // A consumer that redelivers also drops the expired message.
   leave();
   send("a");
   timers.advance(1000);

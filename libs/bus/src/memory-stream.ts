@@ -13,15 +13,15 @@ import { deliveryOf } from "./delivery.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 import { matchesSubject } from "./subject-pattern.ts";
 
-/** Time as the twin sees it. Tests and simulations bring their own. */
+/** The clock of the in-memory bus. Tests and simulations supply their own. */
 export type Timers = {
-  /** Milliseconds since 1970. */
+  /** Current Unix milliseconds. */
   readonly now: () => number;
-  /** Runs once after the delay; returns how to prevent it. */
+  /** Runs once after the delay; returns a function that cancels it. */
   readonly after: (delayMs: number, run: () => void) => () => void;
 };
 
-/** A JetStream stream: messages in order, repeated ids dropped, limits kept as the retention says. */
+/** A JetStream stream in memory: keeps order, drops repeated ids, and applies the limits of its retention. */
 export class MemoryStream {
   config: StreamConfig;
   readonly #consumers = new Map<string, MemoryConsumer>();
@@ -72,7 +72,7 @@ export class MemoryStream {
     return this.#messages.get(sequence);
   }
 
-  /** The first message at or after the sequence whose subject falls under the pattern. */
+  /** The first message at or after the sequence whose subject matches the pattern. */
   next(subject: string, from: number): StoredMessage | undefined {
     this.#expire(this.#timers.now());
     for (const message of this.#messages.values())
@@ -80,7 +80,7 @@ export class MemoryStream {
     return undefined;
   }
 
-  /** False when it does not exist. */
+  /** Removes a message; false if it does not exist. */
   remove(sequence: number): boolean {
     this.#expire(this.#timers.now());
     if (!this.#messages.has(sequence)) return false;
@@ -94,7 +94,7 @@ export class MemoryStream {
     return { messages: this.#messages.size, bytes: this.#bytes, firstSequence, lastSequence: this.#last };
   }
 
-  /** Called by a consumer whose message has ended. */
+  /** A consumer reports that its message has ended. */
   ended(sequence: number): void {
     if (this.config.retention === "workqueue") this.#remove(sequence);
   }
@@ -149,7 +149,7 @@ export class MemoryStream {
 }
 
 type Member = {
-  /** False at its limit; the consumer is pumped when there is room again. */
+  /** False at the limit of the participant; the consumer is pumped once it has room again. */
   readonly hasRoom: () => boolean;
   readonly take: (delivery: Delivery) => void;
 };
@@ -160,7 +160,7 @@ class MemoryConsumer {
   readonly #stream: MemoryStream;
   readonly #timers: Timers;
   #members: Member[] = [];
-  /** Last sequence that was delivered for the first time. */
+  /** Last sequence that has been delivered at least once. */
   #cursor = 0;
   /** Deliveries that have not ended, with the time of the next delivery. */
   readonly #pending = new Map<number, { attempt: number; dueMs: number }>();
@@ -171,7 +171,7 @@ class MemoryConsumer {
     this.#timers = timers;
   }
 
-  /** Takes part from now on; returns how to leave. */
+  /** Adds a participant; returns the function that removes it. */
   join(member: Member): () => void {
     this.#members.push(member);
     this.pump();
@@ -187,7 +187,7 @@ class MemoryConsumer {
       const member = this.#members.find(({ hasRoom }) => hasRoom());
       const next = member === undefined ? undefined : (this.#redelivery() ?? this.#fresh());
       if (member === undefined || next === undefined) break;
-      // Round robin among the participants.
+      // Selects participants round robin.
       this.#members.push(...this.#members.splice(this.#members.indexOf(member), 1));
       member.take(this.#hand(next.message, next.attempt));
     }
@@ -237,7 +237,7 @@ class MemoryConsumer {
     });
   }
 
-  /** Ignored for a delivery that has ended, or was redelivered since. */
+  /** Has no effect on a delivery that has ended or was redelivered since. */
   #keep(sequence: number, attempt: number, forMs: number): void {
     if (this.#pending.get(sequence)?.attempt !== attempt) return;
     this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + forMs });
@@ -250,7 +250,7 @@ class MemoryConsumer {
     this.pump();
   }
 
-  /** One timer, for the next redelivery; none without a participant with room: one with new room pumps. */
+  /** Arms one timer for the next redelivery. Arms none if no participant has room, because new room triggers a pump. */
   #arm(): void {
     this.#disarm();
     this.#disarm = () => undefined;

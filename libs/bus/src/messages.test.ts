@@ -18,7 +18,7 @@ const text = fc.string({ unit: "binary", maxLength: 40 }).filter((value) => valu
 const uint32 = fc.nat({ max: 2 ** 32 - 1 });
 const uint64 = fc.maxSafeNat();
 
-/** A generator for each variant: one that is missing does not compile. */
+/** Has a generator for each variant: a missing one fails to compile. */
 const variants: { [Code in Fault["code"]]: fc.Arbitrary<Extract<Fault, { code: Code }>> } = {
   invalid_request: fc.record({ code: fc.constant("invalid_request"), field: text, reason: text }),
   not_found: fc.record({ code: fc.constant("not_found"), kind: text, id: text }),
@@ -63,7 +63,7 @@ const variants: { [Code in Fault["code"]]: fc.Arbitrary<Extract<Fault, { code: C
 };
 
 describe("faults on the wire", () => {
-  it.each(Object.entries(variants))("come back as they were sent: %s", (_code, variant: fc.Arbitrary<Fault>) => {
+  it.each(Object.entries(variants))("are decoded as they were sent: %s", (_code, variant: fc.Arbitrary<Fault>) => {
     fc.assert(
       fc.property(variant, (fault) => {
         expect(decodeFault(encodeFault(fault), 0, "")).toEqual(fault);
@@ -72,7 +72,7 @@ describe("faults on the wire", () => {
     );
   });
 
-  it("carry the number, the stable word and a text for those who know no detail", () => {
+  it("carry the number, the stable word and a text for peers that know no detail", () => {
     const wire = faultToProto({ code: "pool_unknown", pool: "gpu" });
     expect(wire).toMatchObject({ code: 5, reason: "POOL_UNKNOWN", message: "pool gpu does not exist" });
   });
@@ -96,7 +96,7 @@ describe("faults on the wire", () => {
   it.each([
     [new Uint8Array(), "no body"],
     [new Uint8Array([0xff, 0xff]), "a body that is no fault"],
-  ])("come from the headers when the other side is not ours", (payload) => {
+  ])("are read from the headers if the body is not from Muster", (payload) => {
     const headers = new Map([
       [header.errorCode, "5"],
       [header.errorText, "no such thing"],
@@ -104,7 +104,7 @@ describe("faults on the wire", () => {
     expect(faultOfReply({ payload, headers })).toEqual({ code: "not_found", kind: "", id: "no such thing" });
   });
 
-  it("are not seen where the reply has none", () => {
+  it("are undefined if the reply has none", () => {
     expect(faultOfReply(replyOf(new Uint8Array([1])))).toBeUndefined();
   });
 
@@ -150,7 +150,7 @@ it("a status number without a text is described by its reason, and without one b
   expect(faultOfCode(1, "", "")).toEqual({ code: "cancelled", operation: "status 1" });
 });
 
-it("a message is decoded as it was encoded, and has its defaults as its own once they are asked for", () => {
+it("a decoded message equals the encoded one, and has its defaults as own properties after ownDefaults", () => {
   const { Fault: WireFault } = muster.common.v1;
   const bytes = encodeMessage(WireFault, { code: 5, notFound: { kind: "pod" } });
   const decoded = tryDecode(WireFault, bytes);

@@ -6,7 +6,7 @@ type WireProperties = muster.common.v1.Fault.$Properties;
 
 const WireFault = muster.common.v1.Fault;
 
-/** The fault as it crosses the wire: number, stable word and text for those who do not know the detail. */
+/** Encodes a fault with number, stable word and text, for peers that do not know the detail. */
 export function faultToProto(fault: Fault): WireProperties {
   return {
     code: WIRE_CODE[fault.code],
@@ -16,7 +16,7 @@ export function faultToProto(fault: Fault): WireProperties {
   };
 }
 
-/** The fault that arrived. A detail that this process does not know becomes the plainest fault of the same gRPC number, so a newer peer is still understood. */
+/** Decodes a fault. An unknown detail becomes the simplest fault of the same gRPC number, so that newer peers are understood. */
 export function faultFromProto(wire: WireFault): Fault {
   switch (wire.detail) {
     case "invalidRequest":
@@ -87,7 +87,7 @@ export function faultFromProto(wire: WireFault): Fault {
   }
 }
 
-/** The plainest fault of a gRPC status number, for peers whose faults have no detail that is known here. */
+/** The simplest fault of a gRPC status number, for peers whose fault has no known detail. */
 export function faultOfCode(code: number, reason: string, message: string): Fault {
   const text = message || reason || `status ${code}`;
   switch (code) {
@@ -105,7 +105,7 @@ export function faultOfCode(code: number, reason: string, message: string): Faul
       return { code: "conflict", id: text, expectedRevision: 0, actualRevision: 0 };
     case 14:
       return { code: "unavailable", dependency: text, retryAfterMs: 0 };
-    // Failed precondition and out of range: as it stands, sending it again cannot help.
+    // Failed precondition and out of range: a retry of the same request cannot help.
     case 3:
     case 9:
     case 11:
@@ -119,7 +119,7 @@ export function encodeFault(fault: Fault): Uint8Array {
   return WireFault.encode(faultToProto(fault)).finish();
 }
 
-/** The fault in the body of a reply; by the number and text of the headers when the body is not ours. */
+/** Decodes the fault in a reply; uses the number and text of the headers if the body is not from Muster. */
 export function decodeFault(payload: Uint8Array, code: number, text: string): Fault {
   const wire = payload.length === 0 ? undefined : tryDecode(WireFault, payload);
   return wire === undefined || wire.code === 0 ? faultOfCode(code, "", text) : faultFromProto(wire);
@@ -129,7 +129,7 @@ export function encodeMessage<Type extends AnyMessageType>(type: Type, message: 
   return type.encode(message).finish();
 }
 
-/** Undefined when the bytes are not a message of this type. */
+/** Returns undefined if the bytes are not a message of this type. */
 export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint8Array): MessageOf<Type> | undefined {
   try {
     return type.decode(payload) as MessageOf<Type>;
@@ -139,8 +139,8 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
 }
 
 /**
- * Gives a message, and the messages in it, the values that it has only by its type (zero, empty, false) as its own. A decoded message has those on its
- * prototype, where `{ ...message }` and `({ id, ...rest }) =>` lose them, though the types say that they are there.
+ * Copies the default values (zero, empty, false) of a message and its nested messages to own properties. A decoded message has them only on its prototype,
+ * where `{ ...message }` and `({ id, ...rest }) =>` lose them although the types promise them.
  */
 export function ownDefaults(message: object): void {
   // `for in` also visits the properties of a prototype.
@@ -153,7 +153,7 @@ export function ownDefaults(message: object): void {
   }
 }
 
-/** `muster.reservation.v1.ReserveRequest` */
+/** Full name of a message type: `muster.reservation.v1.ReserveRequest`. */
 export function typeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);
 }

@@ -4,17 +4,17 @@ import { throwFault } from "@muster/faults";
 
 /** The addresses of the servers, and the credentials for them. */
 export type NatsAccess = {
-  /** nats://host:port or tls://host:port, several separated by commas. */
+  /** One or more of nats://host:port or tls://host:port, separated by commas. */
   readonly url: string;
   readonly token?: string | undefined;
-  /** The seed of a user's nkey. Its file is read again at each attempt to connect, so that a new key needs no restart. */
+  /** The seed of a user's nkey. Its file is read at each connection attempt, so that a new key needs no restart. */
   readonly nkey?: { readonly seed: string } | { readonly file: string } | undefined;
   readonly tls?: NatsTls | undefined;
 };
 
-/** Files in PEM form. With any of them nothing is sent before the connection is encrypted. */
+/** PEM files. If one is set, nothing is sent before the connection is encrypted. */
 type NatsTls = {
-  /** Who signs the servers' certificates; absent: those that Node trusts. */
+  /** Certificate authority of the servers; default: the authorities that Node trusts. */
   readonly caFile?: string | undefined;
   /** The certificate of this client, for servers that require one. */
   readonly client?: { readonly certFile: string; readonly keyFile: string } | undefined;
@@ -26,7 +26,7 @@ type VariableReader = {
   readonly url: (name: string, fallback: string) => string;
 };
 
-/** Others than the owner. */
+/** Permission bits of group and others. */
 const OTHERS = 0o077;
 
 /** Reads the variables that all services share. Throws FaultError invalid_request where they do not go together; never with a secret in it. */
@@ -66,7 +66,7 @@ export type Credential = {
   readonly authenticator: Authenticator | undefined;
 };
 
-/** Throws FaultError invalid_request when the file cannot be read, may be read by others, or holds no seed. */
+/** Opens the credential. Throws FaultError invalid_request if the file cannot be read, is readable by others, or holds no seed. */
 export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey">): Credential {
   if (nkey === undefined)
     return {
@@ -89,7 +89,7 @@ export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey
       try {
         seed = readSeed(file);
       } catch {
-        // It is being written: the one before serves for this attempt.
+        // The file is being written: this attempt uses the previous seed.
       }
       return new TextEncoder().encode(seed);
     }),

@@ -21,22 +21,22 @@ import {
 import type { RequestRate } from "./request-rates.ts";
 import { natsStreams } from "./nats-streams.ts";
 
-/** For one request about streams and consumers; it is repeated. */
+/** Time limit of one request about streams and consumers; the request is repeated. */
 const MANAGER_TIMEOUT_MS = 2000;
 
 type NatsOptions = NatsAccess & {
-  /** Shown in the server's connection list: the service's name. */
+  /** Name in the connection list of the server: the name of the service. */
   readonly name: string;
-  /** Answers arrive below it: the one subject that a user of its own may listen to for them. Default `_INBOX`. */
+  /** Prefix of reply inboxes: the only subjects on which a user may receive replies. Default `_INBOX`. */
   readonly inboxPrefix?: string;
-  /** Called when the connection is lost or back, and on trouble with its use. */
+  /** Called when the connection is lost or restored, and on problems with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   /**
-   * Of every stream and bucket that is opened over this connection; one that has another number is changed. Absent: new ones have one, others are left as
-   * they are.
+   * Replicas of every stream and bucket opened over this connection; another number is changed to it. Default: new ones have one replica, existing ones are
+   * left unchanged.
    */
   readonly replicas?: number;
-  /** How many requests each user may make of each service that is served over this connection; more are refused. Absent: any number. */
+  /** Requests that each user may make of each service on this connection; more are refused. Default: no limit. */
   readonly requestRate?: RequestRate;
   /** Aborted when the owner stops: a server that is away then gets little more time. Calls in flight finish while the server is up. */
   readonly signal?: AbortSignal;
@@ -47,16 +47,13 @@ type NatsOptions = NatsAccess & {
 /** A bus on a NATS connection, which libs/store uses too. Disposing drains: messages in flight are finished, and buffered ones are sent. */
 export type NatsBus = Bus & {
   readonly connection: NatsConnection;
-  /** Every replica of every service that answers now. */
+  /** Discovers every replica of every service that answers. */
   services(): Promise<DiscoveredService[]>;
   /** The signals that listeners of each answering service were too slow for; empty when they keep up. */
   droppedSignals(): Promise<DroppedSignals[]>;
 };
 
-/**
- * Connects, and reconnects for ever with back-off. Rejects with FaultError unavailable when the first connection cannot be made within timeoutMs (default 10
- * s).
- */
+/** Connects, and reconnects indefinitely with back-off. Rejects with FaultError unavailable if the first connection fails within timeoutMs (default 10 s). */
 export async function connectNats(options: NatsOptions & { readonly timeoutMs?: number }): Promise<NatsBus> {
   const { drainMs = 10_000, requestRate: rate } = options;
   const serving = { drainMs, rate };
@@ -101,7 +98,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
       await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
       options.signal?.removeEventListener("abort", leave);
       if (connection.isClosed()) return;
-      // Draining a connection that is down would wait until it is back.
+      // Draining a lost connection would wait until it is restored.
       if (link.up && !connection.isDraining()) await link.within(drainMs, connection.drain());
       await connection.close();
     },

@@ -13,16 +13,16 @@ import type { NatsLink } from "./nats-link.ts";
 import { patiently } from "./patiently.ts";
 import { headerText } from "./wire-headers.ts";
 
-/** A request for messages lives this long on the server, which says in between that it is still there. */
+/** Lifetime and heartbeat interval of a pull request on the server. */
 const PULL = { expiresMs: 30_000, heartbeatMs: 5000, maxBatch: 256 };
-/** In flight or waiting for the next attempt, in all replicas together: beyond it no new message is delivered. The server keeps some 100 bytes for each. */
+/** Maximum unacknowledged messages in all replicas together, those that wait for the next attempt included. The server keeps about 100 bytes for each. */
 const MAX_PENDING = 200_000;
 const RESTART = { firstMs: 50, maxMs: 2000 };
 /** A session that lasted this long was healthy: the next failure restarts the back-off. */
 const HEALTHY_MS = 10_000;
 const START_PATIENCE_MS = 15_000;
 const ACK_ATTEMPT_MS = 2000;
-/** An acknowledgement that the server has not confirmed by then is a failure of the handler. */
+/** Time limit for the server to confirm an acknowledgement; after it, the handler counts as failed. */
 const ACK_PATIENCE_MS = 10_000;
 
 type Consuming = {
@@ -37,15 +37,15 @@ type Consuming = {
 type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
 
 /**
- * Consumes until disposed: through lost connections, restarts of the server and deletions of the consumer, which is recreated. Only the first attempt may
- * fail, so that a stream that does not exist is noticed at start.
+ * Consumes until disposed. Survives lost connections and server restarts, and recreates a deleted consumer. Only the first attempt may fail, so that a missing
+ * stream is reported at start.
  */
 export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
   const { link, options, drainMs } = consuming;
   const inFlight = new WorkInFlight();
   const slots: ConsumeSlots = { inFlight, freed: () => undefined };
   const stop = new AbortController();
-  // While a cluster elects the stream's leader no server answers.
+  // No server answers while the cluster elects the leader of the stream.
   await patiently(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
   const done = keepPulling(consuming, slots, stop.signal);
   const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
@@ -66,14 +66,14 @@ export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposab
   };
 }
 
-/** The consumer's state on the server; undefined while no server answers. */
+/** State of the consumer on the server; undefined while no server answers. */
 async function stateOf({ link, manager, options }: Consuming): Promise<ConsumerState | undefined> {
   if (!link.up) return undefined;
   try {
     const info = await manager.consumers.info(options.stream, options.durable);
     return { waiting: info.num_pending, unacknowledged: info.num_ack_pending, redelivered: info.num_redelivered };
   } catch {
-    // It is being recreated, or the server has just gone: the next scrape shows it.
+    // The consumer is being recreated or the server is unreachable; the next scrape shows it.
     return undefined;
   }
 }
@@ -94,7 +94,7 @@ async function keepPulling(consuming: Consuming, slots: ConsumeSlots, stop: Abor
   }
 }
 
-/** Creates the consumer, or brings it to this configuration. Both are harmless when another replica does the same. */
+/** Creates the consumer or updates its configuration. Safe from concurrent replicas. */
 async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
   const { stream, durable, subject, ackWaitMs } = options;
   const changeable = {
@@ -119,8 +119,8 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
 }
 
 /**
- * Requests as many messages as there are free slots, one request at a time, until only a new session helps. The next request follows when the one before has
- * ended and a slot is free.
+ * Pulls as many messages as slots are free, one request at a time, until only a new session helps. Sends the next request once the previous one has ended and a
+ * slot is free.
  */
 async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: AbortSignal): Promise<void> {
   const { link, options } = consuming;
@@ -161,7 +161,7 @@ async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: 
       }
     },
   });
-  // The server answers each request within its time and is heard in between: silence means that it has forgotten the request.
+  // The server sends heartbeats and ends each request in time: silence means that it has lost the request.
   const watch = setInterval(() => {
     if (link.up && expected > 0 && performance.now() - heardMs > 2.5 * PULL.heartbeatMs) end();
   }, PULL.heartbeatMs);
@@ -185,7 +185,7 @@ function isMessage(message: Msg): boolean {
   return message.reply?.startsWith("$JS.ACK.") === true;
 }
 
-/** 100: still there. 404 and 408: the request has ended, send the next. Else (409 deleted or moved, 503 no responder): check the consumer first. */
+/** 100: heartbeat. 404 and 408: the request has ended, send the next. Otherwise (409 deleted or moved, 503 no responder) check the consumer first. */
 function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
   if (code === 100) return "fine";
   return code === 404 || code === 408 ? "pull-again" : "broken";
@@ -205,7 +205,7 @@ function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
     const say = (): void => {
       link.connection.publish(reply, verb);
     };
-    // Without it in time the server delivers the message again.
+    // If this is not sent in time, the server redelivers the message.
     if (link.up) say();
     else
       void link.whenUp(options.ackWaitMs).then((up) => {
@@ -226,7 +226,7 @@ function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
   });
 }
 
-/** Acknowledges and waits for the server's word; repeated through lost connections, which is harmless. */
+/** Acknowledges and waits for the confirmation of the server; retries after a lost connection, which is idempotent. */
 async function confirmAck(link: NatsLink, reply: string, subject: string): Promise<void> {
   const endMs = performance.now() + ACK_PATIENCE_MS;
   let cause: unknown;
@@ -247,7 +247,7 @@ async function confirmAck(link: NatsLink, reply: string, subject: string): Promi
   );
 }
 
-/** $JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<attempt>.<stream sequence>.<consumer sequence>.<time>.<pending>[.<random>] */
+/** Parses $JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<attempt>.<stream sequence>.<consumer sequence>.<time>.<pending>[.<random>]. */
 function parseReply(reply: string): { sequence: number; attempt: number } {
   const tokens = reply.split(".");
   const attemptAt = tokens.length === 9 ? 4 : 6;

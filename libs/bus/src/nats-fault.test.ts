@@ -35,7 +35,7 @@ it.each(thrown)("%s is %s", (_what, error, code) => {
   expect(natsFault(error, { operation: "trying", timeoutMs: 5 }).code).toBe(code);
 });
 
-it("leaves faults as they are and keeps what was thrown as the cause", () => {
+it("leaves faults unchanged and keeps the thrown error as the cause", () => {
   const fault = new FaultError({ code: "cancelled", operation: "a" });
   expect(natsError(fault, { operation: "b" })).toBe(fault);
   const cause = new errors.TimeoutError();
@@ -80,7 +80,7 @@ it.each<[string, unknown, Fault]>([
   expect(natsFault(error, { operation: "trying" })).toEqual(fault);
 });
 
-it("has the number only of an error that carries one", () => {
+it("returns the number only of an error that carries one", () => {
   expect(apiCodeOf(api(10059, 404))).toBe(10059);
   expect(apiCodeOf(named("JetStreamApiError", { code: "10059" }))).toBeUndefined();
   expect(apiCodeOf(named("JetStreamApiError"))).toBeUndefined();

@@ -1,9 +1,9 @@
 import { FaultError, isFaultError, type Fault } from "@muster/faults";
 
-/** When to try again while the servers are away or restarting. */
+/** Retry hint while the servers are unreachable or restarting. */
 const NATS_RETRY_MS = 500;
 
-/** Nothing has been done: the request could not be sent, or had no responder. */
+/** The service did nothing: the request could not be sent, or had no responder. */
 export const NATS_AWAY: Fault = { code: "unavailable", dependency: "nats", retryAfterMs: NATS_RETRY_MS };
 
 /** Numbers of the JetStream API's errors. */
@@ -24,7 +24,7 @@ export const JS_ERROR = {
 type NatsContext = {
   /** The operation: `publishing to muster.evt...`. */
   readonly operation: string;
-  /** How long it was waited for; named in deadline_exceeded. */
+  /** Time limit of the operation; deadline_exceeded contains it. */
   readonly timeoutMs?: number;
 };
 
@@ -69,14 +69,14 @@ export function natsError(error: unknown, context: NatsContext): FaultError {
     : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
 }
 
-/** The request had no responder: nothing has been done. */
+/** Whether the request had no responder, so that the service did nothing. */
 export function isNoResponders(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === "NoResponders") return true;
   return error.name === "RequestError" && error.cause instanceof Error && error.cause.name === "NoResponders";
 }
 
-/** The number of a JetStream API error; undefined for anything else. */
+/** The number of a JetStream API error; undefined for other errors. */
 export function apiCodeOf(error: unknown): number | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : undefined;
 }
@@ -102,7 +102,7 @@ function apiFault(error: unknown, operation: string): Fault {
         retryAfterMs: NATS_RETRY_MS,
       };
     default:
-      // No leader yet, no server for a replica yet, or a stream that is not loaded yet.
+      // No leader, no server for a replica, or a stream that is not loaded: each passes.
       if (typeof status === "number" && (status >= 500 || status === 408)) return NATS_AWAY;
       if (status === 404) return { code: "not_found", kind: "jetstream object", id: operation };
       if (status === 400) return { code: "invalid_request", field: operation, reason: messageOf(error) };
@@ -110,7 +110,7 @@ function apiFault(error: unknown, operation: string): Fault {
   }
 }
 
-/** ECONNREFUSED and its kin. */
+/** Whether it is a Node system error, such as ECONNREFUSED. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "code" in error && typeof error.code === "string" && error.code.startsWith("E");
 }

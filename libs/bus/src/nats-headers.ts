@@ -4,7 +4,7 @@ import { headerText } from "./wire-headers.ts";
 
 const NONE: Headers = new Map<string, string>();
 
-/** The client library's form of headers, built directly: its own `append` normalises and searches for each key. */
+/** Builds the headers of the client library directly: its `append` normalises and searches for each key. */
 export function toNatsHeaders(headers: Headers): MsgHdrs {
   const record: Record<string, string[]> = {};
   for (const [key, value] of headers) record[key] = [headerText(value)];

@@ -4,7 +4,7 @@ import { inspect } from "node:util";
 import { expect, it } from "vitest";
 import { NatsLink } from "./nats-link.ts";
 
-/** A port without a listener. */
+/** Returns a port without a listener. */
 async function closedPort(): Promise<number> {
   const listener = createServer().listen(0, "127.0.0.1");
   await once(listener, "listening");

@@ -13,22 +13,21 @@ import { writePerTurn } from "./write-per-turn.ts";
 
 const CONNECT_RETRY = { firstMs: 50, maxMs: 1000 };
 const RECONNECT_MS = { least: 50, most: 2000 };
-/** A server that does not take our credential will not take it a moment later either. */
+/** Back-off after the server refused the credential; it is slow, because an immediate retry would fail too. */
 export const REFUSED_RETRY = { firstMs: 1000, maxMs: 30_000 };
-/** One attempt to find out why a connection does not come back. */
+/** Time limit of one attempt to find the reason why reconnecting fails. */
 const QUESTION_TIMEOUT_MS = 2000;
-/** A server that is silent for this long, twice, is taken for gone. */
+/** Interval of pings; a server that misses two counts as lost. */
 const PING_INTERVAL_MS = 15_000;
 const MAX_UNANSWERED_PINGS = 2;
-/** A stop waits this long for a server that is away: as long as a restart takes. */
+/** Time that a stopping service waits for an unreachable server: as long as a restart takes. */
 const STOP_PATIENCE_MS = 1500;
-/** The default of a server, until it has announced its limit. */
+/** The default `max_payload`, until the server has announced its limit. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
- * The status of a connection: lost; back; a listener here is too slow and loses signals; the server has refused something; we refuse a user above the rate;
- * the server refuses our credential; it is back with an untrusted certificate; it is away while we stop, and is not waited for. The detail names the server,
- * the subject or the user, and what to do.
+ * Status of a connection. `refused`: by the server. `refusing`: a user exceeds the rate here. `abandoned`: the service stops while the server is unreachable.
+ * The detail names the server, the subject or the user, and the remedy.
  */
 export type BusStatus =
   | "disconnected"
@@ -42,7 +41,7 @@ export type BusStatus =
 
 type LinkOptions = NatsAccess & {
   readonly name: string;
-  /** Answers arrive below it; default `_INBOX`, which a user of its own may not listen to. */
+  /** Prefix of reply inboxes; default `_INBOX`, on which restricted users may not listen. */
   readonly inboxPrefix?: string;
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   readonly timeoutMs?: number;
@@ -51,13 +50,13 @@ type LinkOptions = NatsAccess & {
 };
 
 /**
- * A connection that knows whether it is up. The client library keeps what is written while it is down in a buffer that each attempt to reconnect empties:
- * nothing may be written then, so everything that must not be lost waits for `whenUp` first.
+ * A connection that knows whether it is up. While it is down, the client library buffers writes and clears the buffer at each reconnect attempt. So everything
+ * that must not be lost awaits `whenUp` before it is written.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
   readonly metrics = busMetrics();
-  /** Signals that listeners here were too slow for, by the subject that they listen to. */
+  /** Signals that slow listeners of this process lost, by subject pattern. */
   readonly dropped = new Map<string, number>();
   readonly #onStatus: LinkOptions["onStatus"];
   #up = true;
@@ -70,9 +69,9 @@ export class NatsLink {
   readonly #options: LinkOptions;
   /** The credential that the server checks. */
   readonly #credential: Credential;
-  /** Attempts in a row at which it did not. */
+  /** Consecutive attempts at which the server refused the credential. */
   #credentialRefusals = 0;
-  /** Aborted once a lost connection is back, or the wait for it has ended. */
+  /** Aborted once the lost connection is restored, or the wait for it has ended. */
   #away = new AbortController();
 
   private constructor(connection: NatsConnection, credential: Credential, options: LinkOptions) {
@@ -83,15 +82,15 @@ export class NatsLink {
   }
 
   /**
-   * Tries until timeoutMs (default 10 s); then FaultError unavailable. A credential that the server refuses, and a certificate that we do, fail immediately:
-   * `isCredentialRefused` is true of the error. Rejects with FaultError invalid_request when the credential cannot be read, and cancelled once the signal is
-   * aborted.
+   * Tries until timeoutMs (default 10 s), then rejects with FaultError unavailable. Fails immediately if the server refuses the credential or its certificate
+   * is untrusted; `isCredentialRefused` is true of that error. Rejects with FaultError invalid_request if the credential cannot be read, and cancelled once the
+   * signal is aborted.
    */
   static async open(options: LinkOptions): Promise<NatsLink> {
     const { url, tls, inboxPrefix, timeoutMs = 10_000, signal } = options;
     const credential = openCredential(options);
     const endMs = performance.now() + timeoutMs;
-    // Filled in once there is a link, whose age the delay follows.
+    // The link sets this function after it is created, because the delay depends on its age.
     const delay = { of: (): number => RECONNECT_MS.least };
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -101,7 +100,7 @@ export class NatsLink {
           timeout: Math.max(100, Math.min(5000, endMs - performance.now())),
           maxReconnectAttempts: -1,
           reconnectDelayHandler: () => delay.of(),
-          // A credential may be refused while a server starts; a connected service retries.
+          // The server may refuse credentials while it starts, so a connected service retries.
           ignoreAuthErrorAbort: true,
           pingInterval: PING_INTERVAL_MS,
           maxPingOut: MAX_UNANSWERED_PINGS,
@@ -145,17 +144,17 @@ export class NatsLink {
     return this.#up && !this.connection.isClosed();
   }
 
-  /** How often the connection was lost. Between two equal numbers nothing that was sent or subscribed to was lost. */
+  /** Number of lost connections. While it is unchanged, no sent message and no subscription was lost. */
   get losses(): number {
     return this.#losses;
   }
 
-  /** Largest message in bytes, headers included, that the server takes. */
+  /** `max_payload` of the server: the largest message in bytes, headers included. */
   get maxPayload(): number {
     return this.connection.info?.max_payload ?? MAX_PAYLOAD_BYTES;
   }
 
-  /** True immediately when the connection is up, else when it is back; false when that takes longer than limitMs, or the signal is aborted. */
+  /** Resolves true immediately if the connection is up, or once it is restored; false after limitMs, or once the signal is aborted. */
   async whenUp(limitMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.up) return true;
     if (this.connection.isClosed()) return false;
@@ -176,8 +175,8 @@ export class NatsLink {
   }
 
   /**
-   * Limits the patience from now on: a connection that is away, now or later, and not back after STOP_PATIENCE_MS is closed, so that every pending call ends.
-   * A connection that is up is used as before. The status says how much was left undone.
+   * Limits the wait for an unreachable server from now on: if the connection is not restored within STOP_PATIENCE_MS, closes it, so that every pending call
+   * ends. The status reports how much work was abandoned.
    */
   leave(): void {
     if (this.#leaving) return;
@@ -185,10 +184,7 @@ export class NatsLink {
     if (!this.up) void this.#closeIfAway();
   }
 
-  /**
-   * Waits for what needs the server, but no longer than limitMs, and not when the connection is closed meanwhile: the client library leaves then what it has
-   * begun.
-   */
+  /** Waits for work that needs the server, at most limitMs and only until the connection is closed, because the client library then never settles the work. */
   async within(limitMs: number, work: Promise<unknown>): Promise<void> {
     await within(limitMs, Promise.race([work, this.connection.closed()]));
   }
@@ -203,7 +199,7 @@ export class NatsLink {
     await this.connection.close();
   }
 
-  /** Calls the listener each time the connection is back; returns the function that stops. */
+  /** Calls the listener after each reconnect; returns the function that stops. */
   onReconnect(listener: () => void): () => void {
     this.#onReconnect.add(listener);
     return () => {
@@ -216,7 +212,7 @@ export class NatsLink {
     this.#onForbidden.add(listener);
   }
 
-  /** A round trip to the server: everything written before it has arrived. Does nothing while the connection is down. */
+  /** Completes a round trip to the server: all earlier writes have arrived. Does nothing while the connection is down. */
   async flush(): Promise<void> {
     if (!this.up) return;
     try {
@@ -227,7 +223,7 @@ export class NatsLink {
     }
   }
 
-  /** A listener here cannot keep up: counted, and said once each time. */
+  /** Counts the signals that a slow listener lost, and reports each episode once. */
   slow(listener: SlowListener): void {
     // The first loss is reported immediately, the others once the listener has caught up.
     const fresh = Math.max(1, listener.dropped - 1);
@@ -236,7 +232,7 @@ export class NatsLink {
     this.#onStatus?.("slow_consumer", describeSlowListener(listener));
   }
 
-  /** Requests are refused unread, for a reason that people should know. */
+  /** Reports why requests are refused before they are decoded. */
   refusing(detail: string): void {
     this.#onStatus?.("refusing", detail);
   }
@@ -272,7 +268,8 @@ export class NatsLink {
   }
 
   /**
-   * The client library does not report why it cannot reconnect, so an attempt of our own finds out now and then. The library reports refusals by the server.
+   * Connects separately to find out whether the certificate is untrusted, because the client library does not report why reconnecting fails. It reports
+   * refusals by the server.
    */
   async #checkCertificate(back: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
@@ -322,7 +319,7 @@ export class NatsLink {
     this.#waiting.clear();
   }
 
-  /** Grows with the time since the connection was lost, and differs between the many that lost it together. */
+  /** Grows with the time since the loss, and differs between clients that lost the connection together. */
   #reconnectDelayMs(): number {
     if (this.#credentialRefusals > 0) return backoffMs(this.#credentialRefusals, REFUSED_RETRY);
     const downMs = this.#up ? 0 : performance.now() - this.#downSinceMs;

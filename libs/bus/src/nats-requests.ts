@@ -14,26 +14,23 @@ type Waiting = {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: FaultError) => void;
   readonly operation: string;
-  /** Sends the request again: to any replica, or to the one with this id. */
+  /** Sends the request again: to any replica, or to the replica with this id. */
   readonly sendAgain: (replica?: string) => void;
   readonly stop: () => void;
-  /** Replicas that were found alive and asked, and whether one is looked for now. */
+  /** Replicas that answered the ping and received the request, and whether a search is in flight. */
   readonly found: Set<string>;
   pinged: boolean;
 };
 
 const NO_RESPONDERS = 503;
-/** Before the token of a request: the answer to the ping that its silence has caused. */
+/** Prefix of a request token in the reply subject of the ping that follows the silence of that request. */
 const PING = "p";
 /** The form of the client library's names of replicas. */
 const REPLICA = /^[A-Z0-9]{1,64}$/;
-/** A responder with a request in flight answers it soon after the connection is back. */
+/** Time after a reconnect in which a responder with the request in flight usually answers. */
 const ANSWERED_AFTER_LOSS_MS = 500;
 
-/**
- * Requests that share one inbox, as the client library's own do. Those make an Error for every answer, which is a quarter of what a request costs, and cannot
- * be cancelled.
- */
+/** Requests that share one inbox. Those of the client library create an Error for every answer, which is a quarter of the cost, and cannot be cancelled. */
 export class NatsRequests {
   readonly #link: NatsLink;
   readonly #inbox: string;
@@ -49,7 +46,7 @@ export class NatsRequests {
     connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#answered(message);
-        // The server takes no subscription to inboxes from us: no answer can arrive.
+        // The server refuses our subscription to inboxes, so no answer can arrive.
         else this.#rejectAll((operation) => natsError(error, { operation }));
       },
     });
@@ -58,7 +55,7 @@ export class NatsRequests {
     });
   }
 
-  /** Sends when the connection is up; while it is down nothing is sent, for it would be lost. */
+  /** Waits until the connection is up before it sends, because messages sent earlier are lost. */
   request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
     const operation = operationOf(subject);
     return this.#link.up && options.signal?.aborted !== true
@@ -102,7 +99,7 @@ export class NatsRequests {
     const listen = (): NodeJS.Timeout => {
       attempt += 1;
       const silenceMs = repeat?.silenceMs(attempt) ?? Infinity;
-      // A process that was frozen comes here after its time.
+      // A frozen process may resume after the deadline.
       const leftMs = Math.max(0, endMs - performance.now());
       return leftMs <= silenceMs ? setTimeout(late, leftMs) : setTimeout(silent, silenceMs);
     };
@@ -124,7 +121,7 @@ export class NatsRequests {
     return promise;
   }
 
-  /** Asks which replicas are alive. Where the last ping found no new one, any replica gets the request: perhaps this user lacks the right to ask. */
+  /** Pings the replicas. If the last ping found no new replica, any replica receives the request: this user may lack the right to ping. */
   #findReplica(token: string, service: string): void {
     const waiting = this.#waiting.get(token);
     if (waiting === undefined || !this.#link.up) return;
@@ -133,7 +130,7 @@ export class NatsRequests {
     this.#link.connection.publish(subjects.ping(service), "", { reply: `${this.#inbox}.${PING}${token}` });
   }
 
-  /** The first replica that answers the ping, and has not been asked for this reason before, gets the request. */
+  /** Sends the request to the first replica that answers the ping and has not received the request for this reason. */
   #foundReplica(token: string, pong: Msg): void {
     const waiting = this.#waiting.get(token);
     if (waiting?.pinged !== true) return;
@@ -144,7 +141,7 @@ export class NatsRequests {
     waiting.sendAgain(replica);
   }
 
-  /** Does not throw: an error becomes the answer. */
+  /** Never throws: an error becomes the answer. */
   #publish(
     token: string,
     operation: string,
@@ -175,7 +172,7 @@ export class NatsRequests {
       return;
     }
     const waiting = this.#waiting.get(token);
-    // The second answer to one request, or one that comes too late.
+    // Ignores a second answer, or one that arrives after the deadline.
     if (waiting === undefined) return;
     const { data: payload, headers } = message;
     if (payload.length === 0 && headers?.code === NO_RESPONDERS) {
@@ -194,7 +191,7 @@ export class NatsRequests {
     waiting?.reject(error);
   }
 
-  /** The server names only the subject of a refused message: every other message to that subject was refused, too. */
+  /** The server names only the subject of a refused message, so it refused every other message to that subject too. */
   #forbidden(subject: string): void {
     const operation = operationOf(subject);
     const fault = new FaultError(NATS_AWAY, { doing: `${operation}: the server does not permit it to this user` });

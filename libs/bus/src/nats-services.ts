@@ -12,15 +12,15 @@ import type { NatsLink } from "./nats-link.ts";
 import { isInbox, OTHERS, userOfInbox, type RequestRate } from "./request-rates.ts";
 import { replyOfFault } from "./wire-headers.ts";
 
-/** A reply that cannot be sent because the connection is down waits this long for it; its caller has given up by then. */
+/** Maximum wait of a reply for a lost connection; its caller has given up by then. */
 const REPLY_WAIT_MS = 30_000;
 const REPLY_RETRY = { firstMs: 20, maxMs: 500 };
-/** The server reports a missing receiver immediately; without that after this long the reply has arrived. */
+/** The server reports a missing receiver immediately. Without a report in this time, the reply has arrived. */
 const REPLY_HEARD_MS = 2000;
-/** Services that have not answered by then count as absent. */
+/** Services that do not answer within these limits count as absent. */
 const DISCOVERY = { maxMs: 1000, quietMs: 250 };
 
-/** One running replica, as it describes itself. */
+/** The self-description of one running replica. */
 export type DiscoveredService = {
   readonly name: string;
   readonly id: string;
@@ -29,7 +29,7 @@ export type DiscoveredService = {
   readonly metadata: Readonly<Record<string, string>>;
 };
 
-/** Signals that a replica has lost since it started, because its handler was too slow for them. */
+/** Signals that a replica has lost since it started, because its handler was too slow. */
 export type DroppedSignals = {
   readonly service: string;
   readonly id: string;
@@ -40,7 +40,7 @@ export type DroppedSignals = {
 
 type ServingOptions = { readonly drainMs: number; readonly rate: RequestRate | undefined };
 
-/** Answers requests as a NATS service, so that `nats micro` shows it. Resolved when the server knows the subscriptions. */
+/** Answers requests as a NATS service, so that `nats micro` lists it. Resolves once the server has the subscriptions. */
 export async function respondOnNats(
   link: NatsLink,
   identity: ServiceIdentity,
@@ -67,7 +67,7 @@ export async function respondOnNats(
       version,
       description,
       metadata: { ...metadata },
-      // The library measures handlers that answer before they return; ours do so later, and these are their numbers.
+      // The library measures only handlers that answer before they return. These numbers cover ours, which answer later.
       statsHandler: (endpoint) => {
         const counts = served.get(endpoint.subject)?.counts;
         return Promise.resolve(counts === undefined ? null : { ...counts, dropped: Object.fromEntries(link.dropped) });
@@ -98,7 +98,7 @@ export async function respondOnNats(
   };
 }
 
-/** Answers requests. A repetition of one that is in flight here is ignored: its caller takes one answer, at the inbox that both name. */
+/** Answers requests. Ignores a repetition of a request in flight: both name the same inbox, and its caller accepts one answer. */
 function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Msg) => Promise<void> {
   const inFlight = new Set<string>();
   return async (request) => {
@@ -117,8 +117,8 @@ function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Ms
 }
 
 /**
- * The connection, without requests whose answer is to go elsewhere than to an inbox. In NATS a caller may name any subject for the answer, and we may publish
- * to some that the caller may not: buckets, the log, the API that empties them. It also covers the requests that the services library answers by itself.
+ * The connection, without requests whose reply subject is not an inbox. A caller may name any reply subject, and the service may publish to buckets, the log
+ * and administrative APIs that the caller may not. This also covers requests that the services library answers itself.
  */
 function answeringInboxes(link: NatsLink, service: string): NatsConnection {
   const { connection } = link;
@@ -141,7 +141,7 @@ function answeringInboxes(link: NatsLink, service: string): NatsConnection {
   });
 }
 
-/** Asks all replicas of all services who they are. */
+/** Pings all replicas of all services for their description. */
 export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[]> {
   // The NATS services protocol (ADR-32) fixes the answers of services.
   const answers = await askAll<ServiceInfo>(link, "$SRV.INFO", "asking which services run");
@@ -150,7 +150,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
     .sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 }
 
-/** Asks all replicas of all services which signals their listeners lost. */
+/** Requests from all replicas of all services the signals that their listeners lost. */
 export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // All endpoints of a replica share its connection.
@@ -159,7 +159,7 @@ export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   );
 }
 
-/** The numbers that `statsHandler` gives; other services of the server have others, or none. */
+/** Reads the numbers that `statsHandler` returns; foreign services may return others, or none. */
 function droppedOf(data: unknown): [string, number][] {
   if (typeof data !== "object" || data === null || !("dropped" in data)) return [];
   const entries: [string, unknown][] = Object.entries(data.dropped ?? {});
@@ -188,13 +188,13 @@ function send(link: NatsLink, request: Msg, reply: Reply): void {
     if (headers.size === 0) request.respond(payload);
     else request.respond(payload, { headers: toNatsHeaders(headers) });
   } catch {
-    // The connection has just been closed: no reply can be sent.
+    // The connection was closed: no reply can be sent.
   }
 }
 
 /**
- * Sends a reply after the connection was lost since the request. The caller's inbox may not be back yet, so the reply asks the server to report a missing
- * receiver, and is then sent again. Ends when the caller has stopped waiting.
+ * Sends a reply after the connection was lost since the request. The inbox of the caller may not be restored yet, so the server reports a missing receiver and
+ * the reply is repeated. Ends once the caller has stopped waiting.
  */
 async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
   const endMs = performance.now() + REPLY_WAIT_MS;
@@ -208,14 +208,14 @@ async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void>
       });
       return;
     } catch (error) {
-      // Callers do not answer an answer: silence means that it was received.
+      // Nothing answers a reply, so a timeout means that the caller received it.
       if (!isNoResponders(error)) return;
     }
     await pause(backoffMs(attempt, REPLY_RETRY));
   }
 }
 
-/** The reply, or a fault if it exceeds the max_payload of the server. */
+/** Returns the reply, or a fault if it exceeds the max_payload of the server. */
 function fitting(link: NatsLink, request: Msg, reply: Reply): Reply {
   const limit = link.maxPayload;
   const bytes = excessiveBytes(reply.payload, reply.headers, limit);

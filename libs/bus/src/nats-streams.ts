@@ -68,7 +68,7 @@ export function natsStreams(link: NatsLink): NatsStreams {
 
 const MESSAGE_ABSENT: readonly number[] = [JS_ERROR.streamNotFound, JS_ERROR.noMessageFound, JS_ERROR.sequenceNotFound];
 
-/** The default value of a missing field. */
+/** Returns the default if the server reports that the object is missing. */
 async function absentAs<Result, Absent>(
   absent: Absent,
   codes: readonly number[],
@@ -119,7 +119,7 @@ export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig
 
 async function ensureStream(jsm: JetStreamManager, config: Partial<JetStreamConfig> & { name: string }): Promise<void> {
   try {
-    // Creating it again as it is, by us or by another process, is no error.
+    // Creating a stream with an unchanged configuration is no error, also if another process does it.
     await jsm.streams.add(config);
   } catch (error) {
     if (apiCodeOf(error) !== JS_ERROR.streamNameInUse) throw replicasRefused(error, config.name) ?? error;
@@ -150,7 +150,7 @@ async function append(
   }
 }
 
-/** Where a work queue refused a command, the sequence of the same command that is still queued. The server's number for it is shared by other refusals. */
+/** Sequence of the queued command because of which a work queue refused the same command. Other refusals have the same error number, so the queue is read. */
 async function queuedSequence(jsm: JetStreamManager, subject: string): Promise<number | undefined> {
   const stream = await jsm.streams.find(subject);
   const { config } = await jsm.streams.info(stream);

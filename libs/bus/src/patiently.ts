@@ -3,11 +3,11 @@ import { backoffMs, pause } from "@muster/backoff";
 import { natsError, natsFault } from "./nats-fault.ts";
 import type { NatsLink } from "./nats-link.ts";
 
-/** Whole time for one publish or one change of configuration: reconnecting and repeating included. */
+/** Time limit of one publish or configuration change, reconnects and retries included. */
 const PATIENCE_MS = 5000;
 const RETRY = { firstMs: 50, maxMs: 500 };
 
-/** Retries while the server is away or slow to answer; the work must be idempotent. */
+/** Retries while the server is unreachable or times out; the work must be idempotent. */
 export async function patiently<Result>(
   link: NatsLink,
   operation: string,

@@ -5,13 +5,13 @@ export type MessageRange = { readonly stream: string; readonly subject: string }
 
 type Newest = {
   readonly limit: number;
-  /** Undefined: to the end of the stream. */
+  /** Sequence before which the range ends; undefined: the end of the stream. */
   readonly before: number | undefined;
 };
 
 /**
- * The newest messages of a stream, `limit` and perhaps some more, the oldest first. A stream is read forward only, so it is read in ranges from its end,
- * each twice as long as the one before; one with far more messages than are wanted is left half-read, and halved.
+ * Returns at least the `limit` newest messages of a stream if it has them, oldest first. A stream is read forward only, so reads ranges from its end, each
+ * twice as long as the previous one. Stops reading a range with far too many messages, and halves it.
  */
 export async function readNewest(
   bus: Pick<Bus, "readMessage" | "streamState">,

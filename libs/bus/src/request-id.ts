@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 
-/** Length of a request_id: it is stored, and not signed. */
+/** Maximum length of a request_id; the id is stored, and not signed. */
 const MAX_CHARACTERS = 128;
 
 /** Refuses a request whose request_id is longer than 128 characters with invalid_request; a missing one is valid here. */

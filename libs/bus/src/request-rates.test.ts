@@ -26,7 +26,7 @@ describe("one bucket", () => {
 const rates = fc.record({ perSecond: fc.integer({ min: 1, max: 5000 }), burst: fc.integer({ min: 1, max: 500 }) });
 const steps = fc.array(fc.integer({ min: 0, max: 2000 }), { maxLength: 200 });
 
-it("never gives more than the burst and what came back, in any stretch of time", () => {
+it("never admits more than the burst and the refilled tokens, in any period", () => {
   fc.assert(
     fc.property(rates, steps, (rate, pauses) => {
       const users = new RequestRates(rate);
@@ -61,7 +61,7 @@ it("takes a request at the retry time of the last refusal, and none before", () 
   );
 });
 
-it("lets no user take what is another's, however many ask", () => {
+it("keeps the tokens of each user separate, however many users request", () => {
   fc.assert(
     fc.property(fc.array(fc.nat({ max: 99 }), { maxLength: 500 }), (noise) => {
       const users = new RequestRates({ perSecond: 1, burst: 1 });
@@ -89,7 +89,7 @@ describe("more users than are counted separately", () => {
     expect(users.size).toBe(MAX_USERS + 1);
   });
 
-  it("get a place of their own once another bucket is full and was not reported lately", () => {
+  it("get their own bucket once another bucket is full and was not reported lately", () => {
     const users = full();
     expect(users.take("late", 59_999)).toBeUndefined();
     expect(users.size).toBe(MAX_USERS + 1);
@@ -100,7 +100,7 @@ describe("more users than are counted separately", () => {
   });
 });
 
-it("gives the place of another user to the very request that found it", () => {
+it("gives the bucket of another user to the request that found it full", () => {
   const users = new RequestRates({ perSecond: 0.01, burst: 1 });
   for (let n = 0; n < MAX_USERS; n += 1) users.take(`user-${n}`, 0);
   users.take(undefined, 99_999);
@@ -108,7 +108,7 @@ it("gives the place of another user to the very request that found it", () => {
   expect(users.take("later", 100_000)).toBeUndefined();
 });
 
-it("restores a request that does not count, also in the bucket of all others", () => {
+it("returns the token of a request that does not count, also to the shared bucket", () => {
   const rates = new RequestRates({ perSecond: 1, burst: 1 }, 1);
   for (const name of ["a", "b"]) {
     expect(rates.take(name, 0)).toBeUndefined();
@@ -133,7 +133,7 @@ it("keeps a user whose bucket is not full, however long ago a refusal was report
   expect(users.take("user-0", 900_000)).toMatchObject({ user: "user-0" });
 });
 
-it("reports a user at the first refusal, and again after a minute with the number of those between", () => {
+it("reports a user at the first refusal, and again after a minute with the number of refusals in between", () => {
   const users = new RequestRates({ perSecond: 0.001, burst: 1 });
   users.take("cli", 0);
   const said = [0, 1, 2, 59_999, 60_000, 60_001].map((atMs) => users.take("cli", atMs)?.reportRefused);
@@ -144,7 +144,7 @@ it.each([
   ["_INBOX.cli.A1B2.7", "cli"],
   ["_INBOX.session-controller.A1B2.7", "session-controller"],
   ["_INBOX.cli.A1B2.7.more", "cli"],
-  // One token for all: a connection, and no user.
+  // A server with one token for all: the inbox has a connection but no user.
   ["_INBOX.A1B2.7", undefined],
   ["_INBOX.cli", undefined],
   ["_INBOX..A.7", undefined],
@@ -153,7 +153,7 @@ it.each([
   ["$KV.muster-sessions.cli.a.b", undefined],
   ["", undefined],
   [undefined, undefined],
-])("finds whose inbox %s is", (reply, user) => {
+])("finds the user of the inbox %s", (reply, user) => {
   expect(userOfInbox(reply)).toBe(user);
 });
 
@@ -166,6 +166,6 @@ it.each([
   ["_INBOXES.a.b", false],
   ["", false],
   [undefined, false],
-])("knows whether %s is an inbox", (reply, is) => {
+])("decides whether %s is an inbox", (reply, is) => {
   expect(isInbox(reply)).toBe(is);
 });

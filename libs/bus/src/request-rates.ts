@@ -1,14 +1,14 @@
-/** How many requests, or units of something else, one user may take of one service, in one process of it: `perSecond` after a burst of `burst`. */
+/** Requests, or units of another resource, that one user may take of one service process: `perSecond` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
 type RateDecision =
   | { readonly kind: "take"; readonly fullAtMs: number }
-  /** `retryAfterMs`: then the same request has room. */
+  /** `retryAfterMs`: time until the same request is admitted. */
   | { readonly kind: "refuse"; readonly retryAfterMs: number };
 
 /**
- * A bucket of `burst` tokens that gains `perSecond`, as one number: `fullAtMs`, when it is full again. Times are monotonic milliseconds; -Infinity is an
- * unused bucket.
+ * Decides on a bucket of `burst` tokens that gains `perSecond`. `fullAtMs`, the time at which it is full again, is its whole state. Times are monotonic
+ * milliseconds; -Infinity is an unused bucket.
  */
 export function decideRate(
   { perSecond, burst }: RequestRate,
@@ -24,15 +24,15 @@ export function decideRate(
   return { kind: "refuse", retryAfterMs: Math.ceil(missingMs) };
 }
 
-/** Users of NATS with their own bucket. An installation has ten; all beyond share one. */
+/** NATS users with their own bucket; all further users share one. A typical installation has ten users. */
 export const MAX_USERS = 32;
-/** Users without a name, or beyond the limit. */
+/** The shared bucket of users without a name, or beyond the limit. */
 export const OTHERS = "others";
-/** A user is reported at most this often. */
+/** Minimum interval between two reports about one user. */
 const SAY_EVERY_MS = 60_000;
 
 export type Refusal = {
-  /** `others` for those without their own bucket. */
+  /** Name of the user; `others` for users of the shared bucket. */
   readonly user: string;
   readonly retryAfterMs: number;
   /** How many requests of this user were refused since the last report; undefined while no report is due. */
@@ -41,7 +41,7 @@ export type Refusal = {
 
 type Known = { fullAtMs: number; refused: number; saidAtMs: number };
 
-/** The buckets of one service's users, `maxUsers` at most. A full one without a due report makes room for a new user. */
+/** The buckets of at most `maxUsers` users of one service. A new user replaces a full bucket without a due report. */
 export class RequestRates {
   readonly #rate: RequestRate;
   readonly #known = new Map<string, Known>();
@@ -58,7 +58,7 @@ export class RequestRates {
     return this.#known.size;
   }
 
-  /** Takes one request of this user, or a request that counts as several; undefined: it may be answered. */
+  /** Takes the tokens of one request of this user; undefined: the request is admitted. */
   take(name: string | undefined, nowMs: number, tokens = 1): Refusal | undefined {
     const user = name !== undefined && this.#hasRoomFor(name, nowMs) ? name : OTHERS;
     const known = this.#known.get(user) ?? { fullAtMs: -Infinity, refused: 0, saidAtMs: -Infinity };
@@ -77,7 +77,7 @@ export class RequestRates {
     return { user, retryAfterMs, reportRefused };
   }
 
-  /** Reverses one `take` of this user: its request does not count. */
+  /** Reverses one `take` of this user, for a request that does not count. */
   restore(name: string): void {
     const known = this.#known.get(this.#known.has(name) ? name : OTHERS);
     if (known !== undefined) known.fullAtMs -= 1000 / this.#rate.perSecond;
@@ -100,7 +100,7 @@ export class RequestRates {
 }
 
 const INBOX = "_INBOX.";
-/** Names of users in the table of rights; other names share a bucket. */
+/** Form of the user names in the table of rights; all other names share a bucket. */
 const USER = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 
 /**
@@ -112,8 +112,8 @@ export function isInbox(reply: string | undefined): boolean {
 }
 
 /**
- * Whose inbox it is: _INBOX.<user>.<connection>.<request>. Undefined for one without a user, as a server with one token for all has them:
- * _INBOX.<connection>.<request>.
+ * The user in the inbox _INBOX.<user>.<connection>.<request>. Undefined for _INBOX.<connection>.<request>, which clients of a server with one token for all
+ * use.
  */
 export function userOfInbox(reply: string | undefined): string | undefined {
   if (reply === undefined || !isInbox(reply)) return undefined;

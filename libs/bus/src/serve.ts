@@ -20,13 +20,16 @@ import { header, replyOf, replyOfFault, replyOfRefusal, timeoutOf } from "./wire
 export type CallContext = {
   /** Aborted at the caller's deadline, when the caller gives up, and when the service stops. */
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970 at which the caller stops waiting. */
+  /** Unix milliseconds at which the caller stops waiting. */
   readonly deadlineMs: number;
   /** Bytes that the messages of one page may have: half of the server's limit, so that the rest of the reply fits too. */
   readonly pageBytes: number;
 };
 
-/** One function a method. It answers, or throws a FaultError that arrives as the same fault; any other error is a defect: logged, answered as internal. */
+/**
+ * One function per method. It answers, or throws a FaultError, which the caller receives unchanged. Any other error is a defect: it is logged, and the caller
+ * receives internal.
+ */
 export type Handlers<Service extends ServiceDescriptor> = {
   readonly [Name in keyof Service["methods"]]: Handler<Service["methods"][Name]>;
 };
@@ -39,23 +42,23 @@ type Handler<Method extends MethodDescriptor> = (
 export type ServeOptions<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly version: string;
   readonly description: string;
-  /** Limit of requests in flight, per method. Default 256. */
+  /** Maximum requests in flight per method. Default 256. */
   readonly concurrency?: number;
-  /** Methods that services call for each piece of work: there the rate of a user limits only users that are no services. Default none. */
+  /** Methods that services call for each work item; the rate of a user does not limit services there. Default none. */
   readonly hotMethods?: readonly (keyof Service["methods"])[];
-  /** How long requests in flight may continue once the service is disposed, before their signals are aborted. Default 2000. */
+  /** Milliseconds that requests in flight may continue after disposal, before their signals are aborted. Default 2000. */
   readonly graceMs?: number;
-  /** Called on defects; faults are the caller's business. */
+  /** Called on defects, not on faults, which are the responsibility of the caller. */
   readonly onDefect?: (method: string, error: unknown) => void;
 };
 
-/** A handler whose types the descriptor has and the compiler has lost. */
+/** A handler without static types: the descriptor has them, but the compiler cannot express them here. */
 type AnyHandler = (request: unknown, context: CallContext) => Promise<object>;
 
-/** Hint for callers whose request was ended because the service stops: another replica, or the next process, answers soon. */
+/** Retry hint of a request that a stopping service ended: another replica, or the next process, answers soon. */
 const STOPPING_RETRY_MS = 500;
 
-/** Serves all methods of a service until disposed. Disposing accepts nothing new, and lets requests in flight finish for graceMs. */
+/** Serves all methods of a service until disposed. Disposal refuses new requests, and lets those in flight finish for graceMs. */
 export async function serve<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
@@ -92,7 +95,7 @@ export async function serve<Service extends ServiceDescriptor>(
   };
 }
 
-/** One method while it is served. */
+/** One served method. */
 type Work = {
   readonly bus: Pick<Bus, "maxPayloadBytes">;
   readonly service: ServiceDescriptor;
@@ -102,7 +105,7 @@ type Work = {
   readonly onDefect: ServeOptions["onDefect"];
   readonly inFlight: Set<CallInFlight>;
   readonly cancellable: Map<string, CallInFlight>;
-  /** Handlers that have not returned, answered or not. */
+  /** Handlers that have not returned, whether their request was answered or not. */
   running: number;
 };
 
@@ -132,7 +135,7 @@ function answerer(work: Work, subject: string): (message: Message) => Promise<Re
 async function answer(work: Work, message: Message): Promise<Reply> {
   const { service, method, concurrency } = work;
   const operation = `${service.area}.${method.verb}`;
-  // Also counts handlers that outlive their deadline, so that ignoring the signal cannot pile up work without limit.
+  // Also counts handlers that outlive their deadline, so that handlers that ignore the signal cannot accumulate without limit.
   if (work.running >= concurrency) return replyOfRefusal(busy(operation, concurrency));
   const request: unknown = tryDecode(method.request, message.payload);
   if (typeof request !== "object" || request === null)
@@ -157,7 +160,7 @@ async function answer(work: Work, message: Message): Promise<Reply> {
   }
 }
 
-/** The handler's reply, or the fault that ended the call while the handler was still at it. */
+/** The reply of the handler, or the fault that ended the call before the handler returned. */
 function handle(work: Work, request: unknown, call: CallInFlight): Promise<object> {
   return new Promise((resolve, reject) => {
     call.onEnd = (fault) => {
@@ -176,7 +179,7 @@ function handle(work: Work, request: unknown, call: CallInFlight): Promise<objec
         resolve(reply);
       }, failed);
     } catch (error) {
-      // A handler that throws before its first await is one that rejects.
+      // A handler that throws before its first await fails like one that rejects.
       failed(error);
     }
   });

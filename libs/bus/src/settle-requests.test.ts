@@ -5,7 +5,7 @@ import { settleRequestsWithoutError } from "./settle-requests.ts";
 
 const made = { timeout: 60_000 };
 
-it("resolves an answered request, and makes no error for it", async () => {
+it("resolves an answered request, and creates no error for it", async () => {
   settleRequestsWithoutError();
   settleRequestsWithoutError();
   const mux = new MuxSubscription();
@@ -23,7 +23,7 @@ it("resolves an answered request, and makes no error for it", async () => {
   expect(first).toBe(second);
 });
 
-it("rejects a request that is cancelled for a reason with that reason", async () => {
+it("rejects a cancelled request with the reason of the cancellation", async () => {
   settleRequestsWithoutError();
   const reason = new Error("the connection is closed");
   const request = new RequestOne(new MuxSubscription(), "subject", made, false);

@@ -4,8 +4,8 @@ const ANSWERED = new Error("answered");
 let isReplaced = false;
 
 /**
- * Ends answered requests of this process without an error. The client library rejects each of them with a new one after it has resolved: no caller sees it, and
- * its stack costs more than the rest of the answer.
+ * Ends answered requests of this process without an error. The client library rejects each request with a new Error after it has resolved it. No caller sees
+ * that Error, and its stack costs more than the rest of the answer.
  */
 export function settleRequestsWithoutError(): void {
   if (isReplaced) return;

@@ -7,9 +7,8 @@ import { encodeMessage, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
 /**
- * Sends one typed event to its stream without waiting for the acknowledgement, at a fraction of what `publishEvent` costs. What one connection sends arrives
- * in order: an event that is published behind it with `publishEvent` and acknowledged says that this one has arrived, too, unless the connection was lost in
- * between.
+ * Sends one typed event to its stream without awaiting the acknowledgement, at a fraction of the cost of `publishEvent`. Messages of one connection arrive in
+ * order. So the acknowledgement of a later `publishEvent` proves that this event has arrived, unless the connection was lost in between.
  */
 export function signalEvent<Type extends AnyMessageType>(
   bus: Bus,

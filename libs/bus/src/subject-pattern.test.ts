@@ -23,7 +23,7 @@ const pattern = fc
   .map(([tokens, open]) => [...tokens, ...(open ? [">"] : [])].join("."));
 const subject = fc.array(token, { minLength: 1, maxLength: 5 }).map((tokens) => tokens.join("."));
 
-it("finds patterns to overlap whenever one subject falls under both", () => {
+it("reports an overlap of two patterns whenever one subject matches both", () => {
   fc.assert(
     fc.property(pattern, pattern, subject, (first, second, both) => {
       fc.pre(matchesSubject(first, both) && matchesSubject(second, both));
@@ -33,7 +33,7 @@ it("finds patterns to overlap whenever one subject falls under both", () => {
   );
 });
 
-it("recognises patterns that no subject matches together", () => {
+it("reports no overlap of patterns without a common subject", () => {
   for (const [first, second] of [
     ["a.b", "a.c"],
     ["a.*", "a.*.c"],

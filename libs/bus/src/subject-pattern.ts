@@ -1,4 +1,4 @@
-/** Whether a subject falls under a pattern: `*` stands for one token, `>` at the end for one or more. */
+/** Whether a subject matches a pattern: `*` stands for one token, `>` at the end for one or more. */
 export function matchesSubject(pattern: string, subject: string): boolean {
   const wanted = pattern.split(".");
   const tokens = subject.split(".");
@@ -9,7 +9,7 @@ export function matchesSubject(pattern: string, subject: string): boolean {
   return wanted.length === tokens.length;
 }
 
-/** Whether a subject exists that falls under both patterns. */
+/** Whether a subject exists that matches both patterns. */
 export function overlap(first: string, second: string): boolean {
   const a = first.split(".");
   const b = second.split(".");

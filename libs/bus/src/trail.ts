@@ -6,11 +6,9 @@ import { readNewest } from "./read-newest.ts";
 
 /** A trail of changes on the audit stream, each about an item with an id: only age and size remove entries. */
 export type Trail<Item> = {
-  /** Appends missing items; the stream drops an item whose id it has had within its window. */
+  /** Appends missing items; the stream drops an item whose id it received within its duplicate window. */
   publish(items: readonly Item[]): Promise<void>;
-  /**
-   * The newest of one thing, or of those before a page: the oldest of them first, each once. What it costs goes by the limit, not by the length of the trail.
-   */
+  /** The newest items of one object, or those before a page: oldest first, each once. The cost depends on the limit, not on the length of the history. */
   page(key: string, query: TrailQuery, signal: AbortSignal): Promise<TrailPage<Item>>;
 };
 
@@ -18,7 +16,7 @@ type TrailQuery = { readonly limit: number; readonly before: number | undefined 
 
 type TrailPage<Item> = {
   readonly items: readonly Item[];
-  /** Where the next page ends; undefined: there are no older ones. */
+  /** Start of this page, to pass for the next one; undefined: no older items exist. */
   readonly before: number | undefined;
 };
 
@@ -31,7 +29,7 @@ type TrailOptions<Type extends AnyMessageType, Item> = {
   readonly fromWire: (message: MessageOf<Type>) => Item;
 };
 
-/** The audit stream has to exist. */
+/** Opens the history of one kind of object. The audit stream must exist. */
 export function openTrail<Type extends AnyMessageType, Item>(
   bus: Bus,
   { type, subjectOf, keyOf, idOf, toWire, fromWire }: TrailOptions<Type, Item>,

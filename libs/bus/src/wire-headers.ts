@@ -3,26 +3,26 @@ import { MAX_TIMER_MS } from "@muster/backoff";
 import type { Headers, Reply } from "./bus.ts";
 import { decodeFault, encodeFault } from "./messages.ts";
 
-/** Every header that Muster writes or reads. The first two are those of the NATS services protocol. */
+/** Every header that Muster writes or reads. The NATS services protocol defines the first two. */
 export const header = {
   errorCode: "Nats-Service-Error-Code",
   errorText: "Nats-Service-Error",
-  /** Full name of the protobuf message, for people who look at the wire. */
+  /** Full name of the protobuf message, for operators who inspect messages. */
   type: "Muster-Type",
-  /** Milliseconds that the caller still waits. A span, not a time of day, so that clocks may differ. */
+  /** Milliseconds that the caller still waits. A duration, not a timestamp, so that clocks may differ. */
   timeout: "Muster-Timeout-Ms",
   /** On a fault: the service refused the request unread; the client may retry at the time in the fault. */
   refused: "Muster-Refused",
-  /** Names one call, for its cancellation. */
+  /** Id of one call, for its cancellation. */
   callId: "Muster-Call-Id",
-  /** Why a message was put on a dead-letter subject, where it came from, and what became of it there. */
+  /** The reason of a dead letter, its origin, and its processing so far. */
   deadReason: "Muster-Dead-Reason",
   deadSubject: "Muster-Dead-Subject",
   deadStream: "Muster-Dead-Stream",
   deadConsumer: "Muster-Dead-Consumer",
   deadSequence: "Muster-Dead-Sequence",
   deadDeliveries: "Muster-Dead-Deliveries",
-  /** Bytes of a payload that did not fit beside the reason and was left out. */
+  /** Bytes of a payload that was omitted because it did not fit beside the reason. */
   deadLost: "Muster-Dead-Lost-Bytes",
 } as const;
 
@@ -33,7 +33,7 @@ export function replyOf(payload: Uint8Array): Reply {
   return { payload, headers: NO_HEADERS };
 }
 
-/** The reply that carries a fault: two standard headers for any NATS client, a protobuf body for ours. */
+/** Builds the reply that carries a fault: two standard headers for any NATS client, a protobuf body for Muster. */
 export function replyOfFault(fault: Fault): Reply {
   const text = describeFault(fault).slice(0, 512);
   return {
@@ -45,7 +45,7 @@ export function replyOfFault(fault: Fault): Reply {
   };
 }
 
-/** The reply to a request that was refused unread: the caller may retry once the fault's time has passed, whatever the request does. */
+/** Builds the reply to a request that was refused before it was decoded: the caller may retry even a write after the delay in the fault. */
 export function replyOfRefusal(fault: Fault): Reply {
   const { payload, headers } = replyOfFault(fault);
   return { payload, headers: new Map([...headers, [header.refused, "true"]]) };
@@ -61,14 +61,14 @@ export function faultOfReply(reply: Reply): Fault | undefined {
   return decodeFault(reply.payload, Number(code), reply.headers.get(header.errorText) ?? "");
 }
 
-/** Milliseconds that the caller still waits, or the given default when the header is missing or invalid. */
+/** Milliseconds that the caller still waits; the default if the header is missing or invalid. */
 export function timeoutOf(headers: Headers, defaultMs: number): number {
   const text = headers.get(header.timeout);
   const timeoutMs = text === undefined ? Number.NaN : Number(text);
   return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : defaultMs;
 }
 
-/** Text with anything that would end a header line made harmless. */
+/** Replaces the characters of a text that would end a header line. */
 export function headerText(text: string): string {
   return text.includes("\n") || text.includes("\r") ? text.replaceAll(NOT_IN_A_HEADER, " ") : text;
 }

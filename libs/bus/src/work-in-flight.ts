@@ -17,7 +17,7 @@ export class WorkInFlight {
     }
   }
 
-  /** Resolves when nothing is in flight. */
+  /** Resolves once nothing is in flight. */
   idle(): Promise<void> {
     return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
   }

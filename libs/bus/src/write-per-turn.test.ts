@@ -4,7 +4,7 @@ import { ProtocolHandler } from "@nats-io/nats-core/internal";
 import { expect, it } from "vitest";
 import { writePerTurn } from "./write-per-turn.ts";
 
-it("writes once what is sent in one turn of the event loop, and again in the next one", async () => {
+it("writes all messages of one turn of the event loop once, and those of the next turn again", async () => {
   let writes = 0;
   const protocol = { flushPending: () => void (writes += 1) };
   const connection: object = { protocol };
@@ -21,6 +21,6 @@ it("writes once what is sent in one turn of the event loop, and again in the nex
   expect(writes).toBe(2);
 });
 
-it("knows the name of the function in the client library", () => {
+it("finds the patched function in the client library", () => {
   expect(ProtocolHandler.prototype).toHaveProperty("flushPending", expect.any(Function));
 });

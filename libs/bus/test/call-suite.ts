@@ -8,7 +8,7 @@ import type { RequestRate } from "../src/request-rates.ts";
 import type { ServeOptions } from "../src/serve.ts";
 import { answered } from "./answered.ts";
 
-/** Where buses meet: one nats-server, or one memory. */
+/** The server that buses of one test share: a nats-server, or a memory world. */
 export type TestWorld = AsyncDisposable & {
   connect(
     name: string,
@@ -20,12 +20,12 @@ export type TestWorld = AsyncDisposable & {
 type Reservations = Handlers<typeof ReservationService>;
 
 const nothing = new Uint8Array();
-/** For calls that wait for the test. */
+/** Options for calls that wait for the test. */
 const LONG = { timeoutMs: 60_000 };
 const identity = { version: "1.0.0", description: "under test" };
 const subjectOfGet = subjects.request("reservation", "get-reservation");
 
-/** Promises of typed calls, kept by every kind of bus. */
+/** Tests the promises of typed calls on one kind of bus. */
 export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`typed calls on ${kind}`, () => {
     let world: TestWorld;
@@ -47,7 +47,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       return bus;
     };
 
-    it("hands over requests whose parts without a value outlive being spread", async () => {
+    it("passes requests to the handler whose default values survive a spread", async () => {
       const asked: unknown[] = [];
       await using _service = await served({
         reserve: (request) => {
@@ -70,13 +70,13 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(reply.reservation).toMatchObject({ id: "r-1", owner: { kind: "session", id: "s" } });
     });
 
-    it.each(everyFault)("carries the fault $code as it is", async (fault) => {
+    it.each(everyFault)("returns the fault $code unchanged", async (fault) => {
       await using _service = await served({ listPools: () => Promise.reject(new FaultThrown(fault)) });
       const { listPools } = client(caller, ReservationService, { repeat: "never" });
       expect(await faultFrom(listPools({}))).toEqual(fault);
     });
 
-    it("answers a defect as internal and reports it to the service", async () => {
+    it("answers a defect with internal and reports it to the service", async () => {
       const defects: string[] = [];
       await using _service = await served(
         {
@@ -91,7 +91,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(defects).toEqual(["ListPools: TypeError: a defect"]);
     });
 
-    it("answers bytes that are no message with invalid_request, and lives on", async () => {
+    it("answers undecodable bytes with invalid_request, and keeps serving", async () => {
       await using _service = await served({ getReservation: () => Promise.resolve({}) });
       const bytes = fc.uint8Array({ maxLength: 64 });
       await fc.assert(
@@ -107,7 +107,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(await client(caller, ReservationService).getReservation({})).toMatchObject({});
     });
 
-    it("refuses a request whose request_id is longer than 128 characters, and hands none of it over", async () => {
+    it("refuses a request whose request_id is longer than 128 characters, and passes none of it to the handler", async () => {
       const asked: number[] = [];
       await using _service = await served({
         reserve: ({ requestId }) => {
@@ -148,7 +148,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       { bytes: 1_048_577, header: 0, taken: false },
       { bytes: 100, header: 1_048_576 - 100 - 12 - 5, taken: true },
       { bytes: 100, header: 1_048_576 - 100 - 12 - 4, taken: false },
-    ])("takes a message exactly as large as the server does: $bytes bytes and a header of $header", async (size) => {
+    ])("accepts a message of exactly max_payload: $bytes bytes and a header of $header", async (size) => {
       const headers = size.header === 0 ? undefined : new Map([["A", "x".repeat(size.header)]]);
       const options = { timeoutMs: 30_000, ...(headers && { headers }) };
       const fault = await faultFrom(caller.request("no.responder", new Uint8Array(size.bytes), options));
@@ -161,7 +161,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       let begun: CallContext | undefined;
       void context.then((first) => (begun = first));
       const { getReservation } = client(caller, ReservationService);
-      // A slow machine may bring the first requests after their deadline.
+      // A busy machine may deliver the first requests after their deadline.
       const { signal, deadlineMs } = await until("its handler has begun", async () => {
         expect(await faultFrom(getReservation({}, { timeoutMs: 100 }))).toEqual({
           code: "deadline_exceeded",
@@ -193,7 +193,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await until("the handler's signal is aborted", () => signal.aborted);
     });
 
-    it("sends nothing for a caller that has given up before", async () => {
+    it("sends nothing for a caller that was cancelled before", async () => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
@@ -213,13 +213,13 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect((await call).pools).toMatchObject([{ name: "a" }]);
     });
 
-    it("names the service without a responder until the deadline", async () => {
+    it("names the service that has no responder at the deadline", async () => {
       const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
       expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
     });
 
-    it("asks again when the service answers unavailable, and the caller sees only the answer", async () => {
+    it("retries after an unavailable answer, and returns only the final answer", async () => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
@@ -232,7 +232,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(calls).toBe(4);
     });
 
-    it("passes the last unavailable answer on at the deadline, and not later", async () => {
+    it("returns the last unavailable answer at the deadline, and not later", async () => {
       let calls = 0;
       await using _service = await served({
         listPools: () => {
@@ -279,7 +279,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(calls).toBe(1);
     });
 
-    it("refuses the request that is one too many, and takes it when a place is free", async () => {
+    it("refuses a request beyond the limit, and accepts it once a slot is free", async () => {
       const held = Promise.withResolvers<object>();
       await using _service = await served({ listPools: () => held.promise }, { concurrency: 2 });
       const { listPools } = client(caller, ReservationService);
@@ -310,7 +310,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await until("the place is free", () => listPools({}));
     });
 
-    describe("a service that limits what each user may ask", () => {
+    describe("a service with a rate limit per user", () => {
       const limited = async (requestRate: RequestRate, said: string[][] = []) => {
         const seen: string[] = [];
         const bus = await world.connect("service", (...words) => said.push(words), { requestRate });
@@ -342,7 +342,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         expect(said[0]?.[1]).toContain("busy makes more than 0.001 requests a second of reservation: 1 refused");
       });
 
-      it("takes any number of the requests that services make for each piece of work, and limits their lists", async () => {
+      it("admits any number of hot requests of services, and limits their other requests", async () => {
         await using service = await limited({ perSecond: 0.001, burst: 3 });
         const controller = await asking("session-controller");
         const ids = Array.from({ length: 20 }, (_, index) => `r-${index}`);
@@ -364,7 +364,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       });
     });
 
-    it("shares requests among replicas and answers each once", async () => {
+    it("distributes requests among replicas and answers each once", async () => {
       const served1: string[] = [];
       const served2: string[] = [];
       const replica = (seen: string[]): Partial<Reservations> => ({
@@ -382,7 +382,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       expect(Math.min(served1.length, served2.length)).toBeGreaterThan(0);
     });
 
-    it("finishes what is in flight when it stops, and takes nothing new", async () => {
+    it("finishes requests in flight when it stops, and accepts no new one", async () => {
       const started = Promise.withResolvers<undefined>();
       const held = Promise.withResolvers<object>();
       const bus = await world.connect("service");
@@ -432,7 +432,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       for (let n = 1; n <= 7; n += 1) caller.signal("test.slow.a", new Uint8Array([n]));
       await until("it is reported", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));
-      // A round trip of the one and then of the other: all signals have arrived.
+      // After a round trip of both connections, all signals have arrived.
       for (const end of [caller, slow]) await faultFrom(end.request("no.responder", nothing, { timeoutMs: 30_000 }));
       held.resolve(undefined);
       await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
@@ -444,7 +444,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await until("it hears again", () => heard.at(-1) === 9);
     });
 
-    it("brings each signal to every listener of its subject", async () => {
+    it("delivers each signal to every listener of its subject", async () => {
       const heard: string[] = [];
       const listener = await world.connect("listener");
       await listener.listen("test.signal.*", ({ subject, payload, headers }) => {
@@ -477,7 +477,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
   });
 }
 
-/** The fault that a call is rejected with; fails when it is not, or with anything else. */
+/** Returns the fault with which a call rejects; fails if the call resolves, or rejects with another error. */
 export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
   const outcome: unknown = await call.then(
     () => "answered",
@@ -488,7 +488,7 @@ export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
   throw new Error("expected a fault", { cause: outcome });
 }
 
-/** The refusal of a call that a slow machine may also bring too late. */
+/** The refusal of a call, which a slow machine may also deliver too late. */
 function refusedBy(call: () => Promise<unknown>): Promise<Fault> {
   return until("the call is refused", async () => {
     const fault = await faultFrom(call());
@@ -496,7 +496,7 @@ function refusedBy(call: () => Promise<unknown>): Promise<Fault> {
   });
 }
 
-/** A fault as another copy of the library would throw it. */
+/** A fault, thrown by another copy of the library. */
 class FaultThrown extends Error {
   override readonly name = "FaultError";
   readonly fault: Fault;
@@ -506,7 +506,7 @@ class FaultThrown extends Error {
   }
 }
 
-/** A handler that never answers, and the context of its first call. */
+/** Builds a handler that never answers, and the context of its first call. */
 function heldCall(): { context: Promise<CallContext>; handler: Reservations["getReservation"] } {
   const called = Promise.withResolvers<CallContext>();
   const handler: Reservations["getReservation"] = (_request, context) => {
@@ -518,7 +518,7 @@ function heldCall(): { context: Promise<CallContext>; handler: Reservations["get
 
 const kubernetesAway: Fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 10 };
 
-/** Aborted while the call waits to ask again. */
+/** A signal that is aborted while the call waits to retry. */
 function soon(): AbortSignal {
   return AbortSignal.timeout(50);
 }

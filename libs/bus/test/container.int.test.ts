@@ -8,12 +8,12 @@ const WITHOUT_HEADERS: Headers = new Map();
 const identity = { name: "echo", version: "1.0.0", description: "" };
 const events = { name: "EVENTS", subjects: ["event.*"], retention: "limits" } as const;
 const consuming = { stream: "EVENTS", durable: "worker", subject: "event.*", maxInFlight: 1, ackWaitMs: 60_000 };
-/** An image may have to be fetched first. */
+/** The image may have to be pulled first. */
 const SLOW = { timeout: 300_000 };
 /** Time for a server to write its state; without it, Docker kills the server. */
 const STOP = { timeout: 30_000 };
 
-// The test ends its container itself; "false" has testcontainers' own container see to that when the test is killed, too.
+// The test removes its container itself. "false" lets testcontainers remove it after the test is killed.
 process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
 const noDocker = await getContainerRuntimeClient().then(() => "", String);
 
@@ -27,7 +27,7 @@ it(
       .withExposedPorts(4222, 8222)
       .withWaitStrategy(Wait.forHttp("/healthz", 8222))
       .start();
-    // A restart gives the container other ports on this machine.
+    // A restart maps the container to other host ports.
     const connect = () =>
       connectNats({ url: `nats://${container.getHost()}:${container.getMappedPort(4222)}`, name: "test" });
     {

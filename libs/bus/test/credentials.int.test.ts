@@ -44,7 +44,7 @@ async function write(name: string, text: string): Promise<string> {
   return path;
 }
 
-/** The variables of a service with these ones, which knows where the server is. */
+/** The variables of a service, with the address of the server. */
 const variablesOf = (variables: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
   MUSTER_NATS_URL: server.url.replace("nats:", "tls:"),
   ...variables,
@@ -53,12 +53,12 @@ const access = (variables: Readonly<Record<string, string>>) => accessOf(variabl
 const contextWith = (variables: Readonly<Record<string, string>>, signal: AbortSignal) =>
   contextOf(variablesOf(variables), signal);
 
-it("speaks TLS with a user's key, and gets its answers where only that user may listen", async () => {
+it("connects by TLS with the key of a user, and receives replies on the inbox of that user", async () => {
   const file = await write("watcher.nk", keys.get("watcher")?.seed ?? "");
   const nats = access({ MUSTER_NATS_NKEY_FILE: file, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") });
   await using bus = await connectNats({ ...nats, name: "watcher", inboxPrefix: "_INBOX.watcher" });
   await bus.connection.flush();
-  // Without a responder an error comes by the inbox.
+  // Without a responder, an error arrives on the inbox.
   const unheard = faultFrom(bus.request("_INBOX.missing", new Uint8Array(), { timeoutMs: 60_000 }));
   expect(await unheard).toMatchObject({ code: "unavailable" });
   const forbidden = bus.request("muster.req.reservation.reserve", new Uint8Array(), { timeoutMs: 60_000 });
@@ -66,7 +66,7 @@ it("speaks TLS with a user's key, and gets its answers where only that user may 
   await expect(connectNats({ ...nats, tls: undefined, name: "watcher", timeoutMs: 100 })).rejects.toThrow();
 });
 
-it("reports whose key is refused, also by its readiness, and continues once the file has the right one", async () => {
+it("reports whose key is refused, also in readiness, and connects once the file has the right key", async () => {
   const wrong = makeNkey();
   const file = await write("late.nk", wrong.seed);
   const stop = new AbortController();
@@ -78,7 +78,7 @@ it("reports whose key is refused, also by its readiness, and continues once the 
   expect(said.join("\n")).toContain("retryInMs");
   expect(said.join("\n")).not.toContain(wrong.seed);
   expect(missing()).toMatch(/^connecting to tls:\/\/127/);
-  // When it tries again it says itself.
+  // The status has no retry time, because the log reports it.
   expect(missing()).not.toMatch(/try again/);
   await write("late.nk", keys.get("watcher")?.seed ?? "");
   await using bus = await connecting;
@@ -114,7 +114,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
   },
 );
 
-it("reports an untrusted server certificate, and continues once the file has its issuer", async () => {
+it("reports an untrusted server certificate, and connects once the file has its issuer", async () => {
   const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
   const seed = keys.get("watcher")?.seed ?? "";
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
@@ -161,7 +161,7 @@ it("stops at the signal while its key is refused", async () => {
   expect(await connecting).toMatchObject({ code: "cancelled" });
 });
 
-it("takes no key that others may read, and none beside a token, and reveals neither", async () => {
+it("rejects a key file that others may read, or a key beside a token, and reveals neither", async () => {
   const { seed } = makeNkey();
   const file = await write("open.nk", seed);
   await chmod(file, 0o640);

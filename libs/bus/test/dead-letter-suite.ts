@@ -8,7 +8,7 @@ import { faultFrom, type TestWorld } from "./call-suite.ts";
 const Granted = muster.reservation.v1.ReservationGranted;
 const granted = { reservation: { id: "r-1" } };
 
-/** Promises of dead letters, kept by every kind of bus. */
+/** Tests the promises of dead letters on one kind of bus. */
 export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`dead letters on ${kind}`, () => {
     let world: TestWorld;
@@ -26,7 +26,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       await world[Symbol.asyncDispose]();
     });
 
-    /** A stream and an area of its own for each test. */
+    /** Creates a separate stream and area for each test. */
     beforeEach(async () => {
       count += 1;
       const stream = `DEADLY_${count}`;
@@ -36,7 +36,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       subject = `deadly.${count}.a`;
     });
 
-    /** Consumes, and gives up every first delivery of a message by default. */
+    /** Consumes, and by default dead-letters the first delivery of every message. */
     const consume = async (seen: { giveUp: boolean; deliveries: number }): Promise<AsyncDisposable> =>
       consumeEvents(bus, options, Granted, (_event, { giveUp }) => {
         seen.deliveries += 1;
@@ -93,7 +93,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(everywhere.filter((id) => ids.includes(id))).toEqual(ids);
     });
 
-    it("sends a letter again to its first subject, once, and takes it away", async () => {
+    it("replays a letter to its original subject, once, and removes it", async () => {
       const seen = { giveUp: true, deliveries: 0 };
       await using _consumer = await consume(seen);
       const id = await oneLetter();
@@ -105,12 +105,12 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect((await bus.streamState(options.stream))?.messages).toBe(2);
     });
 
-    it("sends it once when two ask at the same time, and when the answer of the first was lost", async () => {
+    it("replays it once for two concurrent callers, and after a lost answer", async () => {
       const seen = { giveUp: true, deliveries: 0 };
       await using _consumer = await consume(seen);
       const id = await oneLetter();
       seen.giveUp = false;
-      // The letter could not be taken away: as if the process had died in between.
+      // The letter could not be removed, as if the process had died in between.
       const dying: Bus = { ...bus, removeMessage: () => Promise.reject(new Error("died here")) };
       await expect(deadLetters(dying).replay(id)).rejects.toThrow("died here");
       const again = await Promise.allSettled([deadLetters(bus).replay(id), deadLetters(other).replay(id)]);
@@ -122,7 +122,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await letters()).toEqual([]);
     });
 
-    it("makes a new letter of a message that dies again, with headers that do not pile up", async () => {
+    it("creates a new letter for a message that fails again, without accumulating headers", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
       const before = await deadLetters(bus).show(id);
@@ -137,7 +137,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect((await bus.streamState(options.stream))?.messages).toBe(3);
     });
 
-    it("keeps a letter whose subject no stream takes any more", async () => {
+    it("keeps a letter whose subject no stream binds", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
       await bus.ensureStream({ name: options.stream, subjects: [`deadly.${count}.moved`], retention: "limits" });
@@ -159,7 +159,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await deadLetters(bus).drop(id)).toBe(false);
     });
 
-    it("gives up what has failed as often as it may, with the last error as the reason", async () => {
+    it("dead-letters a message after its maximum attempts, with the last error as the reason", async () => {
       const attempts: number[] = [];
       await using _consumer = await consumeEvents(
         bus,
@@ -197,7 +197,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect({ maxBytes, maxAgeMs }).toEqual({ maxBytes: 67_108_864, maxAgeMs: 2_592_000_000 });
     });
 
-    it("is an empty list where nothing has ever been given up", async () => {
+    it("is an empty list if no message was ever dead-lettered", async () => {
       await using fresh = await openWorld();
       const empty = deadLetters(await fresh.connect("fresh"));
       expect(await empty.list()).toEqual([]);

@@ -9,7 +9,7 @@ import { faultFrom, type TestWorld } from "./call-suite.ts";
 const Granted = muster.reservation.v1.ReservationGranted;
 const nothing = new Uint8Array();
 
-/** Promises of streams and durable consumers, kept by every kind of bus. */
+/** Tests the promises of streams and durable consumers on one kind of bus. */
 export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`streams and consumers on ${kind}`, () => {
     let world: TestWorld;
@@ -26,7 +26,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       await world[Symbol.asyncDispose]();
     });
 
-    /** A stream of its own for one test. */
+    /** Creates a separate stream for one test. */
     const stream = async (config: Partial<StreamConfig> = {}): Promise<Fixture> => {
       count += 1;
       const name = `TEST_${count}`;
@@ -36,13 +36,13 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       return { name, subject: (key: string) => `test.${String(count)}.${key}`, consuming };
     };
 
-    it("makes the same stream from many places at once", async () => {
+    it("creates the same stream from concurrent callers", async () => {
       const config = { name: "SAME", subjects: ["test.same"], retention: "workqueue" } as const;
       await Promise.all(Array.from({ length: 8 }, (_, index) => (index % 2 ? bus : other).ensureStream(config)));
       expect(await other.publish("test.same", nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: false });
     });
 
-    it("brings an existing stream to a changed configuration", async () => {
+    it("updates an existing stream to a changed configuration", async () => {
       const { name, subject } = await stream();
       await bus.ensureStream({ name, subjects: [subject(">"), "test.more"], retention: "limits", maxMessages: 2 });
       await bus.publish("test.more", nothing, { messageId: "1" });
@@ -56,7 +56,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(await bus.publish(subject("a"), nothing, { messageId: "y" })).toEqual({ sequence: 2, duplicate: false });
     });
 
-    it("keeps the newest of a stream with a limit", async () => {
+    it("keeps the newest messages of a stream with a limit", async () => {
       const { subject, consuming } = await stream({ maxMessages: 3 });
       for (let n = 1; n <= 5; n += 1) await bus.publish(subject("a"), nothing, { messageId: String(n) });
       const seen = collect();
@@ -65,7 +65,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(seen.sequences).toEqual([3, 4, 5]);
     });
 
-    it("keeps the newest message of each subject of a stream with one a subject", async () => {
+    it("keeps the newest message of each subject in a stream with one message per subject", async () => {
       const { name, subject } = await stream({ maxMessagesPerSubject: 1 });
       for (const key of ["a", "b", "a"]) await bus.publish(subject(key), nothing, { messageId: randomUUID() });
       const first = await bus.readMessage(name, subject("*"), 1);
@@ -85,7 +85,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(await bus.streamState("MISSING")).toBeUndefined();
     });
 
-    it("holds one command a subject: one that is still queued is reported as a duplicate", async () => {
+    it("holds one command per subject: a repeated command is reported as a duplicate while it is queued", async () => {
       const { subject, consuming } = await stream({ retention: "workqueue" });
       expect(await bus.publish(subject("a"), nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: false });
       expect(await bus.publish(subject("a"), nothing, { messageId: "2" })).toEqual({ sequence: 1, duplicate: true });
@@ -96,7 +96,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect((await bus.publish(subject("a"), nothing, { messageId: "4" })).duplicate).toBe(false);
     });
 
-    it("hands typed events to the handler and acknowledges them after it", async () => {
+    it("passes typed events to the handler and acknowledges them after it", async () => {
       const { subject, consuming } = await stream();
       const message = { reservation: { id: "r-1", needs: [{ component: "driver", pool: "a" }] } };
       await publishEvent(bus, subject("a"), Granted, message, { messageId: "1" });
@@ -142,7 +142,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(String(failures[0]?.error)).toContain("on purpose");
     });
 
-    it("hands a message out again after the delay that the handler asks for", async () => {
+    it("redelivers a message after the delay that the handler requests", async () => {
       const { subject, consuming } = await stream();
       const attempts: number[] = [];
       await using _consumer = await bus.consume(consuming, (delivery) => {
@@ -155,7 +155,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(attempts).toEqual([1, 2, 3]);
     });
 
-    it("puts what does not decode on the dead-letter subject with the reason, and continues", async () => {
+    it("dead-letters an undecodable message with the reason, and continues", async () => {
       const { subject, consuming, name } = await stream();
       const area = name.toLowerCase();
       const dead = collect();
@@ -180,7 +180,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       await expectNothingLeft(bus, consuming, subject("end"));
     });
 
-    it("puts what a handler gives up on the dead-letter subject", async () => {
+    it("dead-letters a message that a handler gives up", async () => {
       const { subject, consuming, name } = await stream({ retention: "workqueue" });
       const area = name.toLowerCase();
       const dead = collect();
@@ -207,7 +207,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       });
     });
 
-    it("gives a message that is neither acknowledged nor kept alive to another replica", async () => {
+    it("redelivers a message that is neither acknowledged nor kept alive to another replica", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, ackWaitMs: 2000 };
       const silent = collect(() => Promise.resolve());
@@ -244,7 +244,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(deliveries).toBe(1);
     });
 
-    it("has no more in flight than its limit in any replica, and keeps it full", async () => {
+    it("fills its limit of messages in flight in each replica, and never exceeds it", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, maxInFlight: 3 };
       let most = 0;
@@ -276,7 +276,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       for (const consumer of consumers) await consumer[Symbol.asyncDispose]();
     });
 
-    it("lets all others pass while more messages than its limit in flight wait for their next attempt", async () => {
+    it("delivers other messages while more messages than its limit wait for their next attempt", async () => {
       const { subject, consuming } = await stream();
       const poisoned = new Set<number>();
       const options = { ...consuming, maxInFlight: 4 };
@@ -313,7 +313,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       ]);
     });
 
-    it("finishes what is in flight when it stops; the rest waits for the next", async () => {
+    it("finishes messages in flight when it stops; the next consumer gets the rest", async () => {
       const { subject, consuming } = await stream();
       const options = { ...consuming, maxInFlight: 1 };
       const held = Promise.withResolvers<undefined>();
@@ -336,7 +336,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
       expect(second.deliveries[0]?.attempt).toBe(1);
     });
 
-    it("takes nothing more when its signal is aborted", async () => {
+    it("accepts no more messages once its signal is aborted", async () => {
       const { subject, consuming } = await stream();
       const stop = new AbortController();
       const seen = collect();
@@ -404,7 +404,7 @@ function deadOf(area: string): ConsumeOptions {
   return { stream: streams.dead.name, durable: `dead-${area}`, subject, maxInFlight: 8, ackWaitMs: 20_000 };
 }
 
-/** A durable consumer gives a new message next, so everything before it has ended. */
+/** A durable consumer delivers a new message next, so everything before it has ended. */
 async function expectNothingLeft(bus: Bus, consuming: ConsumeOptions, subject: string): Promise<void> {
   const { sequence } = await bus.publish(subject, nothing, { messageId: crypto.randomUUID() });
   const rest = collect();

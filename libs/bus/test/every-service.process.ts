@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { leaseServiceOf, services, type ServiceDescriptor } from "@muster/proto";
 import { connectNats, serve } from "../src/index.ts";
 
-/** A replica of every service, which answers each request with an empty message; it serves once its parent sends a message. Arguments: url, token. */
+/** A replica of every service that answers with empty messages; it serves once its parent sends a message. Arguments: url, token. */
 const [url = "", token = ""] = process.argv.slice(2);
 const bus = await connectNats({ url, token, name: "replica" });
 process.send?.("connected");

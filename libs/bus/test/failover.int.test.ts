@@ -37,7 +37,7 @@ async function kill(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
 }
 
-it("hides from callers that replicas are killed with their calls in flight", async () => {
+it("hides the death of replicas with calls in flight from callers", async () => {
   let [one, two] = [await start("one"), await start("two")];
   const { listPools } = client(caller, ReservationService);
   const answers = new Map<string, number>();
@@ -64,7 +64,7 @@ it("hides from callers that replicas are killed with their calls in flight", asy
     await until("the other answers all", () => (answers.get("one") ?? 0) > 20);
     two = await start("two");
   }
-  // No replica for a moment, as in a restart.
+  // No replica runs for a moment, as during a restart.
   await kill(one);
   await kill(two);
   one = await start("one");
@@ -75,9 +75,9 @@ it("hides from callers that replicas are killed with their calls in flight", asy
   await kill(one);
 });
 
-it("asks another replica beside one that does not answer, with the time that is left, and takes the first answer", async () => {
+it("sends the request to another replica if one does not answer, with the remaining time, and takes the first answer", async () => {
   const asked: { name: string; leftMs: number }[] = [];
-  /** So many requests are never answered. */
+  /** Number of requests that are never answered. */
   let ignored = 1;
   const handlersOf = (name: string) =>
     answered({
@@ -105,7 +105,7 @@ it("asks another replica beside one that does not answer, with the time that is 
   expect(asked).toHaveLength(1);
 });
 
-it("gives a replica that is slow a request once, however often it is repeated, and takes its answer", async () => {
+it("delivers a repeated request to a slow replica once, and takes its answer", async () => {
   await using slow = await connectNats({ url: server.url, token: server.token, name: "slow" });
   const held = Promise.withResolvers<{ pools: { name: string }[] }>();
   let calls = 0;

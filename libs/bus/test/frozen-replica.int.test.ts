@@ -11,10 +11,10 @@ type AnyCall = (request: object, options: CallOptions) => Promise<unknown>;
 type Row = { readonly name: string; readonly method: MethodDescriptor; readonly call: AnyCall };
 
 const FREEZE = "SIGSTOP";
-/** Longer than commands wait, for a busy machine. */
+/** Longer than the time limit of commands, for a busy machine. */
 const COMMAND_MS = 30_000;
 
-it("gets every read of every service, and every write, answered by another replica than the frozen one that received it", async () => {
+it("answers every read and write of every service from another replica than the frozen one that received it", async () => {
   await using stack = new AsyncDisposableStack();
   const { url, token } = stack.use(await natsServer());
   const start = async (): Promise<ChildProcess> => {
@@ -40,7 +40,7 @@ it("gets every read of every service, and every write, answered by another repli
   });
 
   frozen.kill(FREEZE);
-  // Nothing but the frozen replica serves yet, so that it receives all of them.
+  // Only the frozen replica serves yet, so it receives all requests.
   const asked = rows.map(({ name, method, call }) =>
     call(isLongPoll(method) ? { waitMs: 1000 } : {}, { timeoutMs: COMMAND_MS }).then(
       () => [name, "answered"],

@@ -3,7 +3,7 @@ import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { connectNats } from "../src/index.ts";
 
-it("shows how far behind a consumer is and what a slow listener lost", async () => {
+it("exports the lag of a consumer and the signals that a slow listener lost", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
@@ -32,7 +32,7 @@ it("shows how far behind a consumer is and what a slow listener lost", async () 
   await until("all are counted", async () => /signals_dropped_total\{[^}]*\} 3/.test(await scrape(telemetry)));
 });
 
-it("counts the requests that it refuses, by user and reason", async () => {
+it("counts refused requests by user and reason", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   const { url, token } = server;
@@ -54,7 +54,7 @@ it("counts the requests that it refuses, by user and reason", async () => {
   });
 });
 
-it("exports refusals at 0, so that the first is a rise", async () => {
+it("exports refusals at 0, so that the first one is an increase", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using _bus = await connectNats({ url: server.url, token: server.token, name: "tested" });

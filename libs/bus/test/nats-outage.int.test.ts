@@ -53,7 +53,7 @@ async function connected(name: string, status: string[] = [], signal?: AbortSign
   return bus;
 }
 
-it("brings an answer over a restart of the server in the middle of the request", async () => {
+it("delivers an answer across a restart of the server during the request", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
   const service = await connected("service", status);
@@ -102,7 +102,7 @@ it("delivers an answer that was ready while the server was away, in either order
   expect((await call).pools).toMatchObject([{ name: "kept" }]);
 });
 
-it("asks again for what was lost with the connection, however long it may take, and not what may be done but once", async () => {
+it("repeats a request that was lost with the connection, unless it must be sent once", async () => {
   const status: string[] = [];
   const caller = await connected("caller", status);
   const service = await connected("service", status);
@@ -175,7 +175,7 @@ describe("a stop", () => {
     await bus[Symbol.asyncDispose]();
   });
 
-  it("uses a server that is there to the end, and gives it up when it goes then", async () => {
+  it("keeps using a reachable server, and abandons it when it becomes unreachable", async () => {
     const [status, stop] = [[] as string[], new AbortController()];
     const bus = await connected("stopping", status, stop.signal);
     stop.abort();
@@ -192,7 +192,7 @@ describe("a stop", () => {
   });
 });
 
-it("publishes what it was given while the server restarts, once", async () => {
+it("publishes messages once that it received while the server restarts", async () => {
   const status: string[] = [];
   const bus = await connected("publisher", status);
   await bus.ensureStream({ name: "RESTART", subjects: ["test.restart.>"], retention: "limits" });
@@ -204,7 +204,7 @@ it("publishes what it was given while the server restarts, once", async () => {
   expect(await bus.publish("test.restart.a", nothing, { messageId: "1" })).toEqual({ sequence: 1, duplicate: true });
 });
 
-it("loses no event over kills of the server, with handlers at work", async () => {
+it("loses no event when the server is killed while handlers run", async () => {
   const publisher = await connected("publisher");
   const consumer = await connected("consumer");
   await publisher.ensureStream({ name: "KILLS", subjects: ["test.kills.>"], retention: "limits" });
@@ -303,7 +303,7 @@ it("rejects with unavailable immediately when the server refuses the token", asy
   expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
 });
 
-it("gives up on something that accepts connections and is no NATS server", async () => {
+it("times out on a server that accepts connections but does not speak NATS", async () => {
   const silent = createServer().listen(0, "127.0.0.1");
   await once(silent, "listening");
   const { port } = silent.address() as AddressInfo;

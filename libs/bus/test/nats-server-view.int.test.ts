@@ -28,7 +28,7 @@ it("finds no service where none runs", async () => {
   expect(await bus.services()).toEqual([]);
 });
 
-it("shows every replica with name, version, description and endpoints, and what they have done", async () => {
+it("reports every replica with name, version, description, endpoints and counters", async () => {
   await using _one = await serve(bus, ReservationService, reservations, identity);
   await using _two = await serve(replica, ReservationService, reservations, identity);
   const found = await replica.services();
@@ -57,7 +57,7 @@ it("shows every replica with name, version, description and endpoints, and what 
   });
 });
 
-it("lists which signals a replica was too slow for, and how many", async () => {
+it("lists the signals that a replica lost, with their number", async () => {
   await using _one = await serve(bus, ReservationService, reservations, identity);
   await using _two = await serve(replica, ReservationService, reservations, identity);
   expect(await bus.droppedSignals()).toEqual([]);
@@ -72,7 +72,7 @@ it("lists which signals a replica was too slow for, and how many", async () => {
   ]);
 });
 
-it("is not shown any more when it has stopped", async () => {
+it("is no longer listed once it has stopped", async () => {
   const handlers = new Proxy({}, { get: () => () => Promise.resolve({}) }) as Handlers<typeof SessionService>;
   const service = await serve(bus, SessionService, handlers, identity);
   expect((await bus.services()).map(({ name }) => name)).toEqual(["session"]);
@@ -101,12 +101,12 @@ it("keeps each stream by its retention", async () => {
   });
 });
 
-it("gives every stream a limit of bytes, so that none takes the room of the others", () => {
+it("gives every stream a limit of bytes, so that none uses the space of the others", () => {
   for (const stream of [streams.events, streams.leaseOrders, streams.audit, streams.dead])
     expect(buildStreamConfig(stream).max_bytes, stream.name).toBeGreaterThan(0);
 });
 
-it("refuses what is beyond the limit of a work queue, keeps what is queued, and continues with everything else", async () => {
+it("refuses messages beyond the limit of a work queue, keeps the queued ones, and still serves everything else", async () => {
   const queue = { name: "FULL", subjects: ["test.full.*"], retention: "workqueue", maxBytes: 64 * 1024 } as const;
   await bus.ensureStream(queue);
   const payload = new Uint8Array(20 * 1024);
@@ -122,7 +122,7 @@ it("refuses what is beyond the limit of a work queue, keeps what is queued, and 
   expect((await bus.publish("test.beside", payload, { messageId: "beside" })).sequence).toBe(1);
 });
 
-it("brings an existing consumer to a changed configuration", async () => {
+it("updates an existing consumer to a changed configuration", async () => {
   const { name } = streams.events;
   const consuming = { stream: name, durable: "changing", subject: subjects.anyReservationGranted };
   const first = await bus.consume({ ...consuming, maxInFlight: 4, ackWaitMs: 5000 }, () => Promise.resolve());

@@ -3,7 +3,7 @@ import { ReservationService } from "@muster/proto";
 import { connectNats, serve } from "../src/index.ts";
 import { answered } from "./answered.ts";
 
-/** A replica that takes its time for each answer, until killed. Arguments: url, token, name. */
+/** A replica that answers slowly until killed. Arguments: url, token, name. */
 const [url = "", token = "", name = ""] = process.argv.slice(2);
 const bus = await connectNats({ url, token, name });
 const handlers = answered({

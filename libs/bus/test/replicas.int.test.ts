@@ -73,7 +73,7 @@ it("names the stream that cannot have so many replicas with one server", async (
   expect(fault).toMatchObject({ code: "invalid_request", field: "replicas of stream ALONE" });
 });
 
-it("takes it for unavailable when fewer servers are there than a stream is to have replicas: others may join", async () => {
+it("reports unavailable while fewer servers run than a stream needs replicas, because others may join", async () => {
   await using bus = await connect(5);
   const making = bus.ensureStream({ name: "MANY", subjects: ["many"], retention: "limits" });
   await expect(making).rejects.toMatchObject({
@@ -82,6 +82,6 @@ it("takes it for unavailable when fewer servers are there than a stream is to ha
   });
 });
 
-it("refuses a number of replicas that no cluster can have", async () => {
+it("refuses a number of replicas that no cluster supports", async () => {
   expect(await faultFrom(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
 });

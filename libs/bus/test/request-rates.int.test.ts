@@ -42,7 +42,7 @@ beforeEach(async () => {
   return () => service[Symbol.asyncDispose]();
 });
 
-/** As an installation lets him in. */
+/** Connects with the rights that an installation grants the user. */
 async function connectAs(user: NatsUserName): Promise<NatsBus> {
   const access = { url: server.url, nkey: { seed: server.seedOf(user) }, inboxPrefix: subjects.inbox(user) };
   return stack.use(await connectNats({ ...access, name: user, requestRate: { perSecond: 0.001, burst: 3 } }));
@@ -50,14 +50,14 @@ async function connectAs(user: NatsUserName): Promise<NatsBus> {
 
 const ask = (bus: NatsBus) => client(bus, ReservationService).listPools({}, { timeoutMs: 30_000 });
 
-it("takes each user of NATS for itself, by the inbox that the server lets it listen to", async () => {
+it("identifies each user of NATS by the inbox that the server allows", async () => {
   for (let n = 0; n < 3; n += 1) await ask(cli);
   expect(await faultFrom(ask(cli))).toMatchObject({ what: "requests a second of cli to reservation" });
   await ask(jobs);
   expect(calls).toBe(4);
 });
 
-it("lets a caller that names another user's inbox use up that user's rate, and sends it no answer", async () => {
+it("charges a request to the user whose inbox it names, and sends the caller no answer", async () => {
   const heard: string[] = [];
   cli.connection.subscribe(`${subjects.inbox("cli")}.>`, {
     callback: (_error, { subject }) => void heard.push(subject),
@@ -77,7 +77,7 @@ it.each([
   { to: "a bucket of the service", reply: `$KV.${buckets.snapshots}.reservation` },
   { to: "the log of the service", reply: "muster.log.reservation" },
   { to: "what empties its bucket", reply: `$JS.API.STREAM.PURGE.${STREAM}` },
-])("does not answer or execute a request whose answer is to go to $to", async ({ reply }) => {
+])("neither answers nor executes a request with the reply subject $to", async ({ reply }) => {
   manager.connection.publish(`$KV.${buckets.snapshots}.reservation`, "kept");
   await manager.connection.flush();
   const before = await ownedMessages();
@@ -89,7 +89,7 @@ it.each([
   expect({ calls, kept: await ownedMessages() }).toEqual({ calls: 1, kept: before });
 });
 
-it("refuses a message above the server's limit by itself, for the server ends the connection of a client that does not", async () => {
+it("refuses a message above the server's limit, because the server would close the connection", async () => {
   const large = client(cli, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
   expect(await faultFrom(large)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
   await ask(cli);
@@ -103,7 +103,7 @@ it("refuses a message above the server's limit by itself, for the server ends th
   expect(said).toContain("-ERR 'Maximum Payload Violation'");
 });
 
-/** The messages of the bucket that the service alone writes. */
+/** Messages of the bucket that only the service may write. */
 async function ownedMessages(): Promise<number> {
   const { streams } = await jetstreamManager(manager.connection, { checkAPI: false });
   return (await streams.info(STREAM)).state.messages;

@@ -1,12 +1,12 @@
 import type { ServiceConnection } from "../src/connect-service.ts";
 import { readNatsAccess } from "../src/index.ts";
 
-/** How a service with these variables reaches NATS. */
+/** Reads the NATS access of a service from these variables. */
 export function accessOf(variables: Readonly<Record<string, string>>): ReturnType<typeof readNatsAccess> {
   return readNatsAccess({ optional: (name) => variables[name], url: (name, fallback) => variables[name] ?? fallback });
 }
 
-/** As `@muster/service` gives it; `said` is its log, `missing` what /readyz would say of NATS. */
+/** Builds the context of `@muster/service`; `said` is its log, `missing` the NATS status of /readyz. */
 export function contextOf(
   variables: Readonly<Record<string, string>>,
   signal: AbortSignal,

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
 import { answered } from "./answered.ts";
 
-it("makes one trace of a call, the event that it publishes, and the handler of that event", async () => {
+it("connects a call, the event that it publishes, and the handler of that event in one trace", async () => {
   await using collector = await otlpCollector();
   await using server = await natsServer();
   Object.assign(process.env, collector.variables);

@@ -1,12 +1,12 @@
 import { metrics, type Attributes, type BatchObservableCallback } from "@opentelemetry/api";
 import type { WorkQueue } from "./work-queue.ts";
 
-/** How a pass ended: `error` is retried with a back-off, `requeue` asked for the time of the next pass, `stopped` was cut short. */
+/** The end of a pass: `error` is retried with back-off, `requeue` set the time of the next pass, `stopped` was aborted. */
 export type Outcome = "success" | "requeue" | "error" | "stopped";
 
 export type ControllerMetrics = {
   passed(outcome: Outcome, seconds: number): void;
-  /** Every known key was added once more. */
+  /** Called after a resync has added every known key. */
   resynced(): void;
   /** Stops observing this queue. */
   stop(): void;

@@ -23,7 +23,7 @@ function controlled(reconcile: Reconcile, more: Partial<ControllerOptions> = {})
   return { clock, queue, stop, errors, ended };
 }
 
-it("makes a pass for each key that is added, by as many workers as it has, and never two for one key", async () => {
+it("runs a pass for each added key, with all its workers, and never two for one key", async () => {
   const passes: string[] = [];
   const inWork = new Set<string>();
   let most = 0;
@@ -47,11 +47,11 @@ it("makes a pass for each key that is added, by as many workers as it has, and n
   expect(passes.sort()).toEqual(["a", "b", "c", "d"]);
 });
 
-it("makes no pass for a key that it took before it was stopped", async () => {
+it("runs no pass for a key that it took before it was stopped", async () => {
   const passes: string[] = [];
   const { queue, stop, ended } = controlled((key) => {
     passes.push(key);
-    // Long enough that the process gives others a turn before its next pass.
+    // Long enough that other work of the process runs before its next pass.
     const untilMs = performance.now() + 15;
     while (performance.now() < untilMs);
     setImmediate(() => stop.abort());
@@ -106,7 +106,7 @@ it("retries a failed pass with growing pauses, reports each failure, and resets 
   await ended;
 });
 
-it("retries a pass that has reported its failure with growing pauses, and reports nothing itself", async () => {
+it("retries a pass that has reported its failure with growing pauses, without a second report", async () => {
   let isFailed = true;
   const passedAt: number[] = [];
   const { clock, queue, stop, ended, errors } = controlled(() => {
@@ -178,7 +178,7 @@ it("continues with the other keys when one has a defect, even in its report", as
   await ended;
 });
 
-it("comes again when a pass asks for it", async () => {
+it("runs again at the time that a pass requests", async () => {
   const passedAt: number[] = [];
   const { clock, queue, stop, ended } = controlled(() => {
     passedAt.push(clock.now());
@@ -317,7 +317,7 @@ describe("an end", () => {
     expect(errors).toEqual([]);
   });
 
-  it("does not take the signal of a lead, which a stop aborts, too, for its loss", async () => {
+  it("does not treat the stop signal of a lead as its loss", async () => {
     const signal = new AbortController().signal;
     // @ts-expect-error: `lost` is missing.
     const lead: Lead = { signal, isHeld: () => true };
@@ -336,7 +336,7 @@ describe("an end", () => {
     await ended;
   });
 
-  it("that came before the beginning makes no pass", async () => {
+  it("runs no pass if it came before the start", async () => {
     const { seen, reconcile } = held();
     await controlled(reconcile, { stop: AbortSignal.abort() }).ended;
     expect(seen.passes).toEqual([]);
@@ -366,7 +366,7 @@ it("resyncs every known key once in each period, spread over it, after events", 
   expect(clock.alarms).toBe(0);
 });
 
-it("makes no pass once its lead has lapsed, before the signal is aborted", async () => {
+it("runs no pass once its lead has lapsed, even before the signal is aborted", async () => {
   const passes: string[] = [];
   const lead = { held: true, isHeld: () => lead.held, lost: new AbortController().signal };
   const { queue, stop, ended } = controlled(
@@ -384,7 +384,7 @@ it("makes no pass once its lead has lapsed, before the signal is aborted", async
   expect(passes).toEqual(["a"]);
 });
 
-it("counts in metrics what it does", async () => {
+it("counts its passes in metrics", async () => {
   const telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   const { clock, queue, stop, ended } = controlled((key) =>
     key === "bad" && queue.numRequeues(key) === 0 ? Promise.reject(new Error("once")) : Promise.resolve(undefined),

@@ -6,45 +6,47 @@ import { startResync } from "./resync.ts";
 import { follow, openStopGrace } from "./stop-grace.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
-/** When the next pass over the key is due: never, or in so many milliseconds; 0: immediately. An event before that brings it earlier. */
+/** The result of a pass. `requeueAfterMs`: delay of the next pass; undefined: none, 0: immediately. An event runs it earlier. */
 export type Reconciled = {
   readonly requeueAfterMs?: number;
-  /** Something failed. The queue's rate limits set the time of the next pass, as after an error. */
+  /** True after a failure. The rate limits of the queue set the time of the next pass, as after an error. */
   readonly isFailed?: boolean;
-  /** With `isFailed`: for `onError`. Missing: the pass has reported the failure itself. */
+  /** With `isFailed`, the error for `onError`. Undefined: the pass has reported the failure itself. */
   readonly error?: unknown;
 };
 
-/** One pass over the object of this key: brings the observed state closer to the desired one. Any number of calls is harmless, also after its deletion. */
+/** Runs one pass over the object of this key, which brings the observed state closer to the desired one. Idempotent, also after the object's deletion. */
 export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
 
-/** That this process leads: a `Leadership` or a `Session` of the store. */
+/** The lead of this process: a `Leadership` or a `Session` of the store. */
 export type Lead = {
-  /** Aborted only when the lead may be lost. A signal that a stop aborts, too, would cut the passes that may finish. */
+  /** Aborted only when the lead may be lost. A signal that a stop also aborts would abort passes that may finish. */
   readonly lost: AbortSignal;
-  /** Whether the lead is held at this moment, by the monotonic clock: a process that was frozen may run a pass before the timer that aborts the signal. */
+  /** Whether the lead is held at this moment, by the monotonic clock: a frozen process may run a pass before the timer that aborts the signal. */
   readonly isHeld: () => boolean;
 };
 
 export type ControllerOptions = {
-  /** For spans and metrics; low cardinality. */
+  /** Name in spans and metrics; low cardinality. */
   readonly name: string;
   /** Filled by the caller, for example from `onChange` of informers; shut down when the controller ends. */
   readonly queue: WorkQueue;
   readonly reconcile: Reconcile;
   /** Concurrent passes, always of different keys; default 1. Infinity: each pass begins as soon as its key is ready, and the called services limit them. */
   readonly workers?: number;
-  /** No pass is made before these have resolved: `informers.map(({ synced }) => synced)`. */
+  /** The first pass waits until these have resolved: `informers.map(({ synced }) => synced)`. */
   readonly synced?: readonly Promise<unknown>[];
   /** Default 2 minutes. */
   readonly syncTimeoutMs?: number;
-  /** All keys. Each that is not in back-off gets a pass once in every period, default 15 s, spread over it. Without keys there is no resync. */
+  /** Adds every key once per period (default 15 s), spread over it, except keys in back-off. Without keys, no resync runs. */
   readonly resync?: { readonly keys: () => Iterable<string>; readonly everyMs?: number };
   /** Aborted for an orderly end: no new pass begins, and those in flight may finish. */
   readonly stop: AbortSignal;
-  /** How long those in flight may take then, before their signal is aborted; default 10 s, half of a service's time for an orderly stop. */
+  /**
+   * Maximum milliseconds that passes in flight may continue after a stop, before their signal is aborted. Default 10 s, half of the shutdown time of a service.
+   */
   readonly stopGraceMs?: number;
-  /** The lead under which passes are made; none is begun without it. Its loss cuts every pass short and ends the controller. */
+  /** The lead under which passes run; without it, none starts. Its loss aborts every pass and ends the controller. */
   readonly lead?: Lead;
   /**
    * Called for each pass that failed and will be retried; `failures` in a row. `level`: for the log. An error that is no fault is a defect of the pass, and
@@ -60,9 +62,9 @@ const RESYNC_EVERY_MS = 15_000;
 const TURN_MS = 10;
 
 /**
- * Waits until the caches are complete, then makes passes until it is stopped. Resolves when the last pass has ended; a pass that ignores its signal delays it.
- * Rejects with FaultError deadline_exceeded when the caches are not complete in time, and with their error when they fail. A pass that rejects or throws is
- * reported and retried by the queue's rate limits; the others continue.
+ * Waits until the caches are complete, then runs passes until it is stopped. Resolves when the last pass has ended; a pass that ignores its signal delays it.
+ * Rejects with FaultError deadline_exceeded if the caches are not complete in time, and with their error if they fail. A failed pass is reported and retried by
+ * the queue's rate limits; the others continue.
  */
 export async function runController(options: ControllerOptions): Promise<void> {
   const { queue, workers = 1, resync, stop, lead, clock = systemClock } = options;
@@ -70,7 +72,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   await using undo = new AsyncDisposableStack();
   undo.defer(follow(stop, () => end.abort()));
   undo.defer(follow(lead?.lost, () => end.abort()));
-  // Also when the caches fail: no worker will take a key.
+  // Runs also when the caches fail: no worker will take a key.
   undo.defer(() => queue.shutDown());
   await untilSynced(options, end.signal);
   if (end.signal.aborted) return;

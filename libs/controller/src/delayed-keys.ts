@@ -3,7 +3,7 @@ import type { SettableClock } from "@muster/backoff";
 /** Keys that are due at some time. */
 type DelayedKeys = {
   readonly size: number;
-  /** When the key is due; undefined: it does not wait. */
+  /** The time at which the key is due; undefined: it does not wait. */
   atMs(key: string): number | undefined;
   /** The earlier of two times for one key wins. */
   put(key: string, atMs: number): void;
@@ -15,7 +15,7 @@ type Entry = { readonly key: string; readonly atMs: number };
 /** The heap is rebuilt once entries that an earlier time has replaced exceed the keys by this number. */
 const MAX_STALE_ENTRIES = 64;
 
-/** Hands each key to `due` once its time has come, in the order of their times; one alarm for all of them. */
+/** Passes each key to `due` at its time, in order of the times; all keys share one alarm. */
 export function delayedKeys(clock: SettableClock, due: (key: string) => void): DelayedKeys {
   const times = new Map<string, number>();
   let heap: Entry[] = [];
@@ -65,7 +65,7 @@ export function delayedKeys(clock: SettableClock, due: (key: string) => void): D
   };
 }
 
-/** A binary heap in an array: the parent of the entry at n stands at (n - 1) / 2 and is never later. */
+/** A binary heap in an array: the parent of the entry at n is at (n - 1) / 2 and is never later. */
 function push(heap: Entry[], entry: Entry): void {
   let at = heap.length;
   heap.push(entry);

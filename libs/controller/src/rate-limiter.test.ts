@@ -71,7 +71,7 @@ it("lets no key wait longer than the maximum for the others, and spreads those t
   expect(waits).toEqual([50, 75, 100]);
 });
 
-it("never lets more go in any time than the burst and what comes back in that time", () => {
+it("never admits more in any period than the burst and the refilled tokens", () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 100 }),

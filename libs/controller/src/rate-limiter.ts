@@ -1,7 +1,7 @@
 import { backoffMs } from "@muster/backoff";
 
 type RateLimiter = {
-  /** The pause of a key that failed, in milliseconds. Counts as one more failure of that key, and as one retry of all keys together. */
+  /** Returns the pause of a failed key in milliseconds. Counts one more failure of that key, and one retry of all keys together. */
   delayMs(key: string): number;
   /** Counts a failure of a key whose retry is already due at some time. */
   noteFailure(key: string): void;
@@ -14,7 +14,7 @@ export type RateLimits = {
   /** The longest pause after the first failure of a key; doubles with each further one, up to `maxMs`. */
   readonly firstMs: number;
   readonly maxMs: number;
-  /** All keys together: this many retries a second, after a burst of `burst`. */
+  /** Rate limit of all keys together: retries per second, after a burst of `burst`. */
   readonly perSecond: number;
   readonly burst: number;
   /** A key waits no longer than this for the limit of all keys, so that many failing keys do not hold up a new one. */
@@ -31,9 +31,9 @@ export const DEFAULT_RATE_LIMITS: RateLimits = {
 };
 
 /**
- * The longer one of an exponential pause per key and the wait for a token bucket shared by all. The pause is spread over its upper half, so that keys that
- * failed together are not retried together. Remembers one number for each key that failed and was not forgotten: the caller forgets a key that succeeded or is
- * gone. `random` returns numbers from 0 to less than 1. Throws a plain Error for limits that are no positive numbers.
+ * Returns the longer of an exponential pause per key and the wait for a token bucket that all keys share. The pause is random within its upper half, so that
+ * keys that failed together are not retried together. Stores one number per failed key until the caller forgets the key, because it succeeded or is gone.
+ * `random` returns numbers from 0 to less than 1. Throws a plain Error for limits that are not positive numbers.
  */
 export function rateLimiter(limits: RateLimits, now: () => number, random: () => number = Math.random): RateLimiter {
   for (const [name, value] of Object.entries(limits)) {
@@ -48,7 +48,7 @@ export function rateLimiter(limits: RateLimits, now: () => number, random: () =>
   };
   const waitMs = (): number => {
     const ms = bucket.takeMs();
-    // Those that wait for the maximum would end their waits together.
+    // Spreads waits that reach the maximum, which would otherwise end together.
     return ms < limits.maxWaitMs ? ms : ms * (0.5 + random() / 2);
   };
   return {
@@ -60,8 +60,8 @@ export function rateLimiter(limits: RateLimits, now: () => number, random: () =>
 }
 
 /**
- * A token bucket. `takeMs` always takes a token, also a future one, and returns the milliseconds until it exists, `maxWaitMs` at most. `tryTake` takes only one
- * that exists.
+ * A token bucket. `takeMs` always takes a token, also a future one, and returns the milliseconds until it exists, at most `maxWaitMs`. `tryTake` takes only an
+ * existing token.
  */
 export function tokenBucket(
   { perSecond, burst, maxWaitMs = Infinity }: Pick<RateLimits, "perSecond" | "burst"> & Partial<RateLimits>,

@@ -27,19 +27,19 @@ function growing(start: number, more: Partial<Passes<number, Plan>> = {}) {
   return { world, reconcile };
 }
 
-it("observes, plans and acts until there is nothing to do, and returns when the next pass is due", async () => {
+it("observes, plans and acts until no step is left, and returns the time of the next pass", async () => {
   const { world, reconcile } = growing(0);
   expect(await reconcile("a", never)).toEqual({ requeueAfterMs: 700 });
   expect(world).toEqual({ size: 3, rounds: [1, 2, 3, 4] });
 });
 
-it("plans nothing where nothing is seen", async () => {
+it("plans no step without an observation", async () => {
   const { world, reconcile } = growing(0, { observe: () => Promise.resolve({ requeueAfterMs: 50 }) });
   expect(await reconcile("a", never)).toEqual({ requeueAfterMs: 50 });
   expect(world.rounds).toEqual([]);
 });
 
-it("fails with the key when there is always something to do, and leaves its worker to others", async () => {
+it("fails with the key if its plan never becomes empty, and frees its worker", async () => {
   const { world, reconcile } = growing(0, { plan: () => ({ steps: [GROW] }) });
   const error = new Error("the plan for a has not converged after 16 rounds");
   expect(await reconcile("a", never)).toEqual({ isFailed: true, error });
@@ -58,7 +58,7 @@ it("begins no further round once it is stopped", async () => {
   expect(world.rounds).toEqual([1, 2]);
 });
 
-it("makes a span of each round that changes something, with the plan and its reasons, and none of the others", async () => {
+it("creates a span with the plan and its reasons for each round that changes state, and for no other", async () => {
   await using received = await otlpCollector();
   Object.assign(process.env, received.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });

@@ -19,7 +19,7 @@ export type Passes<Seen, Plan extends { readonly steps: readonly PlannedStep[] }
   readonly plan: (seen: Seen) => Plan;
   /** Carries out the plan. "again": observe immediately, because nothing else reports the changes of the steps. */
   readonly act: (seen: Seen, plan: Plan, round: Round) => Promise<Reconciled | "again">;
-  /** The span of a round that changes something; undefined: the round changes nothing and has none. */
+  /** The span of a round that changes state; undefined: the round changes nothing and has no span. */
   readonly span: (seen: Seen, plan: Plan) => PassSpan | undefined;
 };
 
@@ -36,8 +36,8 @@ const MAX_ROUNDS = 16;
 const MAX_LISTED_STEPS = 50;
 
 /**
- * One level-triggered pass: observes, plans and acts, until there is nothing to do but wait. A pass that ends anywhere is repaired by the next one. A plan that
- * does not converge is a failure of the pass.
+ * Runs one level-triggered pass: observes, plans and acts until only waiting is left. The next pass repairs a pass that was interrupted anywhere. A plan that
+ * does not converge fails the pass.
  */
 export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
   passes: Passes<Seen, Plan>,

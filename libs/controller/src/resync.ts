@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from "@muster/backoff";
 
-/** A period is cut into so many parts; the keys are spread over them by their names, evenly enough when there are many. */
+/** Number of parts of a period; keys are spread over the parts by their names. */
 const PARTS = 16;
 
 /**

@@ -1,8 +1,8 @@
 import type { Lead } from "./controller.ts";
 
 /**
- * Runs the parts of one lead together: the first that fails ends the lead of all. Resolves when every part has returned, and rejects with the first failure
- * once the others have ended, so that the caller may release the lock then.
+ * Runs the parts of one lead concurrently; the first failure ends the lead of all. Resolves when every part has returned. Rejects with the first failure once
+ * the others have ended, so that the caller may then release the lock.
  */
 export async function runParts<Own extends Lead & { readonly signal: AbortSignal }>(
   lead: Own,

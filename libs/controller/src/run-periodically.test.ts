@@ -36,14 +36,14 @@ it("pauses between rounds, and after failures for longer from one to the next un
   }
 });
 
-it("retries failed rounds in the usual period without limits for retries, and asks for the period after each round", async () => {
+it("retries failed rounds at the usual period without retry limits, and reads the period after each round", async () => {
   let asked = 0;
   const world = periodic(["failed", "done", "done"], { everyMs: () => (asked += 10) });
   await world.running;
   expect(world.pauses).toEqual([10, 20, 30]);
 });
 
-it("makes its first round immediately, or after the pause that it is given", async () => {
+it("runs its first round immediately, or after the given pause", async () => {
   const immediate = periodic(["done"]);
   expect(immediate.rounds()).toBe(1);
   await immediate.running;

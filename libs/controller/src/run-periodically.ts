@@ -2,7 +2,7 @@ import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
 import { passDurations, type Outcome } from "./controller-metrics.ts";
 
 export type PeriodicWork = {
-  /** For metrics; low cardinality. */
+  /** Name in metrics; low cardinality. */
   readonly name: string;
   readonly work: () => Promise<unknown>;
   /** Pause between the end of a round and the start of the next; a function is called after each round, also a failed one. */

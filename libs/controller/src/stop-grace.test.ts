@@ -30,7 +30,7 @@ it("cuts work immediately when the lead is lost, also during the grace period", 
   expect(second.grace.signal.reason).toBe("lost");
 });
 
-it("begins with what has happened before", async () => {
+it("reflects a stop or loss before its creation", async () => {
   const lost = openStopGrace({ stop: new AbortController().signal, lost: AbortSignal.abort("lost"), graceMs: 500 });
   expect(lost.signal.reason).toBe("lost");
   lost[Symbol.dispose]();
@@ -40,7 +40,7 @@ it("begins with what has happened before", async () => {
   expect(grace.signal.aborted).toBe(true);
 });
 
-it("cuts nothing once it is disposed of", async () => {
+it("aborts nothing after disposal", async () => {
   const { clock, stop, lost, grace } = opened();
   stop.abort();
   grace[Symbol.dispose]();

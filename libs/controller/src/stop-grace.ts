@@ -12,8 +12,8 @@ type StopGraceOptions = {
 const STOP_GRACE_MS = 10_000;
 
 /**
- * A signal for work that should not be cut short: aborted immediately when the lead is lost, and only after the grace period once the process is to stop.
- * Nothing aborts it after it is disposed of.
+ * A signal for work that should finish: aborted immediately when the lead is lost, but only after the grace period when the process stops. Never aborted after
+ * disposal.
  */
 export function openStopGrace({
   stop,

@@ -179,7 +179,7 @@ async function take(queue: WorkQueue, count: number): Promise<(string | undefine
   return taken;
 }
 
-it("gives each key to one worker, loses none, keeps their order and their delays, and starves no key", async () => {
+it("assigns each key to one worker, loses none, keeps their order and delays, and starves no key", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(command, { maxLength: 80 }), async (commands) => {
       const { apply, wanted, queue } = pair(virtualClock());
@@ -197,7 +197,7 @@ it("gives each key to one worker, loses none, keeps their order and their delays
   );
 });
 
-it("gives a key that is added in work out again once its worker is done, once", async () => {
+it("assigns a key that is added while in work once more after its worker is done", async () => {
   const queue = workQueue();
   queue.add("a");
   expect(await queue.get()).toBe("a");
@@ -218,7 +218,7 @@ it("refuses `done` for a key that no worker had", () => {
   expect(() => queue.done("a")).toThrow("no worker had");
 });
 
-it("gives high keys out first, a high one again ahead, and a low one at the latest after eight", async () => {
+it("assigns high-priority keys first, and a low-priority key after at most eight of them", async () => {
   const queue = workQueue();
   queue.add("low", "low");
   queue.add("raised", "low");
@@ -244,7 +244,7 @@ describe("with delays", () => {
     expect(queue.length).toBe(0);
   });
 
-  it("gives keys that failed together out at different times", async () => {
+  it("assigns keys that failed together at different times", async () => {
     const clock = virtualClock();
     const draws = [0.5, 0].values();
     const queue = workQueue({ clock, limits: { firstMs: 1000 }, random: () => draws.next().value ?? 0 });
@@ -255,7 +255,7 @@ describe("with delays", () => {
     expect(await take(queue, queue.length)).toEqual(["a"]);
   });
 
-  it("gives keys out in the order of their times and holds one alarm for all", async () => {
+  it("assigns keys in the order of their times and holds one alarm for all", async () => {
     const clock = virtualClock();
     const queue = workQueue({ clock });
     const times = Array.from({ length: 500 }, (_, at) => ((at * 7919) % 500) + 1);
@@ -278,7 +278,7 @@ describe("with delays", () => {
 });
 
 describe("shutting down", () => {
-  it("without drain drops what waits, and resolves when what is in work is done", async () => {
+  it("without drain drops waiting keys, and resolves when the keys in work are done", async () => {
     const clock = virtualClock();
     const queue = workQueue({ clock });
     for (const each of ["a", "b"]) queue.add(each);
@@ -295,7 +295,7 @@ describe("shutting down", () => {
     expect(queue.length).toBe(0);
   });
 
-  it("with drain gives out what waits and what was added in work, then ends", async () => {
+  it("with drain assigns waiting keys and those added while in work, then ends", async () => {
     const queue = workQueue();
     for (const each of ["a", "b"]) queue.add(each);
     expect(await queue.get()).toBe("a");
@@ -318,7 +318,7 @@ describe("shutting down", () => {
     expect(await Promise.all(waiting)).toEqual([undefined, undefined]);
   });
 
-  it("drops what a first call wanted to drain when it is called again", async () => {
+  it("drops the keys that a first call was draining when it is called again", async () => {
     const queue = workQueue();
     queue.add("a");
     const end = queue.shutDown({ drain: true });
@@ -328,7 +328,7 @@ describe("shutting down", () => {
   });
 });
 
-it("leaves a key to the others when the one who waited gives up", async () => {
+it("leaves a key to other workers when a waiting worker gives up", async () => {
   const queue = workQueue();
   const stop = new AbortController();
   const first = queue.get(stop.signal);

@@ -5,53 +5,51 @@ import { DEFAULT_RATE_LIMITS, rateLimiter, type RateLimits } from "./rate-limite
 /** High: an event. Low: a resync, which may wait while events come. */
 export type Priority = "high" | "low";
 
-/**
- * Keys that wait for a worker, each at most once. Its length has no limit of its own: it holds one entry for each key, and the caches that the keys come from
- * limit their number.
- */
+/** Keys that wait for a worker, each at most once. It needs no limit: it has one entry per key, and the caches that produce the keys limit their number. */
 export type WorkQueue = {
-  /** The key is given to a worker soon. While one has it already, it is given out again once that one is done. Ignored after shutDown. Default high. */
+  /** Adds the key. A key in work is assigned once more after its worker is done. Ignored after shutDown. Default priority: high. */
   add(key: string, priority?: Priority): void;
-  /** The same after `delayMs`; the earliest of several times wins. */
+  /** Adds the key after `delayMs`; the earliest of several times wins. */
   addAfter(key: string, delayMs: number): void;
-  /** The same after the pause that the rate limits ask for; counts as a failure of the key. One that waits already keeps its time. */
+  /** Adds the key after the pause of the rate limits; counts as a failure of the key. A key that already waits keeps its time. */
   addRateLimited(key: string): void;
   /** The key works again or is gone: its failures are forgotten. Keys that are already waiting stay. */
   forget(key: string): void;
   /** Failures of the key since it was last forgotten. */
   numRequeues(key: string): number;
-  /** It has failed, and its retry is not due yet. */
+  /** Whether the key has failed and its retry is not due. */
   isBackingOff(key: string): boolean;
-  /** The next key, once there is one. Undefined when the queue is shut down or the signal is aborted. The worker that gets a key must call `done` with it. */
+  /** Returns the next key once one is ready; undefined after shutDown or an abort. The worker must call `done` with the key. */
   get(signal?: AbortSignal): Promise<string | undefined>;
   /** The worker has finished with the key. Throws a plain Error when no worker had it: two workers could have it otherwise. */
   done(key: string): void;
-  /** Keys that could be given out now. */
+  /** Number of keys that are ready for a worker. */
   readonly length: number;
-  /** Numbers since the start, and as they are now. */
+  /** Counters since the start, and current values. */
   stats(): WorkQueueStats;
   /**
-   * Ignores additions from now on, and drops keys whose time has not come. With `drain`, workers still get the waiting keys and those added while in work;
-   * without, they are dropped. Resolves when no key waits or is in work; with `drain` that needs workers. A second call may drop what the first drains.
+   * Ignores additions from now on, and drops keys whose time has not come. With `drain`, workers still get waiting keys and those added while in work;
+   * otherwise these are dropped too. Resolves when no key waits or is in work, which with `drain` needs workers. A second call may drop the keys that the first
+   * one drains.
    */
   shutDown(options?: { readonly drain?: boolean }): Promise<void>;
 };
 
 type WorkQueueStats = {
-  /** Calls that put a key into the queue; additions of a key that is there already are not counted. */
+  /** Calls that added a key to the queue; additions of a key that already waits are not counted. */
   readonly adds: number;
   readonly dones: number;
   readonly retries: number;
   readonly ready: number;
   readonly delayed: number;
   readonly inWork: number;
-  /** Sum of the milliseconds that the keys given out so far have waited for a worker. */
+  /** Total milliseconds that the assigned keys waited for a worker. */
   readonly waitedMs: number;
 };
 
 type WorkQueueOptions = {
   readonly limits?: Partial<RateLimits>;
-  /** Times retries; never goes back. Default: the machine's own. */
+  /** Monotonic clock for retries. Default: the clock of the system. */
   readonly clock?: Clock;
   /** Times `addAfter`: a key is due when this clock shows its time, and its alarm decides how soon a set clock is noticed. Default: `clock`. */
   readonly dueClock?: SettableClock;
@@ -59,10 +57,10 @@ type WorkQueueOptions = {
   readonly random?: () => number;
 };
 
-/** After so many keys of high priority in a row one of low priority is given out, so that it is not starved. */
+/** Maximum consecutive keys of high priority before one of low priority, so that it is not starved. */
 const HIGH_IN_A_ROW = 8;
 
-/** A rate-limited queue that never gives one key to two workers. Throws a plain Error for limits that are no positive numbers. */
+/** Creates a rate-limited queue that never assigns one key to two workers. Throws a plain Error for limits that are not positive numbers. */
 export function workQueue({ limits, clock = systemClock, dueClock = clock, random }: WorkQueueOptions = {}): WorkQueue {
   const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
@@ -73,7 +71,7 @@ export function workQueue({ limits, clock = systemClock, dueClock = clock, rando
   const due = delayedKeys(dueClock, (key) => add(key, "high"));
   const retries = dueClock === clock ? due : delayedKeys(clock, (key) => add(key, "high"));
 
-  /** When the retry of a key that failed is due. */
+  /** Times at which the retries of failed keys are due. */
   const retriesAtMs = new Map<string, number>();
   /** A time that the caller has set may be later than the retry, or replace it by an earlier one. */
   const isBackingOff = (key: string): boolean => (retries.atMs(key) ?? Infinity) <= (retriesAtMs.get(key) ?? -Infinity);
@@ -139,7 +137,7 @@ export function workQueue({ limits, clock = systemClock, dueClock = clock, rando
   };
 }
 
-/** Keys that are ready or in work, each once: one that comes again while it is in work has its turn after that. */
+/** Keys that are ready or in work, each once: a key added while in work becomes ready after that. */
 function keyTurns(now: () => number) {
   const ready = readyKeys(now);
   const inWork = new Set<string>();
@@ -170,7 +168,7 @@ function keyTurns(now: () => number) {
       again.delete(key);
       if (next !== undefined) ready.put(key, next);
     },
-    /** Those in work stay in work, and have no further turn. */
+    /** Keys in work stay in work, and do not become ready again. */
     clear: (): void => {
       ready.clear();
       again.clear();
@@ -182,7 +180,7 @@ function keyTurns(now: () => number) {
 function idleWorkers() {
   const waiting = new Set<(key: string | undefined) => void>();
   return {
-    /** Resolves with the key that it is given, or with undefined when it is dismissed, or the signal takes it out of the line. */
+    /** Resolves with an assigned key, or with undefined when the worker is dismissed or the signal is aborted. */
     wait: (signal?: AbortSignal): Promise<string | undefined> => {
       if (signal?.aborted === true) return Promise.resolve(undefined);
       return new Promise((resolve) => {
@@ -197,7 +195,7 @@ function idleWorkers() {
         waiting.add(take);
       });
     },
-    /** Gives each of them a key, as long as there are any of both. */
+    /** Assigns keys while both idle workers and ready keys exist. */
     serve: (nextKey: () => string | undefined): void => {
       for (const take of waiting) {
         const key = nextKey();
@@ -215,7 +213,7 @@ function idleWorkers() {
 
 type Entry = { readonly key: string; readonly priority: Priority; readonly sinceMs: number };
 
-/** The keys that could be given out, first come first served within their priority. */
+/** Keys that are ready for a worker, first come first served within their priority. */
 function readyKeys(now: () => number) {
   const known = new Map<string, Entry>();
   // The entry of a key that became high stays in the low line, and is stepped over there.

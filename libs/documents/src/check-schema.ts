@@ -25,11 +25,11 @@ export type CheckedSchema = {
   readonly maximum?: number;
   readonly minLength?: number;
   readonly maxLength?: number;
-  /** Only in `anyOf`. */
+  /** Allowed only in `anyOf`. */
   readonly pattern?: string;
 };
 
-/** Reports everything in plain data that violates the schema, with its place. */
+/** Reports every value of plain data that violates the schema, with its path. */
 export function checkSchema(reader: ValueReader, schema: CheckedSchema, path: Path, value: unknown): void {
   if (schema.not !== undefined) {
     reader.report(path, `cannot be ${describeValue(value)}: ${schema.description ?? ""}`);

@@ -2,7 +2,7 @@ import { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } fro
 import { nearestName } from "./nearest-name.ts";
 import { describeValue, type Path } from "./read-value.ts";
 
-/** A key of Muster that does not exist where it stands. */
+/** An unknown key in the muster.dev group, with its path. */
 export type UnknownKey = { readonly path: Path; readonly message: string };
 
 const FIELDS = ["labels", "annotations"] as const;

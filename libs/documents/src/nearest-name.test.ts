@@ -18,7 +18,7 @@ it.each([
   expect(nearestName(wrong, KNOWN)).toBe(meant);
 });
 
-it("finds any name after one mistake, unless another one is as near", () => {
+it("finds any name after one mistake, unless another name is as near", () => {
   fc.assert(
     fc.property(fc.constantFrom(...KNOWN.filter((name) => name.length > 3)), fc.nat(), (name, at) => {
       const index = at % name.length;

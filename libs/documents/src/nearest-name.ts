@@ -13,7 +13,7 @@ export function nearestName(wrong: string, known: readonly string[]): string | u
   return best?.name;
 }
 
-/** Only the beginning of longer names is compared. */
+/** Maximum compared characters of a longer name. */
 const MAX_COMPARED_CHARACTERS = 64;
 
 /** Optimal string alignment distance, with three rows of the table. */

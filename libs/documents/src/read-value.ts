@@ -86,7 +86,7 @@ export function valueReader(): ValueReader {
   };
 }
 
-/** Describes a value for people, such as `the string "five"` or `a list`; long strings are truncated. */
+/** Describes a value in an error message, such as `the string "five"` or `a list`; long strings are truncated. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return "empty";
   if (Array.isArray(value)) return "a list";

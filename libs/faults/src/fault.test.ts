@@ -62,11 +62,11 @@ describe.each(cases)("%o", (fault, text, retryable) => {
     expect(describeFault(fault)).toBe(text);
   });
 
-  it("knows whether to try again", () => {
+  it("states whether a retry may help", () => {
     expect(isRetryable(fault)).toBe(retryable);
   });
 
-  it("has a gRPC status that is an error and a stable word", () => {
+  it("has the gRPC status of an error and a stable word", () => {
     expect(WIRE_CODE[fault.code]).toBeGreaterThan(0);
     expect(WIRE_CODE[fault.code]).toBeLessThanOrEqual(16);
     expect(reasonOf(fault)).toMatch(/^[A-Z_]+$/);
@@ -80,7 +80,7 @@ it("has a case above for every variant", () => {
 describe("FaultError", () => {
   const fault: Fault = { code: "pool_unknown", pool: "p" };
 
-  it("carries the fault, what was being done, and the cause", () => {
+  it("carries the fault, the operation, and the cause", () => {
     const cause = new Error("deeper");
     const error = new FaultError(fault, { doing: "reserving session a", cause });
     expect(error.message).toBe("reserving session a: pool p does not exist");
@@ -88,7 +88,7 @@ describe("FaultError", () => {
     expect(faultOf(error)).toBe(fault);
   });
 
-  it("is recognised also when another copy of this library made it", () => {
+  it("is recognised also if another copy of this library created it", () => {
     const foreign = Object.assign(new Error("pool p does not exist"), { name: "FaultError", fault });
     expect(isFaultError(foreign)).toBe(true);
   });

@@ -1,6 +1,5 @@
 /**
- * Writes a time that has passed for people, coarser the longer it is: `0.4s`, `12.3s`, `4m05s`, `2h07m`, `3d4h`. Between moments known to the second it
- * shows no tenths: `<1s`, `12s`.
+ * Formats an elapsed time, coarser the longer it is: `0.4s`, `12.3s`, `4m05s`, `2h07m`, `3d4h`. With a resolution of seconds it shows no tenths: `<1s`, `12s`.
  */
 export function formatElapsed(ms: number, resolution: "exact" | "seconds" = "exact"): string {
   const seconds = Math.max(0, ms) / 1000;

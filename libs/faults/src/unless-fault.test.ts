@@ -6,7 +6,7 @@ const missing = new FaultError({ code: "not_found", kind: "session", id: "x" });
 const away = new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 1 });
 const failing = (error: Error): Promise<number> => Promise.reject(error);
 
-it("gives the answer, and undefined in place of the faults that are named", async () => {
+it("returns the answer, and undefined for the named faults", async () => {
   expect(await unlessMissing(Promise.resolve(1))).toBe(1);
   expect(await unlessMissing(failing(missing))).toBeUndefined();
   expect(await unlessFault(failing(away), "not_found", "unavailable")).toBeUndefined();

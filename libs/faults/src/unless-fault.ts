@@ -1,7 +1,7 @@
 import type { Fault, FaultCode } from "./fault.ts";
 import { faultOf } from "./fault-error.ts";
 
-/** Undefined in place of an error with one of these faults, which is an answer to the caller. Rethrows every other error. */
+/** Resolves with undefined for these faults, which are an answer to the caller. Rethrows every other error. */
 export function unlessFault<Answer>(
   answer: Promise<Answer>,
   ...codes: readonly FaultCode[]
@@ -9,7 +9,7 @@ export function unlessFault<Answer>(
   return unlessFaultIn(faultOf, answer, codes);
 }
 
-/** The same for errors that `readFault` reads. */
+/** Does the same for errors that `readFault` reads. */
 export async function unlessFaultIn<Answer>(
   readFault: (error: unknown) => Fault | undefined,
   answer: Promise<Answer>,

@@ -46,7 +46,7 @@ it("is the same message again after JSON, for every message", () => {
   }
 });
 
-it("is what the generated code encodes", () => {
+it("equals the encoding of the generated code", () => {
   const json = {
     id: "1-1",
     data: "e30=",
@@ -58,7 +58,7 @@ it("is what the generated code encodes", () => {
   expect(toJson(ORDER, decoded)).toMatchObject(json);
 });
 
-it("has zero values, and leaves out what is not specified", () => {
+it("has zero values, and omits unspecified enums", () => {
   expect(toJson("muster.session.v1.Component", new muster.session.v1.Component())).toEqual({
     ...{ name: "", pool: "", image: "", command: [], args: [], env: [], workingDir: "", readyPort: 0 },
     ...{ templateJson: "", shared: false },
@@ -86,7 +86,7 @@ it.each([
   expect(faultOf(thrown)).toMatchObject({ code: "invalid_request", field });
 });
 
-it("reads the answers of later versions, whose fields and words are unknown, with the zero values of missing fields", () => {
+it("reads answers of later versions with unknown fields and words, with the zero values of missing fields", () => {
   const { CancelSessionReply } = muster.session.v1;
   const later = { session: { name: "echo", later: { deep: [1] }, events: [{ kind: "LATER", atMs: 5 }] }, more: true };
   const { session } = messageFromJson(CancelSessionReply, later);

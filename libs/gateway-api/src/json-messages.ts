@@ -28,8 +28,8 @@ export function shapeOf(name: string): MessageShape {
 }
 
 /**
- * A message as JSON: every field that has no presence, enums by their short names (left out where they are not specified), bytes in base64, times in RFC 3339
- * and durations in seconds (`3600s`).
+ * Converts a message to JSON: every field without presence, enums by their short names (omitted if unspecified), bytes in base64, times in RFC 3339 and
+ * durations in seconds (`3600s`).
  */
 export function toJson(type: string, message: object): Json {
   return writerOf(type)(message);
@@ -37,7 +37,7 @@ export function toJson(type: string, message: object): Json {
 
 type Write = (value: unknown) => Json;
 
-/** Made once for each type: a list has a hundred thousand fields. */
+/** Cached per type, because a list has a hundred thousand fields. */
 const writers = new Map<string, Write>();
 
 function writerOf(type: string): Write {
@@ -61,7 +61,7 @@ function makeWriter(type: string): Write {
 }
 
 function makeMessageWriter(type: string): Write {
-  // At the first message, because a message may have itself in a field.
+  // Created at the first message, because a field may have the type of its own message.
   let fields: readonly (readonly [name: string, write: Write])[] | undefined;
   return (message) => {
     fields ??= Object.entries(shapeOf(type).fields).map(([name, field]) => [name, makeFieldWriter(field)]);
@@ -103,7 +103,7 @@ export function fromJson(type: string, json: Json, path = "", without: readonly 
   return message;
 }
 
-/** A whole message from JSON, with the zero value of each field that is missing. Ignores the fields and the words of later versions. */
+/** Reads a message from JSON, with the zero value of each missing field. Ignores unknown fields and words of later versions. */
 export function messageFromJson<Type extends AnyMessageType>(type: Type, json: Json): MessageOf<Type> {
   const name = typeName(type);
   return type.decode(type.encode(fromJson(name, withoutUnknown(name, json))).finish()) as MessageOf<Type>;
@@ -172,7 +172,7 @@ function valueFromJson(type: string, value: Json, at: string): unknown {
   }
 }
 
-/** One value of a query, by the type of its field. */
+/** Parses one value of a query by the type of its field. */
 export function fromText(field: FieldShape, text: string, at: string): unknown {
   if (field.type === "bool") {
     if (text !== "true" && text !== "false") refuse(at, `"${text}" is neither true nor false`);

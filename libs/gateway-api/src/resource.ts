@@ -1,6 +1,6 @@
 import type { ServiceDescriptor } from "@muster/proto";
 
-/** Where the rights on a resource are asked for. */
+/** The scope in which the rights on a resource are checked. */
 type Scope =
   /** The path names the namespace. */
   | "path"
@@ -8,13 +8,13 @@ type Scope =
   | "installation"
   | "cluster";
 
-/** One row of the table of resources: all that the paths, the rights, the requests and the documents of a resource are derived from. */
+/** One row of the table of resources, from which paths, rights, requests and documents are derived. */
 export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** `/v1/<path>`. */
   readonly path: string;
   /** The plural by which roles name it, in the group muster.dev. */
   readonly plural: string;
-  /** Its names are not those of `plural`: a request takes the right on all of them. */
+  /** True if its names are not those of `plural`: a request then needs the right on all of them. */
   readonly takesRightOnAll?: true;
   readonly noun: string;
   readonly scope: Scope;
@@ -23,11 +23,11 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** The field of the requests that has those fields. Absent: they are fields of the request. */
   readonly nameIn?: string;
   readonly service: Service;
-  /** `key`: the fields of an item by which a watch knows it. Empty: the list is a history, which no watch follows. */
+  /** `key`: the fields that identify an item in a watch. Empty: the list is a history, which no watch follows. */
   readonly list?: { readonly call: MethodOf<Service>; readonly items: string; readonly key: readonly FieldPath[] };
   /** `at`: the list is searched for the item with the name in this field. Absent: items are only listed. */
   readonly get?: Read<Service> | { readonly at: FieldPath };
-  /** Reads below the name of one: `explain`, `events`. `next` answers once the item differs from a revision; `log` is one piece of a log. */
+  /** Reads below the name of one item: `explain`, `events`. `next` answers once the item differs from a revision; `log` is one piece of a log. */
   readonly reads?: Readonly<Record<string, Read<Service>>>;
   /** Reads the log of one component, from an offset. */
   readonly logs?: { readonly call: MethodOf<Service> };
@@ -46,9 +46,9 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly call: MethodOf<Service>;
   /** The field of the reply that is the answer. Absent: the reply. */
   readonly item?: string;
-  /** Only these fields of the item. Absent: all. */
+  /** Fields of the item that are shown; default: all. */
   readonly fields?: readonly string[];
-  /** Its own right: `get` of `sessions/log`. */
+  /** Subresource whose `get` right is required: `log` of `sessions/log`. */
   readonly subresource?: string;
 };
 
@@ -60,7 +60,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly of: "all" | "one" | "plan";
   /** Last part of the path: `cancel`. */
   readonly action?: string;
-  /** The right that it takes. */
+  /** The required right. */
   readonly verb: "create" | "update" | "delete";
   /** A further right: its service changes existing objects, and creates missing ones. */
   readonly alsoVerb?: "create" | "update";
@@ -79,9 +79,9 @@ export type FurtherRight = {
   readonly resource: string;
   /** The field of the body that names the object. Absent: all objects. */
   readonly name?: string;
-  /** Only with one of these fields. */
+  /** Applies only if one of these fields is set. */
   readonly with?: readonly string[];
-  /** Not where this field is true. */
+  /** Does not apply if this field is true. */
   readonly unless?: string;
 };
 

@@ -4,14 +4,14 @@ import type { AnyResource, Change, FieldPath, Read } from "./resource.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
 
-/** A right in the words of Kubernetes, on a resource of the group muster.dev. */
+/** A right in the terms of Kubernetes, on a resource of the group muster.dev. */
 export type Right = {
   readonly verb: "get" | "list" | "watch" | "create" | "update" | "delete";
   readonly resource: string;
   readonly subresource?: string;
 };
 
-/** How the reply of the service becomes the answer. */
+/** The form in which the reply of the service becomes the answer. */
 export type Answer =
   | {
       readonly kind: "list";
@@ -28,7 +28,7 @@ export type Answer =
 /** One method of one path, derived from a row of the table. */
 export type Route = {
   readonly http: HttpMethod;
-  /** With the names of its parameters: `/v1/jobs/:namespace/:name`. */
+  /** Path with the names of its parameters: `/v1/jobs/:namespace/:name`. */
   readonly path: string;
   readonly params: readonly string[];
   readonly resource: AnyResource;
@@ -38,11 +38,11 @@ export type Route = {
   readonly answer: Answer;
   /** The parameters of a query: fields of the request, and of the field that names one. */
   readonly query: Readonly<Record<string, FieldShape>>;
-  /** Absent: the request has no effect. A plan has none, although it has a body. */
+  /** Undefined if the request has no effect, such as a plan, although it has a body. */
   readonly change?: Change;
 };
 
-/** Fields of requests that the gateway sets itself: who asks, and the id by which a service knows a repeated request. */
+/** Fields of requests that the gateway sets itself: the user, and the id for deduplication. */
 export const OWN_FIELDS = ["requestId", "by", "requestedBy"] as const;
 
 /** Lists without pages of their own are cut here. */
@@ -63,12 +63,12 @@ const FOLLOW_FIELD = {
 /** The fields that a stream of a log sets itself. */
 const LOG_FIELDS = { waitMs: 0, limitBytes: 0 };
 
-/** Whether a request makes something, and so may have an `Idempotency-Key`. */
+/** Whether a request creates an object, so that it may have an `Idempotency-Key`. */
 export function isCreation({ change }: Route): boolean {
   return change?.verb === "create" && change.of !== "plan";
 }
 
-/** Every method of every path. */
+/** Derives every method of every path. */
 export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
   return resources.flatMap((row) => [
     ...readRoutes(row),

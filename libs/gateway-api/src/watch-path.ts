@@ -6,7 +6,7 @@ export const WATCH_PATH = "/v1/watch";
 /** Lists in one request. */
 export const MAX_WATCHED_LISTS = 16;
 
-/** A list as the query of `WATCH_PATH` names it: by its path below `/v1/`, such as `sessions`, `jobs` and `jobs/team-a`. */
+/** A list in the query of `WATCH_PATH`, by its path below `/v1/`, such as `sessions`, `jobs` and `jobs/team-a`. */
 export type NamedList = {
   readonly name: string;
   readonly route: Route;

@@ -3,7 +3,7 @@ export type NodeSeen =
   | { readonly state: "ready" }
   | {
       readonly state: "not-ready";
-      /** By the API server's clock, which may differ from ours. */
+      /** Timestamp by the clock of the API server, which may differ from ours. */
       readonly sinceMs: number;
     }
   | { readonly state: "gone" };
@@ -16,9 +16,9 @@ export type ForcePolicy = {
 export type ForceReason = "node-gone" | "node-not-ready";
 
 /**
- * Why a pod past its grace period may be removed without an answer of its node; undefined: it may not. A node that is gone runs nothing. A node that is not
- * ready gets no work until it is ready again, and then it ends pods that the API server has removed. Until `nodeLostMs` it may come back and report the end
- * itself. Nothing is forced on a node that answers, or whose state is unknown.
+ * Returns why a pod past its grace period may be removed without an answer of its node; undefined: it may not. A missing node runs nothing. A node that is not
+ * ready gets no work until it is ready, and then ends pods that the API server has removed. Until `nodeLostMs` it may recover and report the end itself. No pod
+ * is forced off a node that answers, or whose state is unknown.
  */
 export function decideForce(node: NodeSeen | undefined, nowMs: number, policy: ForcePolicy): ForceReason | undefined {
   switch (node?.state) {

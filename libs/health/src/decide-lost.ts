@@ -11,9 +11,8 @@ export type NodeFact = {
 export type LostReason = "gone" | "not-ready" | "unschedulable";
 
 /**
- * Why a node is lost to work that holds it; undefined: it is not. A node is lost when it is gone, has been not ready for too long, or has been unschedulable
- * for as long while no pod of the work is on it. The wait gives the node scaler time to uncordon a node that it finds held. `undefined`: no such node is
- * known.
+ * Returns why a node is lost to the work that holds it; undefined: it is not. A node is lost when it is missing, has been not ready for too long, or has been
+ * unschedulable for as long without a pod of the work. The wait lets the node scaler uncordon a node that is held. `undefined` as node: it is unknown.
  */
 export function decideLost(
   node: NodeFact | undefined,
@@ -29,7 +28,7 @@ export function decideLost(
   return node.schedulable || occupied ? undefined : "unschedulable";
 }
 
-/** Whether pods can be started on a node now; `undefined`: no such node is known. */
+/** Whether pods can start on the node now; `undefined`: the node is unknown. */
 export function isUsable(node: NodeFact | undefined): boolean {
   return node !== undefined && !node.deleted && node.ready && node.schedulable;
 }

@@ -10,6 +10,6 @@ it.each([
   [NOW, true],
   [NOW + 1000, true],
   [NOW + 1001, false],
-])("believes a mark of %s, as far from now as it may be, on either side: %s", (atMs, believed) => {
+])("accepts a mark of %s at the maximum distance from now, on either side: %s", (atMs, believed) => {
   expect(isMarkFresh(atMs, 1000, NOW)).toBe(believed);
 });

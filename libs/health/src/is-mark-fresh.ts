@@ -1,4 +1,4 @@
-/** The watcher renews its mark every 30 seconds; a mark three times as old proves nothing. */
+/** Maximum age of the mark that the watcher renews every 30 seconds. */
 export const MARK_FRESH_MS = 90_000;
 
 /**

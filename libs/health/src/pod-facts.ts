@@ -1,4 +1,4 @@
-/** Time as client-node types it and as JSON carries it. */
+/** A time in the type of client-node or in the form of JSON. */
 type KubeTime = Date | string;
 
 /** The part of a pod by which it is judged, in the API's own form: a pod of client-node is one. */
@@ -29,7 +29,7 @@ export type ContainerFacts = {
   readonly name: string;
   /** `Always` on an init container that runs beside the others. */
   readonly restartPolicy?: string;
-  /** Only whether there is one matters. */
+  /** Only its presence matters. */
   readonly readinessProbe?: object;
   readonly startupProbe?: object;
 };

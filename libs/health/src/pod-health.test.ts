@@ -19,7 +19,7 @@ type Sketch = {
   readonly init?: Partial<ContainerStatusFacts>;
   readonly initBeside?: boolean;
   readonly conditions?: readonly ConditionFacts[];
-  /** Seconds after creation; deletion was asked for then, with 30 s of grace. */
+  /** Seconds after creation at which deletion was requested, with 30 s of grace. */
   readonly deletionAsked?: number;
 };
 
@@ -380,7 +380,7 @@ describe("trouble at the start", () => {
     expect(judge(sketch, 120)).toEqual({ health: "FAILED", reason, message: "container main: why" });
   });
 
-  it("makes an unschedulable pod fail once the grace is over", () => {
+  it("fails an unschedulable pod once the grace period has passed", () => {
     expect(judge({ conditions: [unschedulable] }, 120)).toMatchObject({ health: "FAILED", reason: "Unschedulable" });
   });
 
@@ -412,7 +412,7 @@ describe("a pod that loses its node", () => {
       nodeGone: { sinceMs: CREATED + 30_000, graceMs: 40_000 },
     });
 
-  it("is as it was while the node may come back, and failed once it did not", () => {
+  it("keeps its state while the node may return, and fails afterwards", () => {
     expect(judgeGone({ main: { state: runs } }, 69)).toMatchObject({
       health: "READY",
       reevaluateAtMs: CREATED + 70_000,
@@ -426,7 +426,7 @@ describe("a pod that loses its node", () => {
     expect(judgeGone({ main: { state: ended(3) } }, 100)).toMatchObject({ health: "FAILED", exitCode: 3 });
   });
 
-  it("fails before that for trouble of its own", () => {
+  it("fails earlier for its own error", () => {
     const sketch = { main: { state: waits("ErrImagePull") } };
     expect(judgeGone(sketch, 60).reevaluateAtMs).toBe(CREATED + 70_000);
     const late = podHealth(pod(sketch), {
@@ -489,7 +489,7 @@ describe("any pod", () => {
     );
   });
 
-  it("that was neither ended, deleted nor lost, and waits for nothing hopeless, is in no final state", () => {
+  it("that was not ended, deleted or lost, and may still start, has no final state", () => {
     const harmless = anySketch.filter(
       ({ phase, deletionAsked, main, init }) =>
         (phase === undefined || phase === "Pending" || phase === "Running") &&

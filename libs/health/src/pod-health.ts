@@ -9,7 +9,7 @@ import {
 export type Health = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 
 type HealthPolicy = {
-  /** How long trouble with images, configuration or scheduling may last before it counts as the end. */
+  /** Maximum milliseconds that errors with images, configuration or scheduling may last before the pod counts as failed. */
   readonly startGraceMs: number;
   readonly nowMs: number;
   /** Name of the container by which the pod is judged; the first one when absent. */
@@ -23,13 +23,13 @@ type HealthPolicy = {
 
 export type PodVerdict = {
   readonly health: Health;
-  /** Stable word: Kubernetes' own where it has one (`ImagePullBackOff`, `Unschedulable`, `Evicted`), empty when there is nothing to say. */
+  /** Stable word: that of Kubernetes if one exists (`ImagePullBackOff`, `Unschedulable`, `Evicted`), empty if no reason exists. */
   readonly reason: string;
-  /** For people. */
+  /** Explanation for users. */
   readonly message: string;
   /** The exit code of the main container, once it has ended. */
   readonly exitCode?: number;
-  /** When the verdict becomes FAILED if nothing else happens. */
+  /** Time at which the verdict becomes FAILED without any further event. */
   readonly reevaluateAtMs?: number;
 };
 
@@ -56,15 +56,11 @@ const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
 ];
 
 /**
- * How a pod is doing. The main container decides; other containers do not matter while the pod exists.
- *
- * An end is an outcome only if the kubelet does not restart the container: under restartPolicy Never any end is, also the previous one of a container that
- * was restarted by accident; under OnFailure only an end with 0; under Always none. A restarted container is judged by its present state, so that the verdict
- * does not depend on whether an observer saw the moment between two runs; CrashLoopBackOff ends the wait. A container that cannot be started at all
- * (StartError) has failed under any policy.
- *
- * A pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before. What it reports after that, such as an exit
- * with 0 after SIGTERM, is no success.
+ * Judges the health of a pod by its main container; other containers do not matter while the pod exists. An end is an outcome only if the kubelet does not
+ * restart the container. Under restartPolicy Never any end is, also the previous end of a container that was restarted by accident. Under OnFailure only an end
+ * with 0 is, under Always none. A restarted container is judged by its current state, so that the verdict does not depend on observing the moment between two
+ * runs; CrashLoopBackOff ends the wait. A container that cannot start (StartError) has failed under any policy. A pod that is being deleted, or whose node is
+ * gone, has failed unless its main container had succeeded before. Later reports, such as an exit with 0 after SIGTERM, are no success.
  */
 export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const containers = pod.spec?.containers ?? [];
@@ -135,7 +131,7 @@ function phaseSucceeded({ pod }: Judged): PodVerdict | undefined {
   return pod.status?.phase === "Succeeded" ? { health: "SUCCEEDED", reason: "", message: "" } : undefined;
 }
 
-/** Init containers matter until the main container runs; a later end of one that runs beside it is not the pod's end. */
+/** Init containers matter until the main container runs; the later end of a sidecar is not the end of the pod. */
 function initContainerFailed({ pod, policy, status: main }: Judged): PodVerdict | undefined {
   if (main?.state?.running !== undefined) return undefined;
   for (const { name, state, lastState } of pod.status?.initContainerStatuses ?? []) {
@@ -225,7 +221,7 @@ function withGrace(pod: PodFacts, policy: HealthPolicy, verdict: PodVerdict, las
   return { ...verdict, reevaluateAtMs: endMs };
 }
 
-/** The end of a pod that something else ended at `atMs`: a success if the main container had succeeded by then, its own failure if it had failed by then. */
+/** The outcome of a pod that was ended from outside at `atMs`: that of its main container if it had ended by then. */
 function endedBy(
   judged: Judged,
   atMs: number,
@@ -255,7 +251,7 @@ function describeEnd(end: Termination): string {
   return [`ended with ${exitCode}`, reason, message].filter((part) => part !== undefined && part !== "").join(": ");
 }
 
-/** A pod without a policy is judged by the strictest one; the API server always sets one. */
+/** Whether the kubelet never restarts the containers. A pod without a policy counts as Never; the API server always sets one. */
 function isNever(pod: PodFacts): boolean {
   return (pod.spec?.restartPolicy ?? "Never") === "Never";
 }

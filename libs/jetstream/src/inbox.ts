@@ -3,8 +3,8 @@ import { createInbox, type NatsConnection } from "@nats-io/nats-core";
 const prefixes = new WeakMap<NatsConnection, string>();
 
 /**
- * Sets the prefix of all inboxes of this connection, so that the server can forbid its user to subscribe to the answers of other users. Called once, where the
- * connection is made.
+ * Sets the prefix of all inboxes of this connection, so that the server can forbid its user to subscribe to the replies of other users. Called once, when the
+ * connection is created.
  */
 export function keepInbox(connection: NatsConnection, prefix: string): void {
   prefixes.set(connection, prefix);

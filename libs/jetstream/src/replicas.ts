@@ -13,8 +13,8 @@ const RETRY_AFTER_MS = 500;
 const replicas = new WeakMap<NatsConnection, number>();
 
 /**
- * Sets the number of replicas of every stream and bucket that is opened over this connection; existing ones are changed. Called once, where the connection is
- * made, because the number belongs to the installation and not to a stream.
+ * Sets the number of replicas of every stream and bucket that is opened over this connection; existing ones are changed. Called once, when the connection is
+ * created, because the number belongs to the installation and not to a stream.
  */
 export function keepReplicas(connection: NatsConnection, count: number): void {
   if (!Number.isInteger(count) || count < 1 || count > MAX_REPLICAS)

@@ -14,10 +14,10 @@ type Row<Kept> = { readonly uid: string; readonly resourceVersion: string; reado
 export type Cache<Object extends KubeObject, Kept> = {
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
-  /** The objects for which this index gives the value, in no particular order. */
+  /** Returns the objects with this value of the index, in no particular order. */
   byIndex(name: string, value: string): readonly Kept[];
   put(object: Object): CacheChange<Kept>[];
-  /** A deleted object. */
+  /** Removes a deleted object. */
   remove(object: Object): CacheChange<Kept>[];
   /** Ingests the pages of one list. `finish` makes the cache equal to the list: it drops objects that the list lacks. */
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };

@@ -58,7 +58,7 @@ it.each<[string, Parameters<typeof asked>, boolean]>([
     ],
     false,
   ],
-])("takes for refused a credential %s: %j: %j", (_title, answers, isRefused) => {
+])("decides whether the credential is refused after %s: %j: %j", (_title, answers, isRefused) => {
   expect(asked(...answers).isRefused).toBe(isRefused);
 });
 

@@ -1,20 +1,20 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 
-/** Whether the API server accepts a credential, by its answers. */
+/** Whether the API server accepts a credential, judged by its answers. */
 export type Credential = {
   /** The time of the first refusal since the credential was last accepted. */
   readonly refusedAtMs: number | undefined;
-  /** It has been refused for so long that it does not recover by itself. */
+  /** True once the refusal has lasted too long to end without an operator. */
   readonly isRefused: boolean;
 };
 
-/** Not refused so far. */
+/** A credential without any refusal. */
 export const ACCEPTED: Credential = { refusedAtMs: undefined, isRefused: false };
 
-/** An API server that starts does not know every account yet, and tokens are exchanged. Neither takes longer than this. */
+/** Longer than a starting API server takes to know every account, and longer than an exchange of tokens. */
 export const REFUSED_AFTER_MS = 10_000;
 
-/** The state after one more answer. A 5xx changes nothing: it does not depend on the credential, and may come from a proxy. */
+/** Returns the state after one more answer. A 5xx changes nothing: it does not depend on the credential, and may come from a proxy. */
 export function decideCredential(known: Credential, status: number, nowMs: number): Credential {
   if (status >= 500) return known;
   if (status !== 401) return ACCEPTED;
@@ -22,10 +22,10 @@ export function decideCredential(known: Credential, status: number, nowMs: numbe
   return { refusedAtMs, isRefused: known.isRefused || nowMs - refusedAtMs >= REFUSED_AFTER_MS };
 }
 
-/** The listeners by configuration: a KubeConfig has no field for one, and is all that the clients of one API server share. */
+/** The listeners by configuration, because a KubeConfig has no field for one, and the clients of one API server share only that object. */
 const watches = new WeakMap<KubeConfig, (status: number) => void>();
 
-/** Call it with the status of each answer that is not retried immediately. */
+/** Records the status of an answer that is not retried immediately. */
 export function recordAnswer(config: KubeConfig, status: number): void {
   watches.get(config)?.(status);
 }

@@ -10,31 +10,31 @@ export type EventTarget = {
   readonly namespace?: string;
   readonly uid?: string;
   readonly resourceVersion?: string;
-  /** `spec.containers{main}` */
+  /** Path inside the object: `spec.containers{main}`. */
   readonly fieldPath?: string;
 };
 
 export type RecordedEvent = {
   readonly type: "Normal" | "Warning";
-  /** For programs: `FailedCreatePod`. */
+  /** Machine-readable reason: `FailedCreatePod`. */
   readonly reason: string;
-  /** For people; truncated to 1024 characters. */
+  /** Text for operators; truncated to 1024 characters. */
   readonly message: string;
 };
 
 export type EventLimits = {
-  /** Different messages of one reason about one object that have events of their own. Further ones share one event, which carries the last message. */
+  /** Maximum different messages of one reason about one object with separate events. Further messages share one event, which carries the last message. */
   readonly maxSimilar: number;
   /** The count of similar messages restarts after this time without one. */
   readonly similarMs: number;
   /** Events about one object that are written without delay, and the rate after that. */
   readonly burst: number;
   readonly perSecond: number;
-  /** Events, groups and objects that are remembered, each; the least recently used are forgotten. */
+  /** Maximum remembered events, groups and objects, each; the least recently used are forgotten. */
   readonly maxRemembered: number;
 };
 
-/** client-go's. */
+/** The limits of client-go. */
 export const DEFAULT_EVENT_LIMITS: EventLimits = {
   maxSimilar: 10,
   similarMs: 10 * 60_000,
@@ -43,14 +43,14 @@ export const DEFAULT_EVENT_LIMITS: EventLimits = {
   maxRemembered: 4096,
 };
 
-/** One event as the API should show it. */
+/** One event in the form of the API. */
 export type Occurrence = {
   readonly key: string;
   readonly target: EventTarget;
   readonly type: RecordedEvent["type"];
   readonly reason: string;
   message: string;
-  /** Counts also the occurrences that the rate limit kept from being written. */
+  /** Also counts occurrences that the rate limit kept from being written. */
   count: number;
   readonly firstMs: number;
   lastMs: number;
@@ -60,8 +60,8 @@ const MAX_MESSAGE_LENGTH = 1024;
 const COMBINED = "(combined from similar events): ";
 
 /**
- * Decides for each event which event in the API it belongs to. Equal events are counted, and many that differ only in their message are combined. An object
- * with too many events has none written for a while. Remembers a limited number of them.
+ * Decides which event of the API an occurrence belongs to. Counts equal events, and combines many that differ only in their message. Writes none for a while
+ * for an object with too many events. Remembers a limited number of them.
  */
 export function eventCorrelation(
   limits: EventLimits,

@@ -19,17 +19,17 @@ import type { KubeObject } from "./list-watch.ts";
 type EventRecorder = AsyncDisposable & {
   /** Never waits and never fails: an event is worth less than the work that it describes. Ignored after disposal. */
   record(target: EventTarget, event: RecordedEvent): void;
-  /** Numbers since the start. */
+  /** Counters since the start. */
   stats(): EventStats;
 };
 
 type EventStats = {
   readonly written: number;
-  /** Counted in their event, but not written: the object has exceeded its rate limit. */
+  /** Events counted in their event but not written, because the object has exceeded its rate limit. */
   readonly rateLimited: number;
-  /** Lost because too many were waiting. */
+  /** Events lost because too many were waiting. */
   readonly dropped: number;
-  /** Lost because the API server refused them, or did not answer in time. */
+  /** Events lost because the API server refused them, or did not answer in time. */
   readonly failed: number;
 };
 
@@ -37,19 +37,19 @@ export type EventRecorderOptions = {
   readonly calls: Pick<KubeCalls, "create" | "patch">;
   /** The reporting component: `job-controller`. */
   readonly component: string;
-  /** The replica of the component. */
+  /** Name of the replica of the component. */
   readonly instance?: string;
   readonly limits?: Partial<EventLimits>;
-  /** Events that wait to be written; default 1000. Equal events wait as one. */
+  /** Maximum events that wait to be written; default 1000. Equal events count as one. */
   readonly maxWaiting?: number;
-  /** How long disposing may write; default 5 s. */
+  /** Maximum milliseconds that disposal writes; default 5 s. */
   readonly flushMs?: number;
   /** Called with the events that were lost since the last call, once the queue has room again and at the end. */
   readonly onDropped?: (count: number) => void;
   /** Called for each event that is given up. */
   readonly onError?: (error: unknown) => void;
   readonly clock?: Clock;
-  /** Time of day in milliseconds. */
+  /** Unix milliseconds. */
   readonly wallClock?: () => number;
 };
 
@@ -59,7 +59,7 @@ const WRITERS = 2;
 const MAX_ATTEMPTS = 12;
 const RETRY = { firstMs: 500, maxMs: 10_000, perSecond: 100, burst: 100 };
 
-/** The event in the API. Until its creation was answered, it may exist or not. */
+/** An event of the API. Until its creation is answered, it may or may not exist. */
 type Stored = { readonly name: string; readonly created: boolean };
 
 /**
@@ -200,7 +200,7 @@ function buildEvent(name: string, occurrence: Occurrence, component: string, ins
   return event;
 }
 
-/** False in place of an error with this fault. */
+/** Returns false instead of rejecting with this fault. */
 async function isNot(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
   const done = call.then(() => true);
   return (await unlessFault(done, code)) ?? false;

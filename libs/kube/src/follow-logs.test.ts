@@ -6,7 +6,7 @@ const LOG = { pod: "bench-driver", container: "main" };
 const LONG_MS = 60_000;
 const never = new AbortController().signal;
 
-/** A log that grows when a test writes to it, and the streams that were opened to read it. */
+/** A log to which the test appends, and the streams that were opened to read it. */
 function growingLog(limits: Partial<FollowLimits> = {}) {
   const written: Uint8Array[] = [];
   const opened: AbortSignal[] = [];
@@ -100,7 +100,7 @@ describe("followLogs", () => {
     expect(log.opened).toHaveLength(2);
   });
 
-  it("answers immediately when the log has ended, and with nothing when the caller gives up", async () => {
+  it("answers immediately when the log has ended, and with no bytes when the caller stops waiting", async () => {
     const log = growingLog();
     log.write("all");
     const stop = new AbortController();
@@ -170,7 +170,7 @@ describe("followLogs", () => {
     expect(await Promise.all(waiting)).toEqual(["", ""]);
   });
 
-  it("closes every stream at the end", async () => {
+  it("closes every stream when it is disposed", async () => {
     const log = growingLog();
     log.write("a");
     await log.read(0);

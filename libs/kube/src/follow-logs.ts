@@ -2,14 +2,14 @@ import { deadline } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { LogRange } from "./pod-log.ts";
 
-/** Logs that clients follow. Each is read from the API server once, however often clients poll: the API server knows no offsets. */
+/** Logs that clients follow. Each is read from the API server once, however often clients poll, because the API server supports no offsets. */
 export type LogFollowers = Disposable & {
   /**
-   * The bytes from the offset on. Returns as soon as there are some, empty after `waitMs`, and immediately when the log has ended. Rejects with FaultError:
-   * limit_exceeded when too many logs are followed.
+   * Returns the bytes from the offset. Resolves as soon as some exist, without any after `waitMs`, and immediately when the log has ended. Rejects with
+   * FaultError limit_exceeded when too many logs are followed.
    */
   read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<FollowedPart>;
-  /** Whether the bytes at the offset can still be read although the pod may be gone: a client has read up to it a short while ago. */
+  /** Whether the bytes at the offset can still be read although the pod may be gone: a client has recently read up to it. */
   keeps(log: FollowedLog, offset: number): boolean;
 };
 
@@ -20,11 +20,11 @@ export type FollowedLog = {
   readonly run?: string;
 };
 
-/** `isOver`: nothing follows these bytes, because the container has ended. */
+/** `isOver`: no bytes follow, because the container has ended. */
 type FollowedPart = { readonly bytes: Uint8Array; readonly isOver: boolean };
 
 export type FollowLimits = {
-  /** Concurrently open streams. */
+  /** Maximum concurrently open streams. */
   readonly maxStreams: number;
   /** A stream that is not read for this time is closed. */
   readonly idleMs: number;
@@ -37,8 +37,8 @@ type OpenLogStream = (log: FollowedLog, signal: AbortSignal) => AsyncIterable<Ui
 type Idle = { readonly key: string; readonly reader: LogReader; readonly timer: NodeJS.Timeout };
 
 /**
- * Keeps each stream for the call that continues at the end of the last answer. A call for another offset, such as after a lost answer or from another
- * replica, opens a stream of its own, which is read up to the offset.
+ * Keeps each stream for the call that continues at the end of the last answer. A call for another offset, such as after a lost answer or from another replica,
+ * opens a separate stream and reads up to the offset.
  */
 export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollowers {
   const idle = new Set<Idle>();
@@ -57,7 +57,7 @@ export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollow
     const kept = { key, reader, timer };
     idle.add(kept);
   };
-  /** Replaces the stream that has been idle for longest, when there are too many. */
+  /** Opens a stream, and closes the one that has been idle for longest if there are too many. */
   const openNew = (log: FollowedLog, offset: number): LogReader => {
     if (inUse + idle.size >= limits.maxStreams) {
       const [oldest] = idle;
@@ -101,7 +101,7 @@ function keyOf({ pod, container, run = "" }: FollowedLog, offset: number): strin
   return `${pod}/${container}/${run}/${offset}`;
 }
 
-/** Advised to a client that finds all streams in use. */
+/** Retry hint for a client that finds all streams in use. */
 const RETRY_MS = 1000;
 const NOTHING = new Uint8Array();
 
@@ -111,7 +111,7 @@ class LogReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #coming: Promise<IteratorResult<Uint8Array, unknown>> | undefined;
   #rest: Uint8Array = NOTHING;
-  /** Bytes before the requested offset. */
+  /** Number of bytes before the requested offset. */
   #skip: number;
   #overAtMs = Number.POSITIVE_INFINITY;
 
@@ -124,7 +124,7 @@ class LogReader {
     this.#closed.abort();
   }
 
-  /** Its end was seen this long ago, and all bytes were returned. A connection that breaks may also look like the end, so the log is reopened after a while. */
+  /** Whether the end was reached this long ago and all bytes were returned. A broken connection can look like the end, so the log is then reopened. */
   isOverFor(ms: number): boolean {
     return this.#rest.length === 0 && performance.now() - this.#overAtMs >= ms;
   }
@@ -142,11 +142,11 @@ class LogReader {
     return bytes;
   }
 
-  /** Continues a read that an earlier call began and did not wait for. */
+  /** Continues a read that an earlier call began but did not await. */
   #read(): Promise<IteratorResult<Uint8Array, unknown>> {
     if (this.#coming === undefined) {
       this.#coming = this.#chunks.next();
-      // It may fail while no call waits; the next call gets the error.
+      // The read may fail while no call waits; the next call receives the error.
       this.#coming.catch(() => undefined);
     }
     return this.#coming;
@@ -159,7 +159,7 @@ class LogReader {
   }
 }
 
-/** Undefined when the signal came first; the work continues. */
+/** Resolves with undefined if the signal is aborted first; the work continues. */
 async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result | undefined> {
   if (signal.aborted) return undefined;
   const { promise, resolve } = Promise.withResolvers<undefined>();

@@ -8,12 +8,12 @@ import type { ListWatch, WatchEvent } from "./list-watch.ts";
 type Thing = { readonly metadata: { name: string; uid: string; resourceVersion: string } };
 type Kept = { readonly uid: string; readonly version: number };
 
-/** Actions on the server, in order. */
+/** Changes of the server, in order. */
 type Happening =
   | { readonly do: "put" | "delete"; readonly name: string }
   | { readonly do: "cut" | "end" | "bookmark" | "error" | "compact" | "garbage" | "let the client work" };
 
-/** An API server of one resource: a history of events, whose beginning `compact` removes, and watches that can be cut. */
+/** An API server of one resource: a history of events, which `compact` truncates, and watches that can be cut. */
 function modelServer() {
   let version = 1;
   let oldest = 1;

@@ -11,11 +11,11 @@ export type Informer<Kept, Index extends string = never> = AsyncDisposable & {
   readonly synced: Promise<void>;
   get(key: string): Kept | undefined;
   list(): readonly Kept[];
-  /** The objects for which the index gives this value, unordered; as new as `get`, also within onChange. The cost grows with the result, not with the cache. */
+  /** Returns the objects with this value of the index, unordered; as new as `get`, also within onChange. The cost grows with the result, not with the cache. */
   byIndex(name: Index, value: string): readonly Kept[];
   /** The cache has every change up to this resource version; undefined before the first list. */
   resourceVersion(): string | undefined;
-  /** `before` is undefined for an addition, `after` for a deletion; called in order per object. Returns the function that unsubscribes. */
+  /** Adds a listener. `before` is undefined for an addition, `after` for a deletion; called in order per object. Returns the function that unsubscribes. */
   onChange(
     listener: (change: {
       readonly key: string;
@@ -31,13 +31,13 @@ export type Informer<Kept, Index extends string = never> = AsyncDisposable & {
 
 export type InformerOptions<Object extends KubeObject, Kept, Index extends string = never> = {
   readonly source: ListWatch<Object>;
-  /** The part of an object that the cache keeps; the rest is dropped immediately. */
+  /** Extracts the part of an object that the cache keeps; the rest is dropped immediately. */
   readonly project: (object: Object) => Kept;
-  /** Ways to find cached objects: `{ owner: (pod) => [pod.ownerUid] }`. Each must depend on its argument alone. */
+  /** Indexes of cached objects: `{ owner: (pod) => [pod.ownerUid] }`. Each must depend on its argument alone. */
   readonly indexes?: Readonly<Record<Index, IndexBy<Kept>>>;
   /** Objects per page; default 500. */
   readonly pageSize?: number;
-  /** A full list is made this often, even while the watch works; default 10 minutes. */
+  /** Interval of full lists, even while the watch works; default 10 minutes. */
   readonly relistEveryMs?: number;
   /** Called for every failure; the informer continues by itself. */
   readonly onError?: (error: unknown, retryInMs: number) => void;
@@ -47,12 +47,14 @@ export type InformerOptions<Object extends KubeObject, Kept, Index extends strin
 };
 
 export type InformerTiming = {
-  /** Each watch asks the server to end it after a time between these, so that replicas do not reconnect together. */
+  /** Bounds of the random duration of each watch, so that replicas do not reconnect together. */
   readonly minWatchSeconds: number;
   readonly maxWatchSeconds: number;
-  /** A watch that is silent for longer than its time and this margin is cut: the connection is dead. */
+  /** A watch that is silent for longer than its duration plus this margin is cut: the connection is dead. */
   readonly silenceMarginMs: number;
-  /** A watch that is silent for this long is cut, too: a server sends bookmarks about once a minute. A server that sends none is only asked more often. */
+  /**
+   * A watch that is silent for this long is also cut, because a server sends bookmarks about once a minute. A server without bookmarks only gets more watches.
+   */
   readonly maxSilenceMs: number;
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;
@@ -70,11 +72,13 @@ const DEFAULT_TIMING: InformerTiming = {
 const PAGE_SIZE = 500;
 const RELIST_EVERY_MS = 10 * 60_000;
 /**
- * A silent watch that ended in good order sooner than this counts as a failure. Otherwise a server that ends watches immediately would be asked without
+ * A watch without events that ends normally before this time counts as a failure. Otherwise a server that ends watches immediately would get requests without
  * pause.
  */
 const SHORT_WATCH_MS = 1000;
-/** After this many failures in a row a list is made: the resource version itself may be wrong (a server restored from a backup never reaches it). */
+/**
+ * After this many consecutive failures the informer lists, because the resource version itself may be wrong: a server restored from a backup never reaches it.
+ */
 const FAILURES_BEFORE_LIST = 3;
 
 /** Starts following. Every end and error leads to a new watch or a new list, with back-off. Keys are `namespace/name` or `name`. */
@@ -155,11 +159,11 @@ type Following<Object extends KubeObject, Kept> = {
   readonly signal: AbortSignal;
   readonly now: () => number;
   readonly report: (error: unknown, retryInMs: number) => void;
-  /** The server answered. */
+  /** Called on each answer of the server. */
   readonly heard: () => void;
-  /** A list that was requested at this time is complete. */
+  /** Called when the list that was requested at this time is complete. */
   readonly listed: (askedAtMs: number) => void;
-  /** The cache has every change up to this resource version; `changes` brought it there. */
+  /** Called with the changes that bring the cache to this resource version. */
   readonly advance: (changes: readonly CacheChange<Kept>[], to: string) => void;
 };
 
@@ -186,7 +190,7 @@ async function follow<Object extends KubeObject, Kept>(following: Following<Obje
   }
 }
 
-/** Counts the failure and returns the pause. The first 410 costs none: the server is well, only our version is old. */
+/** Counts the failure and returns the pause. The first 410 needs none: the server works, only our version is old. */
 function pauseAfter(error: unknown, position: Position, timing: InformerTiming): number {
   position.failures += 1;
   if (isGone(error) && position.failures === 1) return 0;
@@ -204,8 +208,8 @@ function needsList(error: unknown, position: Position): boolean {
 class WatchErrorEvent extends KubeError {}
 
 /**
- * Lists everything and makes the cache equal to it. An expired token restarts the list, the second time without pages, so that a slow reader of a busy server
- * ends.
+ * Lists everything and makes the cache equal to it. An expired token restarts the list; the second restart has no pages, so that a slow reader of a busy server
+ * finishes.
  */
 async function relist<Object extends KubeObject, Kept>(following: Following<Object, Kept>): Promise<string> {
   for (const limit of [following.pageSize, following.pageSize, 0]) {
@@ -239,7 +243,7 @@ async function listAll<Object extends KubeObject, Kept>(
   }
 }
 
-/** One watch to its end. Returns when the server ended it in good order, throws for everything else. */
+/** Runs one watch. Returns when the server ends it normally, throws otherwise. */
 async function watchOnce<Object extends KubeObject, Kept>(
   following: Following<Object, Kept>,
   position: Position,
@@ -278,7 +282,7 @@ async function watchOnce<Object extends KubeObject, Kept>(
   } finally {
     clearTimeout(watchdog);
   }
-  // A watch that ends in good order has sent every event up to its end.
+  // A watch that ends normally has sent every event.
   heard();
   if (events > 0 || now() - startedMs >= SHORT_WATCH_MS) position.failures = 0;
   else if (!signal.aborted) throw new Error("the server ended the watch immediately");
@@ -298,7 +302,7 @@ function ingest<Object extends KubeObject, Kept>(
   return at;
 }
 
-/** Called after an await: the compiler believes that a signal stays as it was before. */
+/** A function, because the compiler assumes that a signal is unchanged after an await. */
 function isStopped(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -7,7 +7,10 @@ export type KeyIndex<Kept> = {
   keys(value: string): readonly string[];
 };
 
-/** An empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set: a set weighs more than the rest. */
+/**
+ * Creates an empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set, because a set needs more memory
+ * than the rest.
+ */
 export function keyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
   const found = new Map<string, string | Set<string>>();
 

@@ -8,17 +8,17 @@ import { parsePage, type KubeObject, type ListPage } from "./list-watch.ts";
 export type KubeResource = {
   readonly apiVersion: string;
   readonly plural: string;
-  /** Absent for cluster-scoped resources; for `list` also: all namespaces. */
+  /** Omitted for cluster-scoped resources; in `list` also for all namespaces. */
   readonly namespace?: string;
 };
 
 export type CallOptions = {
   readonly signal?: AbortSignal;
-  /** For the whole call including the wait for a connection; default that of `kubeCalls`. */
+  /** Time limit of the whole call, including the wait for a connection; default: that of `kubeCalls`. */
   readonly timeoutMs?: number;
-  /** `status`, `scale`, `eviction` ... */
+  /** Name of a subresource: `status`, `scale`, `eviction`. */
   readonly subresource?: string;
-  /** `fieldManager`, `dryRun`, `force`, `labelSelector` ... */
+  /** Query parameters: `fieldManager`, `dryRun`, `force`, `labelSelector`. */
   readonly query?: Query;
 };
 
@@ -33,7 +33,7 @@ type PatchKind = "merge" | "json" | "strategic" | "apply";
 type DeleteOptions = CallOptions & {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
-  /** A conflict when the name now belongs to another object. */
+  /** Rejects with conflict if the name now belongs to another object. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
 };
 
@@ -45,9 +45,9 @@ type DeleteOptions = CallOptions & {
 export type KubeCalls = AsyncDisposable & {
   create<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CreateOptions): Promise<Object>;
   get<Object extends KubeObject>(resource: KubeResource, name: string, options?: CallOptions): Promise<Object>;
-  /** One page; the whole list when the query has no `limit`. */
+  /** Lists one page, or everything if the query has no `limit`. */
   list<Object extends KubeObject>(resource: KubeResource, options?: CallOptions): Promise<ListPage<Object>>;
-  /** Replaces the whole object; a conflict when its resource version is not the newest. */
+  /** Replaces the whole object; rejects with conflict if its resource version is not the newest. */
   replace<Object extends KubeObject>(resource: KubeResource, object: Object, options?: CallOptions): Promise<Object>;
   patch<Object extends KubeObject>(
     resource: KubeResource,
@@ -67,7 +67,7 @@ const CONTENT_TYPE: Readonly<Record<PatchKind, string>> = {
 };
 
 const TIMEOUT_MS = 30_000;
-/** A kube-apiserver in its default configuration serves some hundreds of requests concurrently, for all its clients. */
+/** Limit of requests in flight. A kube-apiserver in its default configuration serves some hundreds of concurrent requests of all its clients. */
 const MAX_IN_FLIGHT = 64;
 
 /** Calls that take about a third of the processor time of client-node's typed calls, over shared connections. Disposing cuts the calls in flight. */

@@ -5,20 +5,20 @@ import { recordAnswer } from "./credential.ts";
 import { KubeError, MalformedAnswerError } from "./kube-error.ts";
 import { parseStatus } from "./kube-http.ts";
 
-/** Connections are remade with new credentials this often, in case client certificates are renewed. */
+/** Interval at which connections are replaced, in case client certificates are renewed. */
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
-/** Tokens are read again this often, and immediately after a refusal. */
+/** Interval at which tokens are read again; after a refusal they are read immediately. */
 const TOKEN_KEPT_MS = 10_000;
-/** A list comes in pages; one page of 500 large pods has some 10 MiB. */
+/** Maximum answer. A list comes in pages; one page of 500 large pods has about 10 MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export type HttpRequest = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** From the root of the API, with its query. */
+  /** Path from the root of the API, with its query. */
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
-  /** The body of a successful answer is neither kept nor decoded; the call resolves with an empty text. */
+  /** Discards the body of a successful answer; the call resolves with an empty text. */
   readonly isAnswerUnread?: boolean;
 };
 
@@ -37,8 +37,8 @@ type Access = {
 };
 
 /**
- * Connects with client-node's server, credentials and proxy. At most `maxInFlight` requests are in flight; the others wait, within their time limit.
- * Uses undici's dispatcher and not fetch: a fetch takes several times the processor time of the request itself.
+ * Connects with client-node's server, credentials and proxy. At most `maxInFlight` requests are in flight; the others wait, within their time limit. Uses
+ * undici's dispatcher, because a fetch takes several times the processor time of the request itself.
  */
 export function kubeConnections(config: KubeConfig, maxInFlight: number): KubeConnections {
   const cluster = config.getCurrentCluster();
@@ -72,7 +72,7 @@ export function kubeConnections(config: KubeConfig, maxInFlight: number): KubeCo
             ...(request.body !== undefined && { "content-type": request.contentType ?? "application/json" }),
             ...by.headers,
           },
-          // undici closes the connection after a DELETE with a body, unless it may not.
+          // undici closes the connection after a DELETE with a body unless `reset` is false.
           ...(request.body !== undefined && { body: request.body, reset: false }),
         };
         exchange(by.dispatcher, options, time, request.isAnswerUnread === true)
@@ -123,8 +123,8 @@ type CallTime = { over: Error | undefined; cut: (why: Error) => void };
 const NOTHING_TO_CUT = (): void => undefined;
 
 /**
- * Rejects as soon as the time has passed or the signal is aborted, whatever the work waits for. One timer and no AbortSignal per call: those cost more than
- * the rest of a request.
+ * Rejects as soon as the time has passed or the signal is aborted. Uses one timer and no AbortSignal per call, because those cost more than the rest of a
+ * request.
  */
 function within<Value>(
   timeoutMs: number,
@@ -156,7 +156,7 @@ function within<Value>(
   });
 }
 
-/** One request and its answer. It is not sent when its slot comes after its time limit. */
+/** Sends one request and reads its answer. Does not send it if its slot becomes free after its time limit. */
 function exchange(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,

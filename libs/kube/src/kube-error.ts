@@ -11,7 +11,7 @@ export type KubeStatus = {
   };
 };
 
-/** A refusal by the API server. Has the shape of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
+/** A refusal by the API server. Has the fields of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
 export class KubeError extends Error {
   readonly code: number;
   readonly body: KubeStatus;
@@ -26,17 +26,17 @@ export class KubeError extends Error {
   }
 }
 
-/** Bytes that are no watch event, or an answer that is no list. The answer may be incomplete, so the reader lists again. */
+/** Bytes that are not a watch event, or an answer that is not a list. The answer may be incomplete, so the reader lists again. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
 }
 
-/** True when the resource version or the continue token is too old for the server. */
+/** True if the resource version or the continue token is too old for the server. */
 export function isGone(error: unknown): boolean {
   return error instanceof KubeError && error.code === 410;
 }
 
-/** The pause that the server asks for, in milliseconds; undefined when it asks for none. */
+/** The pause that the server requests, in milliseconds; undefined if it requests none. */
 export function retryAfterMs(error: { readonly headers?: unknown; readonly body?: unknown }): number | undefined {
   const header = field(error.headers, "retry-after");
   const seconds = Number(header ?? field(field(error.body, "details"), "retryAfterSeconds") ?? Number.NaN);

@@ -65,7 +65,7 @@ it.each([
   ["a defect", new TypeError("x is not a function"), undefined],
   ["another system error", Object.assign(new Error("x"), { code: "ENOENT" }), undefined],
   ["a value that is no error", "ECONNREFUSED", undefined],
-])("sees through %s", (_title, error, code) => {
+])("finds the cause inside %s", (_title, error, code) => {
   expect(kubeFault(error)?.code).toBe(code);
 });
 
@@ -110,7 +110,7 @@ it.each([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-])("takes the network's %s for an API server that is away", (code) => {
+])("reads the network error %s as an unavailable API server", (code) => {
   expect(kubeFault(Object.assign(new Error("x"), { code }))).toEqual({
     code: "unavailable",
     dependency: "kubernetes",

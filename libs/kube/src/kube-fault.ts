@@ -1,7 +1,7 @@
 import { faultOf, type Fault } from "@muster/faults";
 import { field, retryAfterMs } from "./kube-error.ts";
 
-/** The pause when neither the server nor the network states one. */
+/** Retry hint if neither the server nor the network states one. */
 const RETRY_AFTER_MS = 1000;
 
 const UNAUTHENTICATED = "the API server, which does not take this service's credential (401),";
@@ -49,7 +49,7 @@ export function requireKubeFault(error: unknown): Fault {
   return fault;
 }
 
-/** Whether the API server refuses the call for want of a right: no retry helps before an administrator grants it. */
+/** Whether the API server refuses the call because a right is missing: no retry helps before an administrator grants it. */
 export function isForbidden(error: unknown): boolean {
   const fault = kubeFault(error);
   return fault?.code === "invalid_request" && fault.field === "permission";
@@ -107,7 +107,7 @@ function reasonText(code: number, body: unknown): string {
 }
 
 /**
- * The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, else its message. Undefined: no
+ * The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, or else its message. Undefined: no
  * message.
  */
 export function statusMessage(error: unknown): string | undefined {
@@ -118,7 +118,7 @@ export function statusMessage(error: unknown): string | undefined {
   return message ?? (error instanceof Error && error.cause !== undefined ? statusMessage(error.cause) : undefined);
 }
 
-/** client-node leaves the body as text where it has no type for the status. */
+/** client-node leaves the body as text for a status without a type. */
 function parseBody(body: unknown): unknown {
   if (typeof body !== "string") return body;
   try {

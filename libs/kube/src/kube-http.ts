@@ -5,11 +5,11 @@ import { throwFault } from "@muster/faults";
 import { recordAnswer } from "./credential.ts";
 import { KubeError, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
 
-/** Time for the connection and the header of the answer. A watch has its header immediately, whatever happens on it later. */
+/** Time limit for the connection and the headers of the answer. A watch also has its headers immediately. */
 const HEADER_TIMEOUT_MS = 30_000;
-/** The kernel notices a host that vanishes. */
+/** TCP keep-alive, with which the kernel detects a lost host. */
 const TCP_KEEPALIVE_MS = 30_000;
-/** etcd takes objects of 1.5 MiB; an event carries one. */
+/** Maximum line. etcd stores objects of up to 1.5 MiB; an event carries one. */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 const MAX_ERROR_BODY_LENGTH = 64 * 1024;
 
@@ -42,22 +42,22 @@ export async function openGet(
   return response;
 }
 
-/** client-node's connection and credentials for one GET. */
+/** Reads client-node's connection and credentials for one GET. */
 async function access(config: KubeConfig): Promise<RequestOptions> {
   const options: RequestOptions = { method: "GET", headers: { accept: "application/json" } };
   await config.applyToHTTPSOptions(options);
   return options;
 }
 
-/** Connections are remade with new credentials this often, in case client certificates are renewed. */
+/** Interval at which connections are replaced, in case client certificates are renewed. */
 const AGENT_KEPT_MS = 5 * 60_000;
-/** Tokens are read again this often, and immediately after a refusal. */
+/** Interval at which tokens are read again; after a refusal they are read immediately. */
 const TOKEN_KEPT_MS = 10_000;
 
 /** Credentials that are kept for a while, and agents that keep connections open and share them, one per configuration. */
 type SharedAgents = {
   of(config: KubeConfig): Promise<RequestOptions>;
-  /** The API server has refused the credential. */
+  /** Discards a credential that the API server has refused. */
   forget(config: KubeConfig): void;
 };
 
@@ -110,13 +110,13 @@ async function readError(path: string, response: IncomingMessage): Promise<KubeE
   return new KubeError(`GET ${path}`, response.statusCode ?? 0, parseStatus(text), Object.fromEntries(headers));
 }
 
-/** The Status in the body of a refusal, or the beginning of a body that is none. */
+/** Parses the Status in the body of a refusal; any other body becomes a message from its beginning. */
 export function parseStatus(text: string): KubeStatus {
   try {
     const parsed: unknown = JSON.parse(text);
     if (typeof parsed === "object" && parsed !== null) return parsed;
   } catch {
-    // A proxy in front of the API server answers in its own words.
+    // A proxy in front of the API server answers in another format.
   }
   return { message: text.slice(0, 200) };
 }

@@ -5,8 +5,8 @@ import type { KubeObject } from "./list-watch.ts";
 const PAGE = 40;
 
 /**
- * Yields a whole list page by page, so that no answer grows with the cluster.
- * Rejects with 410 when the server has dropped the list meanwhile: the caller starts over.
+ * Yields a whole list page by page, so that no answer grows with the cluster. Rejects with 410 if the server has dropped the list meanwhile: the caller starts
+ * over.
  */
 export async function* listPages<Object extends KubeObject>(
   calls: Pick<KubeCalls, "list">,

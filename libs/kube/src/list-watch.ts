@@ -2,7 +2,7 @@ import type { KubeConfig, V1ObjectMeta } from "@kubernetes/client-node";
 import { field, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
 import { openGet, readLines, readText } from "./kube-http.ts";
 
-/** Time for one page of a list. */
+/** Time limit of one page of a list. */
 const PAGE_TIMEOUT_MS = 60_000;
 /** A page of 500 large pods has some 10 MiB; a whole list without pages may have more. */
 const MAX_PAGE_LENGTH = 512 * 1024 * 1024;
@@ -17,7 +17,7 @@ export type ListPage<Object> = {
 
 /** The two calls that a reflector makes for one resource. */
 export type ListWatch<Object extends KubeObject> = {
-  /** One page; a limit of 0 requests everything in one answer. */
+  /** Lists one page; a limit of 0 requests everything in one answer. */
   list(options: {
     readonly limit: number;
     readonly continue?: string;
@@ -90,7 +90,7 @@ function parseEvent<Object>(path: string, line: string): WatchEvent<Object> {
     case "MODIFIED":
     case "DELETED":
     case "BOOKMARK":
-      // The one place where JSON of the API server becomes the type that the caller states.
+      // Assigns the type that the caller states to JSON of the API server, as `parsePage` does.
       return { type, object: object as Object };
     default:
       throw new MalformedAnswerError(`watching ${path}: an event of type ${String(type)}`);

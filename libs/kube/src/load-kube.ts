@@ -2,8 +2,8 @@ import { stat } from "node:fs/promises";
 import { KubeConfig, type RequestContext, type User } from "@kubernetes/client-node";
 
 /**
- * Loads a kubeconfig file, or the pod's own service account when no file is named. Never KUBECONFIG: the cluster is chosen on purpose. The credential of its
- * user is read again when the file has changed. The next request uses a renewed credential, a client certificate within five minutes.
+ * Loads a kubeconfig file, or the service account of the pod if no file is named. Ignores KUBECONFIG, so that the cluster is chosen explicitly. Reads the
+ * credential again when the file has changed: the next request uses it, a client certificate within five minutes.
  */
 export function loadKube(file: string | undefined): KubeConfig {
   if (file !== undefined) return new FileKubeConfig(file);
@@ -12,7 +12,7 @@ export function loadKube(file: string | undefined): KubeConfig {
   return config;
 }
 
-/** The cluster and the user's name stay those of the start, whatever context the file names later: a credential of another cluster is not for this one. */
+/** Keeps the initial cluster and user name, whatever context the file names later: a credential of another cluster is invalid here. */
 class FileKubeConfig extends KubeConfig {
   readonly #file: string;
   /** Identifies the version of the file that the credential was read from; empty before the first request. */
@@ -34,7 +34,7 @@ class FileKubeConfig extends KubeConfig {
     await super.applyToHTTPSOptions(options);
   }
 
-  /** A file that is missing or half written is read again with the next request; until then the known credential is used. */
+  /** Reads a missing or half-written file again at the next request; until then the known credential is used. */
   async #reloadUser(): Promise<void> {
     const stamp = await stampOf(this.#file);
     if (stamp === undefined || stamp === this.#stamp) return;

@@ -9,8 +9,8 @@ type KubeContext = {
 };
 
 /**
- * `loadKube` for a service. When the API server has refused its credential (401) for 10 s, the log records it once, and the check `kubernetes` of /readyz
- * reports it until it ends. The service continues, and uses a credential that is renewed in place.
+ * Loads the kubeconfig of a service. After the API server has refused its credential (401) for 10 s, the log records it once, and the check `kubernetes` of
+ * /readyz reports it until it ends. The service continues, and uses a renewed credential without a restart.
  */
 export function loadServiceKube(
   { logger, alsoCheck }: KubeContext,

@@ -5,13 +5,16 @@ import { requireKubeFault } from "./kube-fault.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
-/** The nodes of pods past their grace period, by the uid of the pod; without nodes that could not be read. Only these are read: nearly all pods end in time. */
+/**
+ * Reads the nodes of pods past their grace period, by the uid of the pod; omits nodes that could not be read. Other nodes are not read, because nearly all pods
+ * end in time.
+ */
 export async function overdueNodes(
   calls: Pick<KubeCalls, "get">,
   pods: readonly V1Pod[],
   nowMs: number,
 ): Promise<ReadonlyMap<string, NodeSeen>> {
-  // The timestamp is the end of the pod's grace period, not the moment of the request. As plain JSON it is a text.
+  // The timestamp is the end of the pod's grace period, not the moment of the request. In plain JSON it is a string.
   const overdue = pods.filter(
     ({ metadata, spec }) =>
       metadata?.deletionTimestamp !== undefined &&

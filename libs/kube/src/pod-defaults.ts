@@ -6,18 +6,16 @@ import { listWatch } from "./list-watch.ts";
 
 /** The requests that admission adds to pods, as the API server has them. */
 export type FollowedPodDefaults = AsyncDisposable & {
-  /**
-   * For pods of this namespace, by default of the followed one. The same object until something changes. What the service has no right to list adds nothing.
-   */
+  /** The defaults for pods of this namespace, by default of the followed one; the same object until a change. Omits resources that the service may not list. */
   current(namespace?: string): PodDefaults;
-  /** Resolves once everything is listed that may be; rejects with FaultError cancelled when disposed before that. */
+  /** Resolves once every permitted list is complete; rejects with FaultError cancelled when disposed before that. */
   readonly synced: Promise<unknown>;
   /** Whether `synced` has resolved. */
   isSynced(): boolean;
 };
 
 type PodDefaultsOptions = {
-  /** Absent: every namespace. */
+  /** Default: every namespace. */
   readonly namespace?: string | undefined;
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
@@ -28,7 +26,7 @@ export function openPodDefaults(
   { namespace: followed, onError }: PodDefaultsOptions,
 ): FollowedPodDefaults {
   const refused = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()] as const;
-  /** A missing right, or a resource that is not served, is reported once: an installation may do without. */
+  /** Reports a missing right, or an unserved resource, once: an installation may work without it. */
   const reporter = (right: PromiseWithResolvers<undefined>): typeof onError => {
     let isRefused = false;
     return (error, retryInMs) => {
@@ -63,7 +61,7 @@ export function openPodDefaults(
     Promise.race([limitRanges.synced, refused[0].promise]),
     Promise.race([runtimeClasses.synced, refused[1].promise]),
   ]).then(() => (isSynced = true));
-  // A caller that never awaits it must not crash by its rejection.
+  // A caller that never awaits it must not crash because of its rejection.
   synced.catch(() => undefined);
   return {
     current: (namespace = followed ?? "") => {

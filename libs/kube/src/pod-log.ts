@@ -9,7 +9,7 @@ type PodLog = { readonly namespace: string; readonly pod: string; readonly conta
 /** Offsets count bytes from the first one that the container has written. */
 export type LogRange = { readonly offset: number; readonly limitBytes: number };
 
-/** A handshake costs more than a short log. */
+/** Shared, because a handshake costs more than a short log. */
 const agents = sharedAgents();
 
 /** Opens the log as a stream; `tailLines`, `limitBytes` and others are the API server's own parameters. Rejects with FaultError, and so does the stream. */
@@ -30,7 +30,7 @@ export async function* openPodLog(
 }
 
 /**
- * At most `limitBytes` from the offset on. The API server knows no offset, so everything before it is read and discarded: a client that polls uses
+ * Returns at most `limitBytes` from the offset. The API server supports no offset, so everything before it is read and discarded; a polling client uses
  * `followLogs`. Rejects with FaultError.
  */
 export async function readLogRange(

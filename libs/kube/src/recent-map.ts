@@ -1,13 +1,13 @@
 /** A map that forgets the least recently used entry once it has `maxEntries`. */
 type RecentMap<Value> = {
   get(key: string): Value | undefined;
-  /** The stored value; otherwise stores and returns that of `make`. */
+  /** Returns the stored value; otherwise stores and returns the result of `make`. */
   getOr(key: string, make: () => Value): Value;
   readonly size: number;
 };
 
 export function recentMap<Value>(maxEntries: number): RecentMap<Value> {
-  // A Map keeps the order in which its keys were set.
+  // A Map iterates its keys in insertion order.
   const values = new Map<string, Value>();
   function touch(key: string, value: Value): Value {
     values.delete(key);

@@ -5,14 +5,14 @@ import { unlessFault, unlessMissing, withKubeFault } from "./unless-fault.ts";
 
 const refused = (code: number): Promise<string> => Promise.reject(new ApiException(code, "", {}, {}));
 
-it("takes expected faults for answers, and rethrows others", async () => {
+it("returns undefined for expected faults, and rethrows others", async () => {
   expect(await unlessMissing(refused(404))).toBeUndefined();
   expect(await unlessFault(refused(409), "not_found", "conflict")).toBeUndefined();
   expect(await unlessFault(Promise.resolve(1), "conflict")).toBe(1);
   await expect(unlessMissing(refused(409))).rejects.toBeInstanceOf(ApiException);
 });
 
-it("rejects with the fault of a failed call, and with what it was doing", async () => {
+it("rejects with the fault of a failed call, and with its operation", async () => {
   await expect(withKubeFault(refused(503), "listing pods")).rejects.toMatchObject({
     fault: { code: "unavailable" },
     message: expect.stringContaining("listing pods") as string,
@@ -20,7 +20,7 @@ it("rejects with the fault of a failed call, and with what it was doing", async 
   });
 });
 
-it("leaves defects and cancelled calls as they are", async () => {
+it("leaves defects and cancelled calls unchanged", async () => {
   const aborted = new DOMException("stopped", "AbortError");
   for (const error of [new TypeError("x"), aborted])
     await expect(withKubeFault(Promise.reject(error))).rejects.toBe(error);

@@ -1,7 +1,7 @@
 import { FaultError, unlessFaultIn, type Fault } from "@muster/faults";
 import { kubeFault, requireKubeFault } from "./kube-fault.ts";
 
-/** Undefined in place of an error with one of these faults, where the fault is an expected answer, such as `not_found` for an object that may be gone. */
+/** Resolves with undefined for these faults, which are expected answers, such as `not_found` for an object that may be gone. */
 export function unlessFault<Value>(
   call: Promise<Value>,
   ...codes: readonly Fault["code"][]
@@ -9,7 +9,7 @@ export function unlessFault<Value>(
   return unlessFaultIn(kubeFault, call, codes);
 }
 
-/** Undefined where the object does not exist. */
+/** Resolves with undefined if the object does not exist. */
 export function unlessMissing<Value>(call: Promise<Value>): Promise<Value | undefined> {
   return unlessFault(call, "not_found");
 }

@@ -8,7 +8,7 @@ import { kubeCalls, kubeFault } from "../src/index.ts";
 import { apiServers } from "./api-servers.ts";
 
 const EXAMPLE = join(import.meta.dirname, "../examples/mirror-secrets.ts");
-/** The process starts while other tests run. */
+/** Allows for a slow process start while other tests run. */
 const START_MS = 60_000;
 const namespace = "default";
 const maps = { apiVersion: "v1", plural: "configmaps", namespace };

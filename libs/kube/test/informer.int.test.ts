@@ -218,7 +218,7 @@ it("cuts a watch that is silent for longer than its time, and continues", async 
   expect((errors[0] as Error).message).toBe("the watch was silent for 1001 ms");
 });
 
-it("cuts a dead watch before its time has passed, and counts every event as a sign of life", async () => {
+it("cuts a dead watch before its duration has passed, and counts every event as a heartbeat", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch(
@@ -237,7 +237,7 @@ it("cuts a dead watch before its time has passed, and counts every event as a si
   expect(errors.map((error) => (error as Error).message)).toEqual(["the watch was silent for 200 ms"]);
 });
 
-it("does not take the time in which its process was held up for silence of the watch", async () => {
+it("does not treat the suspension of its process as silence of the watch", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a", 1)], 5));
   server.onWatch((response, request) => {
@@ -274,7 +274,7 @@ it("lists again when the last list is too old, even while the watch works", asyn
   expect(watches(server)[0]!.url.searchParams.get("timeoutSeconds")).toBe("60");
 });
 
-it("is as old as the server's last answer", async () => {
+it("has the age of the server's last answer", async () => {
   await using server = await scriptedServer();
   let nowMs = 0;
   server.onList(page([thing("a", 1)], 5));

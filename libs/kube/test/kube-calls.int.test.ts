@@ -75,7 +75,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
     expect(await codeOf(calls.create(maps, map("NOT A NAME")))).toBe("invalid_request");
   });
 
-  it.skipIf(skip)("reaches what has no namespace, and subresources", async () => {
+  it.skipIf(skip)("accesses cluster-scoped resources and subresources", async () => {
     const nodes = { apiVersion: "v1", plural: "nodes" };
     await calls.create<V1Node>(nodes, { apiVersion: "v1", kind: "Node", metadata: { name: "n" } });
     const body = { status: { nodeInfo: undefined, conditions: [{ type: "Ready", status: "True" }] } };
@@ -85,7 +85,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
     expect(read.items).toHaveLength(1);
   });
 
-  it.skipIf(skip)("keeps a thousand creations apart", async () => {
+  it.skipIf(skip)("returns to each of a thousand concurrent creations its own object", async () => {
     const names = Array.from({ length: 1000 }, (_, at) => `many-${at}`);
     const created = await Promise.all(names.map((name) => calls.create(maps, map(name))));
     expect(created.map(({ metadata }) => metadata?.name)).toEqual(names);
@@ -143,7 +143,7 @@ describe("with a scripted server", () => {
     const ports = new Set<number | undefined>();
     server.onList(answer("{}", (request) => void ports.add(request.socket.remotePort)));
     for (const name of ["a", "b", "c", "d", "e", "f"]) await calls.delete(things, name);
-    // undici may open a second one while it still reads the end of an answer.
+    // undici may open a second connection while it still reads the end of an answer.
     expect(ports.size).toBeLessThanOrEqual(2);
   });
 

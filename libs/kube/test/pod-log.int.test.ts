@@ -7,7 +7,7 @@ import { refuse, scriptedServer, type Answer } from "./scripted-server.ts";
 const LOG = { namespace: "ns", pod: "train-worker-0", container: "main" };
 const never = new AbortController().signal;
 
-/** Sends these pieces, and nothing after the limit of the request. */
+/** Sends these pieces, and nothing beyond the limit of the request. */
 const pieces =
   (...texts: string[]): Answer =>
   async (response, request) => {
@@ -29,7 +29,7 @@ it.each([
   [{ offset: 6, limitBytes: 100 }, "ghi"],
   [{ offset: 9, limitBytes: 100 }, ""],
   [{ offset: 50, limitBytes: 100 }, ""],
-])("reads the range %o of a log that comes in pieces", async (range, text) => {
+])("reads the range %o of a log that arrives in pieces", async (range, text) => {
   await using server = await scriptedServer();
   server.onList(pieces("abc", "def", "ghi"));
   expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe(text);

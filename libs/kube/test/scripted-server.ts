@@ -8,14 +8,14 @@ export type ScriptedServer = AsyncDisposable & {
   readonly config: KubeConfig;
   /** Every request so far, in order. */
   readonly asked: readonly Asked[];
-  /** The answers to the next requests of this kind, one each; the last one is repeated. */
+  /** Sets the answers to the next requests of this kind, one each; the last one is repeated. */
   onList(...answers: Answer[]): void;
   onWatch(...answers: Answer[]): void;
 };
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** An HTTP server that answers as an API server from a script. */
+/** Starts an HTTP server that answers as an API server from a script. */
 export async function scriptedServer(): Promise<ScriptedServer> {
   const asked: Asked[] = [];
   const scripts: { list: Answer[]; watch: Answer[] } = { list: [], watch: [] };
@@ -87,14 +87,14 @@ export function refuse(code: number, reason: string, headers: Record<string, str
 
 export type Line =
   | { readonly type: string; readonly object: unknown }
-  /** Sent unchanged. */
+  /** A line that is sent unchanged. */
   | string;
 
 export function bookmark(resourceVersion: number): Line {
   return { type: "BOOKMARK", object: { kind: "Thing", metadata: { resourceVersion: String(resourceVersion) } } };
 }
 
-/** A watch that sends these lines and then ends in good order, is cut, or stays open in silence. */
+/** A watch that sends these lines and then ends normally, is cut, or stays open in silence. */
 export function watch(lines: readonly Line[], then: "end" | "cut" | "stay"): Answer {
   return (response) => {
     response.writeHead(200, { "content-type": "application/json" });

@@ -31,13 +31,13 @@ const anything = fc.oneof(
   result.map((content) => ({ domain: "result", content, bytes: buildResultBytes(content) })),
 );
 
-/** Everything signed, as text that differs wherever a field does. */
+/** Serialises every signed field, so that two contents differ if a field does. */
 const keyOf = ({ domain, content }: { domain: string; content: object }): string =>
   JSON.stringify([domain, content], (_name, field: unknown) =>
     typeof field === "bigint" ? `${String(field)}n` : field,
   );
 
-it("gives two contents the same bytes only when they are of one domain and equal in every field", () => {
+it("builds equal bytes only for contents of one domain that are equal in every field", () => {
   fc.assert(
     fc.property(fc.array(anything, { minLength: 2, maxLength: 200 }), (contents) => {
       const keys = new Map<string, string>();

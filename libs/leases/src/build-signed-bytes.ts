@@ -34,12 +34,12 @@ export function buildResultBytes({ id, type, createdNs, state, message, data }: 
   return buildFields("result", [id, type, createdNs, STATE_NUMBER[state], message, data]);
 }
 
-/** Authenticated data of a seal: a text sealed for one field of one user's lease cannot be opened as another. */
+/** Authenticated data of a seal: a text that is sealed for one field of one lease cannot be opened in another. */
 export function buildSealedBytes({ kind, id, user, field }: SealedPlace): Uint8Array {
   return buildFields("sealed", [kind, id, user, field]);
 }
 
-/** The input of a seal's key, so that sealing the same text again by the same signer gives the same result. */
+/** Input of the key of a seal, so that sealing the same text again with the same signer gives the same result. */
 export function buildSealingBytes(place: SealedPlace, recipient: string, text: string): Uint8Array {
   return buildFields("sealing", [place.kind, place.id, place.user, place.field, recipient, text]);
 }

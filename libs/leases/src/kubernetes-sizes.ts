@@ -5,7 +5,7 @@ type KubernetesSize = {
   readonly ssdGib: number;
 };
 
-/** By size, starting at 1. */
+/** Resources by size, starting at 1. */
 const SIZES: readonly (readonly [processors: number, memoryGib: number, ssdGib: number])[] = [
   [1, 2, 50],
   [2, 4, 100],

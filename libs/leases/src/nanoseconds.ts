@@ -26,12 +26,12 @@ export function durationOf(ns: bigint): SecondsAndNanos {
   return { seconds: Number(ns / NS_PER_S), nanos: Number(ns % NS_PER_S) };
 }
 
-/** When an order ends without a renewal. */
+/** Returns the end of an order that is not renewed. */
 export function endOf(order: { readonly createdNs: bigint; readonly durationNs: bigint }): bigint {
   return order.createdNs + order.durationNs;
 }
 
-/** Over strictly after the time, so that a lease has its whole duration. */
+/** Whether the lease has ended: strictly after its end, so that it has its whole duration. */
 export function isOver(endsAtNs: bigint, nowNs: bigint): boolean {
   return nowNs > endsAtNs;
 }

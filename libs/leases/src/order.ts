@@ -7,7 +7,7 @@ export type Order = {
   /** The user's ed25519 public key in base58. */
   readonly user: string;
   readonly type: string;
-  /** JSON, exactly as it was signed. */
+  /** The signed JSON text, byte for byte. */
   readonly data: string;
   readonly createdNs: bigint;
   /** May exceed 2^53; `MAX_DURATION_NS` never ends. */
@@ -25,7 +25,7 @@ export type Renewal = {
   readonly engine: string;
   readonly user: string;
   readonly expiresAtNs: bigint;
-  /** From 1; must be above that of the lease's last renewal. */
+  /** Starts at 1; must exceed the sequence of the last renewal. */
   readonly sequence: number;
   readonly signature: Uint8Array;
 };
@@ -39,7 +39,7 @@ export type EndRequest = {
   readonly signature: Uint8Array;
 };
 
-/** On the wire 0 is an error, as in the original system; a lease without a result has none. */
+/** State of a result. On the wire, 0 is an error, as in the original system; a lease without a result has none. */
 export type ResultState = "error" | "ok" | "deleted";
 
 /** The outcome of an order. */

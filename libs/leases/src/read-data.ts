@@ -1,17 +1,17 @@
 import { z } from "zod";
 import { LEASE_DATA, type LeaseData, type LeaseType } from "./lease-data.ts";
 
-/** A problem in the data of a lease, with its place. */
+/** A problem in the data of a lease, with its path. */
 export type DataProblem = {
   readonly path: readonly (string | number)[];
   readonly reason: string;
-  /** The fields that exist at the place of an unknown one. */
+  /** The known fields beside an unknown one. */
   readonly known?: readonly string[];
 };
 
 type ReadData<Data> =
   | { readonly ok: true; readonly data: Data }
-  /** At least one. */
+  /** At least one problem. */
   | { readonly ok: false; readonly problems: readonly DataProblem[] };
 
 /** Maximum data of an order, so that its record stays far below the maximum value of a bucket. */
@@ -53,7 +53,7 @@ function problemsOf(schema: z.ZodType, issue: z.core.$ZodIssue): DataProblem[] {
   }
 }
 
-/** Names of the fields of the object at this place. */
+/** Names of the fields of the object at this path. */
 function fieldsAt(schema: z.core.$ZodType, [step, ...rest]: DataProblem["path"]): readonly string[] {
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodOptional)
     return fieldsAt(schema.unwrap(), step === undefined ? [] : [step, ...rest]);
@@ -65,7 +65,7 @@ function fieldsAt(schema: z.core.$ZodType, [step, ...rest]: DataProblem["path"])
   return field === undefined ? [] : fieldsAt(field, rest);
 }
 
-/** Describes the problem of one value for people; undefined: the schema's own message. */
+/** Describes the problem of one value; undefined: the schema's own message. */
 function explain(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type":

@@ -15,7 +15,7 @@ it.each<[string, "order" | "result", string, object, object]>([
   ["what is no text", "order", "zdb", { password: 7 }, { password: "<password 7>" }],
   ["what is no object", "order", "container", { secret_env: "s" }, { secret_env: "<secret_env s>" }],
   ["the kubeconfig of a result", "result", "kubernetes", { kubeconfig: "k" }, { kubeconfig: "<kubeconfig k>" }],
-])("hands over %s, and nothing else", (_what, kind, type, before, after) => {
+])("passes %s to the mapper, and no other text", (_what, kind, type, before, after) => {
   const mapped = mapSecrets(
     { kind, type, data: JSON.stringify(before) },
     (value, field) => `<${field} ${String(value)}>`,
@@ -40,7 +40,7 @@ it("names the first secret that is not sealed", () => {
   expect(found({})).toBeUndefined();
 });
 
-it("names the data itself where it is not JSON, because a secret may stand in it", () => {
+it("names the data itself if it is not JSON, because it may contain a secret", () => {
   expect(findUnsealed("order", { type: "container", data: '{"secret_env":{"T":"plain"},}' })).toBe("");
   expect(findUnsealed("order", { type: "debug", data: "no JSON" })).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** The place that a sealed text belongs to. */
+/** The lease and field that a sealed text belongs to. */
 export type SealedPlace = {
   readonly kind: "order" | "result";
   /** Id of the lease. */
@@ -33,8 +33,8 @@ export function isSealed(value: unknown): value is string {
 }
 
 /**
- * Replaces each secret in JSON data. Returns the same text if nothing changes, or the text is not JSON. Empty texts are not secrets; values that are not texts
- * are passed to `map`, too.
+ * Replaces each secret in JSON data. Returns the same text if nothing changes, or the text is not JSON. Empty texts are not secrets; non-text values are also
+ * passed to `map`.
  */
 export function mapSecrets(
   { kind, type, data }: { readonly kind: SealedPlace["kind"]; readonly type: string; readonly data: string },
@@ -54,8 +54,8 @@ export function mapSecrets(
 }
 
 /**
- * Path of the first plain secret; undefined if all are sealed. Empty: the data itself, because it is not JSON and its secrets cannot be found. Such data
- * must not be stored either.
+ * Returns the path of the first plain secret; undefined if all are sealed. Empty: the data is not JSON, so its secrets cannot be found. Such data must not be
+ * stored either.
  */
 export function findUnsealed(
   kind: SealedPlace["kind"],

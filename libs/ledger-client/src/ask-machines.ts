@@ -11,7 +11,7 @@ type Owner = { readonly kind: string; readonly id: string };
 export type ExplainCalls = {
   readonly reservations: Pick<ReservationCalls, "explainReservation" | "listReservations">;
   readonly nodes: Pick<Client<typeof NodeService>, "explainDemand">;
-  /** Pods that keep machines of jobs that are gone. Asked only where a job holds machines that the owner waits for. */
+  /** Pods that keep machines of deleted jobs. Called only if a job holds machines that the owner waits for. */
   readonly podsLeft: () => Promise<readonly PodLeft[]>;
 };
 
@@ -30,17 +30,17 @@ export function explainCalls(bus: Bus): ExplainCalls {
 
 /** The answers of the other services about the machines of an owner. */
 export type AskedMachines = {
-  /** Undefined: the owner has no reservation, or the ledger could not be asked. */
+  /** Undefined: the owner has no reservation, or the ledger did not answer. */
   readonly seen: SeenMachines | undefined;
   readonly reservation: ReservationExplained | undefined;
-  /** Why the ledger could not be asked; undefined: it answered. */
+  /** Why the ledger did not answer; undefined: it answered. */
   readonly ledgerTrouble: string | undefined;
   /** Undefined: further nodes would not help. */
   readonly scaling: muster.explain.v1.Scaling.$Properties | undefined;
   readonly podsLeft: readonly PodLeft[];
 };
 
-/** The answer where no service needs to be asked. */
+/** The answer if no service has to be called. */
 export const NOTHING_ASKED: AskedMachines = {
   seen: undefined,
   reservation: undefined,
@@ -49,12 +49,12 @@ export const NOTHING_ASKED: AskedMachines = {
   podsLeft: [],
 };
 
-/** Other services add to an explanation, which does not wait for them long. */
+/** A short time limit, because the answers of other services only complete an explanation. */
 const OPTIONS = { timeoutMs: 1000 };
 
 /**
- * What the ledger and the node-scaler answer about the owner. `parts` are the owners that may wait for machines on its behalf once its own reservation is
- * granted. Never rejects with FaultError: a service that cannot be asked is a part of the answer.
+ * Calls the ledger and the node-scaler about the owner. `parts` are the owners that may wait for machines on its behalf once its own reservation is granted.
+ * Never rejects with FaultError: an unavailable service is a part of the answer.
  */
 export async function askMachines(
   calls: ExplainCalls,
@@ -75,7 +75,7 @@ export async function askMachines(
   return { seen, reservation, ledgerTrouble: undefined, scaling, podsLeft };
 }
 
-/** Where a thing is: its phase, and since when. */
+/** The phase of an object, and its start. */
 type Explained = {
   readonly kind: string;
   readonly name: string;

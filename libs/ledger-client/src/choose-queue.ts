@@ -5,7 +5,7 @@ export const QUEUE_LABEL = `${API_GROUP}/queue`;
 /** Label of a namespace: the queue of its work that names none. */
 export const DEFAULT_QUEUE_LABEL = `${API_GROUP}/default-queue`;
 
-/** In the record of a queue whose deletion was requested. */
+/** State in the record of a queue whose deletion was requested. */
 export const DELETING = "it is being deleted";
 
 /** Code of the wait of work whose queue is not known. */
@@ -19,7 +19,7 @@ export type QueueChoice =
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
   /** It waits with the code QUEUE_UNKNOWN; `message`: the queue, and the valid names. */
   | { readonly kind: "unknown"; readonly message: string }
-  /** The queues have not been listed yet: nothing is requested until they are. */
+  /** The queues are not listed yet: no request is sent before. */
   | { readonly kind: "unlisted" };
 
 /** A Queue as far as it decides about work. */
@@ -35,7 +35,7 @@ export type SeenQueue = {
   readonly isDeleting: boolean;
 };
 
-/** As in Kubernetes: all of it must hold. */
+/** A label selector as in Kubernetes: all of its requirements must hold. */
 export type NamespaceSelector = {
   readonly matchLabels: Readonly<Record<string, string>>;
   readonly matchExpressions: readonly SelectorRequirement[];

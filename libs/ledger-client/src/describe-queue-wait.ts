@@ -8,7 +8,7 @@ type QueueReason = {
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
-/** The reason of a wait that concerns a queue, for people, without numbers that change while the work waits; undefined: the code concerns none. */
+/** Describes a wait for a queue, without numbers that change during the wait; undefined: the code concerns no queue. */
 export function describeQueueWait({ code, queue = "", quota }: QueueReason): string | undefined {
   switch (code) {
     case "WAITING_FOR_QUOTA": {

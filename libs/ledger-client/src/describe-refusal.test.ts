@@ -36,7 +36,7 @@ it("names no resource where the ledger names none", () => {
   );
 });
 
-it("prints what a queue can have at most as quantities", () => {
+it("prints the maximum of a queue as quantities", () => {
   const exceeded = { code: "quota_exceeded", queue: "team-a", pool: "p" } as const;
   expect(describeRefusal({ ...exceeded, resource: "cpu", requested: 12_500, most: 8000 }, needs)).toBe(
     "the queue team-a can have 8 of cpu in pool p at most, 12500m are needed: request less, or raise its quota",

@@ -3,8 +3,8 @@ import { describeNodeSelection, printAmount } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
 /**
- * Why the ledger refuses the needs, for people. Of a request for parts of machines the capacity is no number of machines. With node selections, machines that
- * match none of them do not count.
+ * Describes why the ledger refuses the needs. In a request for parts of machines, the capacity is not a number of machines. With node selections, only matching
+ * machines count.
  */
 export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
   if (fault.code === "quota_exceeded") return describeQuota(fault);

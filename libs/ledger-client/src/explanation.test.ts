@@ -26,7 +26,7 @@ it.each(["job/train-1", "job/train-1--worker-0"])("names %s, which is gone and s
   });
 });
 
-it("does not name jobs that are gone where others hold the machines, or nothing waits", () => {
+it("omits deleted jobs if other owners hold the machines, or if the owner does not wait", () => {
   expect(withGoneHolders(WAITS, waitingFor("job/other-1"), [LEFT])).toEqual(WAITS);
   expect(withGoneHolders(WAITS, { ...waitingFor("job/train-1"), code: "" }, [LEFT])).toEqual(WAITS);
   expect(withGoneHolders(WAITS, undefined, [LEFT])).toEqual(WAITS);
@@ -54,7 +54,7 @@ it.each([
   ["FRAGMENTED", "wait until more comes free on one machine, request smaller parts, or add a machine"],
   ["BEHIND_HIGHER_PRIORITY", "wait for the request that goes first, or raise `priority`"],
   ["POOL_TOO_SMALL", "mend or add nodes of the pool, or cancel it and request less"],
-])("advises what the reference has for %s", (code, advice) => {
+])("returns the advice of the reference for %s", (code, advice) => {
   expect(adviseWait({ code, pools: [{ pool: "p", unusable: 0 }] })).toBe(advice);
 });
 

@@ -1,15 +1,15 @@
 /** The reason for a state: a stable word, one sentence, and the remedy. */
 export type Reason = {
-  /** A word of the kind, or the ledger's for why the reservation waits. */
+  /** A word of the owner kind, or the ledger's word for the wait. */
   readonly code: string;
   readonly message: string;
-  /** Empty when there is nothing to do but wait. */
+  /** Empty if waiting is the only advice. */
   readonly next: string;
 };
 
 /** A reservation and the reason why it waits, as far as reasons depend on it. */
 export type SeenMachines = {
-  /** The ledger's word for why it waits; empty when it does not. */
+  /** The ledger's word for the wait; empty if the reservation does not wait. */
   readonly code: string;
   readonly message: string;
   readonly components: readonly string[];
@@ -27,15 +27,15 @@ type SeenPool = {
   readonly holders: readonly string[];
 };
 
-/** A pod that has outlived its work, and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty while it has none. */
+/** A pod that outlived its work and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty before scheduling. */
 export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
 
-/** A reason about which nothing can be done. */
+/** A reason without advice. */
 export function because(code: string, message: string): Reason {
   return { code, message, next: "" };
 }
 
-/** The ledger's reason; undefined where there is no reservation, or it does not wait. */
+/** The ledger's reason; undefined if no reservation exists, or it does not wait. */
 export function reasonOfWait(machines: SeenMachines | undefined): Reason | undefined {
   if (machines === undefined || machines.code === "") return undefined;
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
@@ -99,7 +99,7 @@ function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable"
   return Math.max(0, unusable - unusableNodes.filter(({ reason }) => reason === "FOREIGN_USE").length);
 }
 
-/** Whether further nodes would help, and are made where work needs them. */
+/** Whether more nodes would help, and the node scaler creates them on demand. */
 export function waitsForNodes({
   code,
   pools,
@@ -115,18 +115,18 @@ export function waitsForNodes({
   );
 }
 
-/** Why machines are held for work that is gone; undefined where no pod is left of it. */
+/** Explains why machines are held for deleted work; undefined if no pod of it is left. */
 export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
   return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };
 }
 
-/** The reason why something waits, with the holders that are gone: their pods are for people to delete. */
+/** Adds holders that are gone to the reason of a wait: a user has to delete their pods. */
 export function withGoneHolders(reason: Reason, machines: SeenMachines | undefined, left: readonly PodLeft[]): Reason {
   if (machines === undefined || machines.code === "") return reason;
   const holders = machines.pools.flatMap((pool) => pool.holders);
-  // A part of an owner has an id of its own.
+  // A part of an owner has a separate id.
   const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
   if (inTheWay.length === 0) return reason;
   const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);

@@ -10,11 +10,11 @@ const step = fc.record({
     fc.constantFrom("reserve", "grant", "grant", "release", "answer"),
     fc.constantFrom("preempt", "accept", "withdraw", "requeue", "requeue"),
     fc.constantFrom("deliver", "deliver", "repeat", "drop"),
-    // So many that lists overlap.
+    // Frequent enough that lists overlap.
     fc.constantFrom("begin", "page", "fail", "finish"),
   ),
   owner: fc.constantFrom(...OWNERS),
-  /** Which of those under way. */
+  /** Index of the list in flight. */
   at: fc.nat(),
 });
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
@@ -28,22 +28,22 @@ type List = {
   page: number;
 };
 
-/** More than the states that one reservation can have in a run. */
+/** Exceeds the number of states that one reservation can have in a run. */
 const LIFE = 1000;
 
-/** How late in the life of its owner a state is: of a later reservation, or later in the life of the same one. */
+/** The position of a state in the life of its owner: later reservations come after earlier ones, then later states. */
 function positionOf(reservation: Reservation | undefined): number {
   if (reservation === undefined) return -1;
   return reservation.sequence * LIFE + reservation.revision * 2 + STATES[reservation.state];
 }
 
-/** A ledger, and a cache that hears of it late, in any order, more than once or not at all. */
+/** A ledger, and a cache that receives its changes late, in any order, repeatedly or never. */
 class World {
   readonly cache = ledgerCache({ groupOf: (owner) => owner, changed: () => undefined, nowMs: () => 0 });
   readonly ledger = new Map<string, Reservation>();
   readonly #messages: Message[] = [];
   readonly #lists: List[] = [];
-  /** By owner, the latest position that the cache has shown, its end included. */
+  /** The latest position by owner that the cache has shown, its end included. */
   readonly #shown = new Map<string, number>();
   #nextSequence = 1;
 
@@ -127,7 +127,7 @@ class World {
     if (message !== undefined) this.#messages.splice(this.#messages.indexOf(message), 1);
   }
 
-  /** One owner a page, as the ledger has it when the page is read. */
+  /** Reads a page with one owner, in the current state of the ledger. */
   #readPage(list: List | undefined): void {
     const owner = list && OWNERS[list.page];
     if (list === undefined || owner === undefined) return;
@@ -151,7 +151,7 @@ class World {
       const now = isGone ? before - (before % LIFE) + LIFE - 1 : positionOf(reservation);
       expect(now).toBeGreaterThanOrEqual(before);
       this.#shown.set(owner, now);
-      // Nothing is invented.
+      // The cache shows only states that existed.
       expect(positionOf(reservation)).toBeLessThan(this.#nextSequence * LIFE);
     }
   }

@@ -130,7 +130,7 @@ describe("the cache of a ledger", () => {
     expect(cache.get(OWNER)?.seenAtMs).toBe(30);
   });
 
-  it("removes what a complete list lacks, except for what was reserved after the list began", () => {
+  it("removes reservations that a complete list lacks, unless they were reserved after the list began", () => {
     const { cache } = opened();
     cache.put(granted("old-1", 1));
     const list = cache.beginList();
@@ -139,7 +139,7 @@ describe("the cache of a ledger", () => {
     expect(cache.groups()).toEqual(new Set(["new-1"]));
   });
 
-  it("lets a list that failed half way add, and remove nothing", () => {
+  it("adds from a list that failed half way, and removes nothing", () => {
     const { cache } = opened();
     cache.put(granted("old-1", 1));
     cache.beginList().finish([granted("more-1", 2)], undefined);
@@ -148,7 +148,7 @@ describe("the cache of a ledger", () => {
 });
 
 describe("lists of the ledger that overlap", () => {
-  it.each(["older", "newer"])("show nothing again that the %s one has shown to be over", (first) => {
+  it.each(["older", "newer"])("never show a reservation again that the %s one has shown to be over", (first) => {
     const { cache } = opened();
     cache.put(granted(OWNER, 1));
     const older = cache.beginList();
@@ -159,7 +159,7 @@ describe("lists of the ledger that overlap", () => {
     expect(cache.get(OWNER)).toBeUndefined();
   });
 
-  it("keep what was reserved after the list that ended first", () => {
+  it("keep reservations that were made after the list that ended first", () => {
     const { cache } = opened();
     const newer = cache.beginList();
     const older = cache.beginList();
@@ -193,7 +193,7 @@ it.each<[string, number | undefined, number, number, boolean]>([
   expect(cache.get(OWNER)?.sequence).toBe(isIgnored ? known : shown);
 });
 
-it("a ledger that was recreated replaces what the one before had, and its events count", () => {
+it("a recreated ledger replaces the reservations of the previous one, and its events count", () => {
   const { cache } = opened();
   cache.beginList().finish([granted("a-1", 7), granted("b-1", 8)], 9);
   cache.end(granted("a-1", 1));
@@ -204,7 +204,7 @@ it("a ledger that was recreated replaces what the one before had, and its events
   expect(cache.get("b-1")?.sequence).toBe(2);
 });
 
-it("a ledger that was recreated and has caught up is believed by its next list", () => {
+it("a recreated ledger that has caught up is accepted by its next list", () => {
   const { cache } = opened();
   cache.beginList().finish([granted("a-1", 7)], 8);
   cache.end(granted("b-1", 7));
@@ -213,10 +213,10 @@ it("a ledger that was recreated and has caught up is believed by its next list",
   expect(cache.get("b-1")?.sequence).toBe(2);
 });
 
-describe("a ledger that numbers nothing", () => {
+describe("a ledger without sequence numbers", () => {
   const plain = (id: string): Reservation => granted(OWNER, 0, id);
 
-  it("is believed by each answer and event, and by a list about what was known when it began", () => {
+  it("updates the cache by each answer and event, and by a list for reservations known when it began", () => {
     const { cache } = opened();
     cache.put(plain("a"));
     cache.put(plain("b"));
@@ -227,7 +227,7 @@ describe("a ledger that numbers nothing", () => {
     expect(cache.get(OWNER)).toBeUndefined();
   });
 
-  it("is not believed by a list about what came since, and never about an end", () => {
+  it("changes no newer reservation by a list, and never reverses an end", () => {
     const { cache } = opened();
     const early = cache.beginList();
     cache.put(plain("b"));

@@ -1,19 +1,17 @@
 import type { Reservation } from "./reservation.ts";
 
-/**
- * A reservation, and when this process first saw it, or first saw it wait again, by its own clock: the clock of the ledger is another machine's.
- */
+/** A reservation, and when this process first observed it, or observed that it waits again. The time is local, because the clock of the ledger may differ. */
 export type SeenReservation = Reservation & { readonly seenAtMs: number };
 
 type ReservationKey = Pick<Reservation, "id" | "ownerId" | "sequence">;
 
 /**
- * What the ledger is known to have for one owner kind: one reservation an owner at most. Answers, events and lists may come late, in any order and more than
- * once; the cache never shows an earlier state of an owner than it has shown.
+ * The known reservations of one owner kind, at most one per owner. Answers, events and lists may arrive late, in any order and repeatedly. The cache never
+ * shows an earlier state of an owner than it has shown.
  */
 export type LedgerCache = {
   get(ownerId: string): SeenReservation | undefined;
-  /** In the order of owner ids. */
+  /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
   /** Takes the state that an answer or an event shows. */
@@ -22,9 +20,7 @@ export type LedgerCache = {
   end(over: ReservationKey): void;
   /** Call it before the first page is requested. */
   beginList(): {
-    /**
-     * `nextSequence`: that of the first page, 0 where the ledger states none. Undefined: the list is not complete, and what it lacks may exist.
-     */
+    /** `nextSequence`: that of the first page, 0 if the ledger states none. Undefined: the list is incomplete, so missing reservations may exist. */
     finish(listed: readonly Reservation[], nextSequence: number | undefined): void;
   };
 };
@@ -113,7 +109,7 @@ function isOlder(shown: Reservation, known: Reservation): boolean {
 
 /** The known state when a list began. */
 type Begun = {
-  /** How many lists were complete. */
+  /** Number of complete lists. */
   readonly completed: number;
   readonly shownBelow: number;
   readonly known: ReadonlyMap<string, Reservation>;
@@ -149,7 +145,7 @@ function groupReservations({ groupOf, changed, nowMs }: LedgerCacheOptions) {
 /** Remembers which reservations are over; an end covers every earlier reservation of its owner. */
 function rememberEnds() {
   const keys = new Set<string>();
-  /** By owner, the sequence of its latest reservation that is over. */
+  /** The sequence of the latest ended reservation, by owner. */
   const upTo = new Map<string, number>();
   return {
     has: (key: ReservationKey): boolean =>
@@ -171,7 +167,7 @@ function rememberEnds() {
   };
 }
 
-/** With the owner: a ledger that was recreated numbers from the beginning. */
+/** Includes the owner, because a recreated ledger restarts its numbers. */
 function keyOf({ ownerId, id }: ReservationKey): string {
   return `${ownerId} ${id}`;
 }

@@ -24,7 +24,7 @@ function opened(isFree = false, granted?: Machines) {
   const owner = muster.common.v1.Owner.create({ kind: "session", id: "echo" });
   const waiting = { id: "r-1", owner, because: WaitReason.create(BECAUSE) };
   const state = enums.ReservationState.numbers.GRANTED;
-  // As from the wire.
+  // Decoded, as if received.
   const reservation = Reservation.decode(
     Reservation.encode(granted === undefined ? waiting : { ...waiting, ...granted, state }).finish(),
   );
@@ -46,7 +46,7 @@ function opened(isFree = false, granted?: Machines) {
   return { ledger, asked };
 }
 
-it("requests machines or a place in the queue, within the time and limits of the caller", async () => {
+it("requests machines or a position in the queue, within the time and limits of the caller", async () => {
   const { ledger, asked } = opened();
   const reserved = await ledger.reserve("echo", NEEDS, { priority: 3, concurrencyLimit: 2, timeoutMs: 7 });
   expect(reserved).toMatchObject({ id: "r-1", ownerId: "echo", state: "waiting", because: BECAUSE });
@@ -56,7 +56,7 @@ it("requests machines or a place in the queue, within the time and limits of the
   ]);
 });
 
-it("returns why a request would wait, and nothing where it would be granted", async () => {
+it("returns why a request would wait, and undefined if it would be granted", async () => {
   expect(await opened().ledger.check("echo", NEEDS)).toEqual(BECAUSE);
   expect(await opened(true).ledger.check("echo", NEEDS)).toBeUndefined();
 });
@@ -68,7 +68,7 @@ it("returns whether a release ended the reservation, and what an owner has", asy
   expect(await ledger.ask("other")).toBeUndefined();
 });
 
-it("writes what a shared need requests, reads what was granted, and takes an absent share for a whole machine", async () => {
+it("sends the requests of a shared need, reads the grant, and reads an absent share as a whole machine", async () => {
   const shared = { cpu: 500, memory: 2 ** 40, "nvidia.com/gpu": 1 };
   const [part, whole] = [
     { component: "worker-0", pool: "p", shared },

@@ -11,34 +11,34 @@ import {
   type WaitReason,
 } from "./reservation.ts";
 
-/** The ledger as it is on the bus. */
+/** The client of the ledger on the bus. */
 export type ReservationCalls = Client<typeof ReservationService>;
 
 type ReserveOptions = CallOptions & {
-  /** Higher goes first. */
+  /** A higher priority is granted first. */
   readonly priority?: number;
-  /** All machines shall be nodes with the same value of this label. */
+  /** Label of nodes; all machines must be nodes with the same value of it. */
   readonly topology?: string | undefined;
   /** The queue whose quota it uses; absent: none, so that no quota concerns it. A reservation that exists keeps its queue. */
   readonly queue?: string | undefined;
-  /** While this many reservations of the owner kind are granted, none is. 0: no limit. */
+  /** Maximum granted reservations of the owner kind at which this one may still be granted. 0: no limit. */
   readonly concurrencyLimit?: number;
   /** The ledger does not preempt it, if its queue permits that. */
   readonly notPreemptible?: boolean;
   /** The owner works without it: it is preempted before other work. */
   readonly beyondMinimum?: boolean;
-  /** How long its work takes to end after it was preempted; absent: the default of the ledger. */
+  /** Milliseconds that the work may take to end after a preemption; default: that of the ledger. */
   readonly graceMs?: number;
 };
 
 /** The calls by which owners of one kind hold machines. Each may be repeated, and rejects with FaultError. */
 export type LedgerCalls = {
   /**
-   * Requests machines, or a place in the queue. The same request again is the same reservation. Rejects with reservation_differs if the owner has one with
-   * other needs.
+   * Requests machines, or a position in the queue. Repeating the request returns the same reservation. Rejects with reservation_differs if the owner has one
+   * with other needs.
    */
   reserve(ownerId: string, needs: readonly Need[], options?: ReserveOptions): Promise<Reservation>;
-  /** Why the ledger would let the request wait; undefined: it would grant it. Rejects if it would refuse it. Nothing is kept. */
+  /** Returns why the ledger would let the request wait; undefined: it would grant it. Rejects if it would refuse it. Stores nothing. */
   check(
     ownerId: string,
     needs: readonly Need[],
@@ -46,13 +46,13 @@ export type LedgerCalls = {
   ): Promise<WaitReason | undefined>;
   /** Reads the ledger's reservation of the owner now. */
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
-  /** Releases exactly this reservation, or its place in the queue. Returns false if it is over already. */
+  /** Releases exactly this reservation, or its position in the queue. Returns false if it has already ended. */
   release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;
   /** Call before the owner ends preempted work. Returns the ledger's state then: without an accepted preemption, the work continues. */
   acceptPreemption(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Call once that work has ended: frees the machines, and the reservation waits again at its old place. Returns the ledger's state then. */
   requeue(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
-  /** Every reservation of the owner kind, page by page. */
+  /** Lists every reservation of the owner kind, page by page. */
   list(options?: CallOptions): AsyncIterable<ReservationPage>;
 };
 
@@ -100,7 +100,7 @@ const PAGE = 500;
 /** One page of a list; `nextSequence` is that of the list's first page. */
 type ReservationPage = { readonly reservations: readonly Reservation[]; readonly nextSequence: number };
 
-/** Every reservation of the owner kind, page by page. `options` are those of each call. */
+/** Lists every reservation of the owner kind, page by page. Each call uses the `options`. */
 export async function* listReservations(
   calls: Pick<ReservationCalls, "listReservations">,
   ownerKind: string,
@@ -123,7 +123,7 @@ type ReservationListener = {
   granted(reservation: Reservation, ownerKind: string): void;
   /** Omitted: the caller does not subscribe to releases. */
   released?(reservation: Reservation, ownerKind: string): void;
-  /** Also the end of a preemption that was withdrawn. Omitted: the caller does not subscribe to preemptions. */
+  /** Also called when a preemption is withdrawn. Omitted: the caller does not subscribe to preemptions. */
   preempted?(reservation: Reservation, ownerKind: string): void;
 };
 

@@ -9,7 +9,7 @@ export type LedgerClient = AsyncDisposable & {
   /** Whether a list that began after the last `invalidate` is complete. Until then, a missing reservation proves nothing. */
   isKnown(): boolean;
   get(ownerId: string): SeenReservation | undefined;
-  /** In the order of owner ids. */
+  /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
   /** Returns the reservation of the owner, which is another one where it was requested with other needs. */
@@ -30,11 +30,11 @@ type LedgerClientOptions = Pick<LedgerCacheOptions, "groupOf"> & {
   readonly bus: Pick<Bus, "listen">;
   readonly calls: ReservationCalls;
   readonly ownerKind: string;
-  /** Monotonic; by default that of the process. */
+  /** Monotonic milliseconds; default: the clock of the process. */
   readonly elapsedMs?: () => number;
 };
 
-/** Listens from now on. Knows nothing before the first `refresh`. */
+/** Subscribes to events immediately. Knows no reservation before the first `refresh`. */
 export async function openLedgerClient({
   bus,
   calls,

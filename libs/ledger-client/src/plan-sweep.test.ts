@@ -42,7 +42,7 @@ const objects = fc.uniqueArray(
   { selector: ({ uid }) => uid },
 );
 
-it("never removes what another installation made, or what an owner has, and removes nothing before the grace is over", () => {
+it("never removes objects of other installations or of existing owners, and removes none within the grace period", () => {
   fc.assert(
     fc.property(objects, fc.option(fc.nat({ max: 1000 }), { nil: undefined }), (found, graceMs) => {
       const leftSince = new Map(

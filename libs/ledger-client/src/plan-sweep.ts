@@ -2,11 +2,11 @@
 export type OwnedObject = {
   /** No other object ever has it. */
   readonly uid: string;
-  /** The installation that made it, where that is another one. */
+  /** The other installation that made the object; undefined for our own objects. */
   readonly otherInstallation?: string | undefined;
 };
 
-/** Whether an object is left over. An owner kind whose reasons are words names them in `Reason`. */
+/** Whether an object is left over. `Reason` lists the words of an owner kind for its reasons. */
 export type Standing<Reason extends string = string> = {
   /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, and something else has to go first. */
   readonly kind: "owned" | "blocked" | "left";
@@ -14,7 +14,7 @@ export type Standing<Reason extends string = string> = {
 };
 
 export type SweepStep<Item> = {
-  /** `suspect`: it looks left over, and is removed when it still does later. */
+  /** `suspect`: it appears left over, and is removed if it still does later. */
   readonly kind: "keep" | "suspect" | "remove";
   readonly object: Item;
   readonly because: string;
@@ -26,17 +26,17 @@ export function withhold<Item>({ object, because }: SweepStep<Item>, but: string
 }
 
 type SweepMemory = {
-  /** By uid, since when it has looked left over at every sweep. */
+  /** Times since when every sweep found the object left over, by uid. */
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
   /**
-   * An object is removed when it has looked left over at two sweeps at least, and for this long. Undefined: it is removed at the first sweep, which is right
-   * only where no owner can come to have it later and its owner was requested at the store itself.
+   * Milliseconds for which an object must appear left over, in at least two sweeps, before it is removed. Undefined: the first sweep removes it, which is safe
+   * only if no owner can claim it later and its owner was read from the store itself.
    */
   readonly graceMs: number | undefined;
 };
 
-/** One step an object, in their order. An object of another installation is kept, whatever its owner seems to be: its owner is stored elsewhere. */
+/** Plans one step per object, in their order. Keeps objects of another installation, because their owners are stored elsewhere. */
 export function planSweep<Item extends OwnedObject>(
   objects: readonly Item[],
   standingOf: (object: Item) => Standing,
@@ -53,7 +53,7 @@ export function planSweep<Item extends OwnedObject>(
   });
 }
 
-/** The installation of each object that is left alone because another one made it. */
+/** Lists the installation of each object that is kept because another one made it. */
 export function listForeign<Item extends OwnedObject>(
   objects: readonly Item[],
   standingOf: (object: Item) => Standing,
@@ -61,7 +61,7 @@ export function listForeign<Item extends OwnedObject>(
   return objects.flatMap((object) => (standingOf(object).kind === "owned" ? [] : (object.otherInstallation ?? [])));
 }
 
-/** Why nothing is removed, although so many objects look left over: lost records are likelier. */
+/** The reason why nothing is removed: lost records are more likely than so many leftovers. */
 export type Brake = { readonly left: number; readonly because: BrakeReason };
 
 export type BrakeReason =
@@ -71,30 +71,30 @@ export type BrakeReason =
   | { readonly code: "too-large-a-part"; readonly found: number; readonly maxPercent: number };
 
 export type BrakePolicy = {
-  /** So many objects may look left over at one sweep, and so large a part of all that were found. */
+  /** Maximum leftover objects in one sweep, and their maximum share of all objects. */
   readonly maxObjects: number;
   readonly maxPercent: number;
 };
 
 type BrakeSnapshot = {
   readonly left: number;
-  /** How many of `left` are older than the store of their owners. */
+  /** The number of `left` that are older than the store of their owners. */
   readonly olderThanStore: number;
   readonly found: number;
-  /** How many owners are stored. */
+  /** Number of stored owners. */
   readonly owners: number;
   /** The noun of an owner: `lease`. */
   readonly owner: string;
-  /** A user has confirmed that so many are left over. */
+  /** Number of leftovers that a user has confirmed. */
   readonly confirmed: number;
 };
 
-/** Of so few, any part may be left over. */
+/** Up to this number, any share of the objects may be left over. */
 export const FEW = 10;
 
 /**
- * Undefined: the sweep may remove what it plans. A process that has lost records sees leftovers everywhere, so what looks left over counts from the first
- * sweep on.
+ * Decides whether the sweep may remove objects; undefined: it may. A process that has lost records sees leftovers everywhere, so leftovers of the first sweep
+ * also count.
  */
 export function decideSweepBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
@@ -109,7 +109,7 @@ export function decideSweepBrake(
   return undefined;
 }
 
-/** For logs and answers. */
+/** Describes the brake in logs and answers. */
 export function describeBrake({ left, because }: Brake): string {
   switch (because.code) {
     case "no-owner-stored":

@@ -5,13 +5,13 @@ import { compactNodeSelection, indexPoolLists, indexSelections, type NodeSelecti
 export type Share = Readonly<Record<string, number>>;
 
 /**
- * One machine of a pool, for one component of the owner. With `shared`, a part of a machine that holds these requests. Without `selection`, a node without
- * taints.
+ * One machine of a pool, for one component of the owner. With `shared`, it is a part of a machine that has room for these requests. Without `selection`, it is
+ * a node without taints.
  */
 export type Need = {
   readonly component: string;
   readonly pool: string;
-  /** Acceptable, too, in order of preference. Needs that accept the same pools are granted in one of them. */
+  /** Other accepted pools, in order of preference. Needs that accept the same pools are granted in one of them. */
   readonly otherPools?: readonly string[] | undefined;
   readonly shared?: Share | undefined;
   readonly selection?: NodeSelection | undefined;
@@ -20,16 +20,16 @@ export type Need = {
 /** The machine granted for a need. */
 export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: string };
 
-/** Why a reservation waits. */
+/** The reason of a wait. */
 export type WaitReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;
-  /** How many of `requested` are parts of machines. */
+  /** The number of `requested` that are parts of machines. */
   readonly parts: number;
   /** These two change while the reservation waits; a cache does not follow them. */
   readonly available: number;
-  /** The nodes of the pool that count, for people; absent: each node without taints. */
+  /** Describes the nodes of the pool that count; undefined: each node without taints. */
   readonly nodes?: string | undefined;
   /** The label whose one value all machines need, if the reservation waits for that. */
   readonly topology?: string | undefined;
@@ -40,7 +40,7 @@ export type WaitReason = {
   readonly ahead: number;
 };
 
-/** Amounts as in shares. `queue` is the one whose quota does not suffice: that of the reservation, or one above it. */
+/** Amounts have the units of shares. `queue` has the exceeded quota: the queue of the reservation, or an ancestor. */
 type QuotaShortage = {
   readonly queue: string;
   readonly pool: string;
@@ -59,7 +59,7 @@ export type Preemption = {
   /** RECLAIM, FAIR_SHARING or WITHIN_QUEUE. */
   readonly reason: string;
   readonly atMs: number;
-  /** From then on the owner ends its work without grace. */
+  /** Time after which the owner ends its work without grace. */
   readonly deadlineMs: number;
   /** The owner has begun to end its work, so the ledger no longer withdraws the preemption. */
   readonly accepted: boolean;
@@ -71,12 +71,12 @@ export type Reservation = {
   readonly ownerId: string;
   /** Higher in every later reservation; 0: the ledger is of a version that does not number them. */
   readonly sequence: number;
-  /** The state with the higher revision is the newer one of a reservation; with equal revisions, the granted one. */
+  /** Of two states of a reservation, the one with the higher revision is newer; with equal revisions, the granted one. */
   readonly revision: number;
-  /** By the clock of the ledger. */
+  /** Creation time by the clock of the ledger. */
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
-  /** All machines are nodes with the same value of this label; absent: they may be anywhere. */
+  /** Label of which all machines have the same value; undefined: no restriction. */
   readonly topology?: string;
   /** The queue whose quota it uses; absent: none. */
   readonly queue?: string;

@@ -38,7 +38,7 @@ function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found
   return { sweep, removed, reported, owned, leftSince };
 }
 
-it("removes at the second sweep what has looked left over since the first, and begins again with what was owned in between", async () => {
+it("removes objects that were left over in two sweeps, and restarts the wait for objects that were owned in between", async () => {
   const { sweep, removed, owned } = sweeping([found("a"), found("b")]);
   expect(await sweep()).toEqual(["suspect", "suspect"]);
   owned.add("b");
@@ -56,7 +56,7 @@ it("begins again once its memory is cleared", async () => {
   expect(removed).toEqual([]);
 });
 
-it("removes nothing while the brake holds, except for what is harmless", async () => {
+it("removes only harmless objects while the brake holds", async () => {
   const brake: Brake = { left: 2, because: { code: "no-owner-stored", owner: "lease" } };
   const { sweep, removed, reported } = sweeping([found("a"), found("b", "reservation")], {
     brake: () => brake,
@@ -121,7 +121,7 @@ it("reports every removal that failed, ten of them by their object, and rejects 
   expect(lines[10]).toEqual([{ what: "pods", more: 3 }, "more leftovers could not be removed"]);
 });
 
-it("reports what a removal did instead, and what is of other installations", async () => {
+it("reports the actual result of a removal, and objects of other installations", async () => {
   const theirs = { ...found("b"), otherInstallation: "muster-2" };
   const { sweep, reported } = sweeping([found("a"), theirs], {
     graceMs: undefined,

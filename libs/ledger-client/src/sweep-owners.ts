@@ -13,29 +13,29 @@ import {
 } from "./plan-sweep.ts";
 
 export type SweepOptions<Item extends OwnedObject> = {
-  /** All objects, and then whether their owners exist: an owner that is stored before its objects are made is found. */
+  /** Lists all objects first and then their owners, so that an owner that is stored before its objects are created is found. */
   readonly observe: () => Promise<{
     readonly objects: readonly Item[];
     readonly standingOf: (object: Item) => Standing;
   }>;
-  /** By uid; each sweep updates it. Clear it to begin the grace again. */
+  /** Times since when objects appear left over, by uid; each sweep updates them. Clear it to restart the grace period. */
   readonly leftSince: Map<string, number>;
   readonly graceMs: number | undefined;
   readonly nowMs: () => number;
-  /** Removes nothing that is in use: changes steps that depend on other steps. */
+  /** Changes steps that depend on other steps. It must not remove an object in use. */
   readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
   readonly brake?: (steps: readonly SweepStep<Item>[]) => Brake | undefined | Promise<Brake | undefined>;
-  /** Whether nothing can be lost by removing it: neither the brake nor a dry run prevents it. */
+  /** Whether a removal cannot lose anything: neither the brake nor a dry run prevents it. */
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind go before those of the next that is found. */
   readonly kindOf?: (object: Item) => string;
   /** Removes this very object, unless it is no longer left over or an earlier failure is still in it. Returns the outcome. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
   readonly report?: {
-    /** Each step but `keep`. */
+    /** Called for each step except `keep`. */
     step?(step: SweepStep<Item>, isDryRun: boolean): void;
     brake?(brake: Brake | undefined): void;
-    /** The installation of each object that another one has made. */
+    /** Called with the installation of each object that another installation made. */
     leftAlone?(installations: readonly string[]): void;
     /** The removals that failed, the first ten of them; `more` failed beside these. */
     notRemoved?(failures: readonly SweepFailure<Item>[], more: number): void;
@@ -47,11 +47,11 @@ export type SweepFailure<Item> = { readonly object: Item; readonly error: unknow
 
 type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
-/** Each may be checked once more before it goes. */
+/** Limits concurrent removals, each of which may check its object again first. */
 const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 
-/** Reports the first ten failures, and how many `more` there are: one cause often fails all. */
+/** Reports the first ten failures, and the number of `more`: one cause often fails all. */
 export function reportFirst<Failure>(
   failures: readonly Failure[],
   report: (first: readonly Failure[], more: number) => void,
@@ -61,8 +61,8 @@ export function reportFirst<Failure>(
 }
 
 /**
- * One sweep: removes what its owners have left over. Tries all removals, reports those that failed, and rejects with the first defect among their errors,
- * or with the first fault; the next sweep tries them again.
+ * Runs one sweep, which removes leftovers of owners. Tries all removals, reports those that failed, and rejects with the first defect among their errors, or
+ * with the first fault. The next sweep retries them.
  */
 export async function sweepOwners<Item extends OwnedObject>(options: SweepOptions<Item>): Promise<Swept<Item>> {
   const { leftSince, graceMs, nowMs, report, isDryRun = false } = options;
@@ -123,7 +123,7 @@ async function takeAll<Item>(
   return steps.map((step) => taken.get(step) ?? step);
 }
 
-/** For `notRemoved`: a line for each of these, and one for the rest. */
+/** Logs each of the first failures for `notRemoved`, and one line for the rest. */
 export function logNotRemoved<Item extends OwnedObject>(
   logger: { warn(about: object, message: string): void },
   what: string,

@@ -20,8 +20,8 @@ export function batchOwnerId(
 }
 
 /**
- * Whether a pod that names this owner can be of it. A Job controls its pods, and a queued pod is its own owner. Jobs control the pods of a JobSet: the
- * namespace of the pod must be that of the JobSet.
+ * Whether a pod may belong to this owner. A Job controls its pods, and a queued pod is its own owner. Jobs control the pods of a JobSet: the namespace of the
+ * pod must be that of the JobSet.
  */
 export function isBatchOwner(
   { kind, id }: Owner,

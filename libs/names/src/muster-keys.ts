@@ -1,13 +1,13 @@
 import { API_GROUP } from "./api-group.ts";
 
-/** Every label of Muster on objects in Kubernetes, without the group. */
+/** Every label of Muster on Kubernetes objects, without the group. */
 const LABELS = [
   ...["attempt", "component", "component-kind", "controller", "default-queue", "exclusive", "group-name"],
   ...["installation", "job-name", "job-role", "lease", "lease-run", "lease-user", "node", "owner", "owner-kind"],
   ...["owner-uid", "pool", "queue", "replica-index", "replica-type", "scaler"],
 ];
 
-/** Every annotation of Muster on objects in Kubernetes, without the group. */
+/** Every annotation of Muster on Kubernetes objects, without the group. */
 const ANNOTATIONS = [
   ...["cancelled", "cordoned", "kept", "main-container", "pool", "preemptible", "preempted-at", "progress"],
   ...["request-id", "sharing", "topology", "traceparent"],
@@ -22,10 +22,10 @@ export const JOB_KEYS = ["main-container", "pool", "preemptible", "sharing", "to
 /** The labels that users write on a job. Muster writes the others itself. */
 export const JOB_LABEL_KEYS = ["queue"].map(inGroup);
 
-/** Those of a job that have a meaning on the job itself, and none on its pod templates. */
+/** Keys that have a meaning on a job, but none on its pod templates. */
 export const JOB_ONLY_KEYS = ["preemptible", "queue", "topology"].map(inGroup);
 
-/** Whether only Muster gives the key a meaning. */
+/** Whether the key belongs to Muster. */
 export function isMusterKey(key: string): boolean {
   return key.startsWith(inGroup(""));
 }

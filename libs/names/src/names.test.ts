@@ -57,6 +57,6 @@ it("a name is accepted exactly when the pattern of Kubernetes matches it", () =>
   );
 });
 
-it("keeps to a shorter limit when one is given", () => {
+it("applies a given shorter limit", () => {
   expect(checkDnsLabel("name", "abcdef", 5)).toMatchObject({ reason: expect.stringContaining("5 at most") as string });
 });

@@ -6,6 +6,6 @@ it.each<[string, string | undefined, string | undefined]>([
   ["what says nothing", undefined, undefined],
   ["what says nothing in so many words", "", undefined],
   ["what another one has made", "muster-2", "muster-2"],
-])("knows %s", (_title, found, other) => {
+])("recognises %s", (_title, found, other) => {
   expect(otherInstallation(found, "muster-1")).toBe(other);
 });

@@ -1,6 +1,5 @@
 /**
- * Which installation has made what carries the id `found`, where that is another one than `own`. What carries none is from before installations had ids, and
- * is taken for one's own.
+ * The installation that made an object with the id `found`, if it is not `own`. An object without an id is older than installation ids, and counts as our own.
  */
 export function otherInstallation(found: string | undefined, own: string): string | undefined {
   return found === undefined || found === "" || found === own ? undefined : found;

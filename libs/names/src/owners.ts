@@ -1,15 +1,15 @@
 import { BATCH_KINDS } from "./batch-kinds.ts";
 
-/** Who holds machines, or whose pods run on them. Both are DNS labels. */
+/** The owner of machines and of the pods on them. Both fields are DNS labels. */
 export type Owner = { readonly kind: string; readonly id: string };
 
-/** Between the id of an owner and the name of a part of it that holds machines by itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
+/** Separates the id of an owner from the name of a part that holds machines itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
 export const PART_SEPARATOR = "--";
 /** Kinds whose parts are of the kind itself: their ids have no separator of their own. */
 const KINDS_WITH_PARTS: ReadonlySet<string> = new Set(["job", ...BATCH_KINDS, "replica-set"]);
 /** Ends the kind of parts that a limit of their owner's kind does not count: `session-part`. */
 const PART_KIND = "-part";
-/** Ids of such parts keep so many characters of their owner's id, so that a number fits behind it. */
+/** Maximum characters of the owner's id in the id of a part, so that a number fits after it. */
 export const PART_OWNER_CHARACTERS = 47;
 
 /** Whether pods of the owner may run on machines of the holder: it is the owner itself, or a part of it. */

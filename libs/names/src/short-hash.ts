@@ -1,4 +1,4 @@
-/** At most 14 letters and digits. FNV-1a with two seeds, so that no two of a thousand texts have one hash by chance. */
+/** Hashes a text to at most 14 letters and digits. FNV-1a with two seeds, so that collisions among a thousand texts are improbable. */
 export function shortHash(text: string): string {
   const half = (seed: number): string => {
     let hash = seed;

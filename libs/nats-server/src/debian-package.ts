@@ -7,10 +7,7 @@ import { findOnPath, isExecutable, runProgram, type Source, type SourceContext }
 const SUITES = ["sid", "forky"];
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/**
- * Unpacks Debian's package beside the system: apt works in a directory of its own, nothing is installed, and no rights are needed. Its signature is checked
- * by apt.
- */
+/** Unpacks the Debian package without installing it: apt uses a separate directory and needs no rights. apt verifies the signature. */
 export function debianPackage(): Source {
   return {
     name: "Debian package",

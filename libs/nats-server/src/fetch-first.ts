@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Source } from "./source.ts";
 
-/** How patient a fetch is. All in milliseconds. */
+/** Time limits of a fetch in milliseconds. */
 export type Patience = {
-  /** For all sources together. */
+  /** Limit of all sources together. */
   readonly limitMs: number;
   /** A source that has not answered after this continues, and the next one starts beside it. */
   readonly headStartMs: number;
-  /** Interval of progress lines while nothing else is reported. */
+  /** Interval of progress lines while no other event is reported. */
   readonly sayEveryMs: number;
 };
 
@@ -15,8 +15,8 @@ export type Patience = {
 export type Attempt<Result> = { readonly result: Result } | { readonly why: string };
 
 /**
- * Tries the sources, the quickest first, and resolves with what the first one of them gives; with the reasons of all when none gives anything within the limit.
- * Whatever still runs then is aborted and waited for. Rejects only when the signal is aborted.
+ * Tries the sources, fastest first, and resolves with the result of the first one that succeeds, or with the reasons of all if none succeeds within the limit.
+ * Aborts sources that still run, and waits for their end. Rejects only when the signal is aborted.
  */
 export async function fetchFirst<Result>(
   sources: readonly Source[],

@@ -14,7 +14,7 @@ export type FindOptions = {
   readonly env: Environment;
   readonly onProgress?: (line: string) => void;
   readonly signal?: AbortSignal;
-  /** Ways to get one that is not here yet, the quickest first. */
+  /** Sources for a missing server, fastest first. */
   readonly sources?: readonly Source[];
   readonly patience?: Patience;
 };
@@ -22,22 +22,22 @@ export type FindOptions = {
 type FoundNatsServer = {
   readonly path: string;
   readonly version: string;
-  /** Where it was found or how it was fetched. */
+  /** The path of the server, or the source that fetched it. */
   readonly from: string;
 };
 
 const VERSION_TIMEOUT_MS = 20_000;
 const PATIENCE: Patience = { limitMs: 180_000, headStartMs: 15_000, sayEveryMs: 10_000 };
-/** Longer than all sources together may take. */
+/** Minimum age of leftovers: longer than all sources together may take. */
 const LEFTOVER_MS = 3_600_000;
 const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
 const SOURCES: readonly Source[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
 
 /**
- * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache: MUSTER_NATS_SERVER, then PATH, then the cache, then the pinned download
- * with its checksum, `go install`, and the Debian package unpacked without root. A slow way to fetch gets the next one beside it, and one limit holds for all
- * of them. Rejects with FaultError unavailable whose message says what was tried and what to do by hand, and with cancelled when the signal is aborted.
- * Several concurrent callers fetch once.
+ * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache. Searches MUSTER_NATS_SERVER, PATH and the cache, then tries the pinned
+ * download with its checksum, `go install`, and the Debian package unpacked without root. A slow source gets the next one in parallel, within one limit for
+ * all. Rejects with FaultError unavailable, whose message lists the attempts and the remedy, and with cancelled when the signal is aborted. Concurrent callers
+ * fetch once.
  */
 export async function findNatsServer(options: FindOptions): Promise<FoundNatsServer> {
   const { env, onProgress = () => undefined, signal = new AbortController().signal } = options;
@@ -97,7 +97,7 @@ async function fetchInto(
     const version = await usableVersion(fetched, env, failures);
     if (version === undefined) return { why: failures.join("; ") };
     signal.throwIfAborted();
-    // The rename is atomic: other processes see all of it or nothing.
+    // The rename is atomic: other processes see the complete file or none.
     await rename(fetched, path);
     return { result: { path, version, from: source.name } };
   } catch (error) {
@@ -157,7 +157,7 @@ function giveUp(failures: readonly string[]): never {
   );
 }
 
-/** The message with those of its causes: `fetch` says why only there. */
+/** Joins the message with those of its causes, because `fetch` states the reason only there. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error && error.message === "fetch failed" ? `: ${error.cause.message}` : "";

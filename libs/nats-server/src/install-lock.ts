@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const RETRY_MS = 100;
 
 /**
- * Runs the work while no other process on this machine does it under the same lock file. A lock whose process is gone is taken over; should two take it over at
- * the same moment, both do the work, which has to bear that. `onWait` is called once when another process has the lock.
+ * Runs the work while no other process on this machine runs it under the same lock file. Takes over the lock of a dead process. Two processes may take it over
+ * at the same moment and both run the work, which must tolerate that. Calls `onWait` once when another process has the lock.
  */
 export async function underLock<Result>(
   file: string,
@@ -39,7 +39,7 @@ async function take(file: string): Promise<boolean> {
 
 async function isAbandoned(file: string): Promise<boolean> {
   const pid = Number(await readFile(file, "utf8").catch(() => ""));
-  // Empty for a moment after it was made, and gone after it was given up.
+  // The file is empty for a moment after its creation, and missing after a release.
   if (pid === 0) return false;
   try {
     process.kill(pid, 0);

@@ -3,8 +3,8 @@ export type AptFile = { readonly name: string; readonly text: string };
 type AptEntry = { readonly uri: string; readonly suites: readonly string[]; readonly components: readonly string[] };
 
 /**
- * The mirror that a Debian host is configured to use for its own release, found in `/etc/os-release` and in apt's lists of sources; undefined on another
- * system or without one.
+ * Returns the mirror that a Debian host uses for its own release, from `/etc/os-release` and apt's lists of sources; undefined on another system or without a
+ * mirror.
  */
 export function planDebianSource(osRelease: string, files: readonly AptFile[]): string | undefined {
   if (!/^ID=debian$/m.test(osRelease)) return undefined;

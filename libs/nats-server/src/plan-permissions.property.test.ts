@@ -9,7 +9,7 @@ const STREAMS = ["EVENTS", "COMMANDS", "LOG"];
 const KEYS = ["ledger", "jobs", "scaler"];
 const SERVICES = [SessionService, ReservationService, LeaseService];
 
-/** As a server reads a pattern: `*` is a word, `>` one or more. */
+/** Matches as a server does: `*` stands for one token, `>` for one or more. */
 function allows(patterns: readonly string[], subject: string): boolean {
   const words = subject.split(".");
   return patterns.some((pattern) => {

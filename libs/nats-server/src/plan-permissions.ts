@@ -24,7 +24,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     ...publishes,
     ...locks.map((key) => `$KV.${buckets.locks}.${key}`),
     ...marks.map((key) => `$KV.${buckets.installation}.${key}`),
-    // A starting service sets its number of copies to that of the others.
+    // A starting service sets its number of replicas to that of the others.
     ...(marks.length === 0
       ? []
       : ["CREATE", "UPDATE", "INFO", "MSG.GET"].map((verb) => api(`STREAM.${verb}`, kv(buckets.installation)))),
@@ -85,7 +85,7 @@ function following(stream: string): string[] {
     api("STREAM.MSG.GET", stream),
     api("CONSUMER.CREATE", `${stream}.>`),
     api("CONSUMER.DELETE", `${stream}.*`),
-    // So that the server sends no faster than we read.
+    // Enables flow control, so that the server sends only as fast as the client reads.
     `$JS.FC.${stream}.>`,
   ];
 }

@@ -18,35 +18,35 @@ import {
 
 /** The rights that one user of NATS needs. Everything else is forbidden. */
 export type Rights = {
-  /** It answers the requests of these services. */
+  /** Services whose requests the user answers. */
   readonly serves?: readonly ServiceDescriptor[];
-  /** Subjects of the requests that it makes. */
+  /** Subjects of the requests that the user sends. */
   readonly asks?: readonly string[];
-  /** Buckets that it alone writes. */
+  /** Buckets that only this user writes. */
   readonly owns?: readonly string[];
   readonly reads?: readonly string[];
-  /** Keys that it writes in the bucket of locks, which all read. */
+  /** Keys that the user writes in the bucket of locks, which all users read. */
   readonly locks?: readonly string[];
-  /** Keys in the bucket of the installation that it reads, and makes where it comes first. */
+  /** Keys in the bucket of the installation that the user reads, and creates if missing. */
   readonly marks?: readonly string[];
-  /** Events and commands that it sends. */
+  /** Events and commands that the user sends. */
   readonly publishes?: readonly string[];
-  /** Signals and events that it listens to while it runs. */
+  /** Signals and events to which the user subscribes without a durable consumer. */
   readonly listens?: readonly string[];
-  /** It asks all replicas of all services who they are. */
+  /** The user discovers all replicas of all services. */
   readonly discovers?: true;
-  /** Streams that it makes, and brings to their configuration. */
+  /** Streams that the user creates and configures. */
   readonly keeps?: readonly string[];
-  /** Streams whose messages it reads by their number. */
+  /** Streams whose messages the user reads by sequence. */
   readonly inspects?: readonly string[];
-  /** Buckets whose size it may read, and nothing else. */
+  /** Buckets whose size the user may read; no other right. */
   readonly counts?: readonly string[];
   readonly consumes?: readonly { readonly stream: string; readonly durable: string }[];
-  /** The log that it alone writes. */
+  /** The log that only this user writes. */
   readonly log?: { readonly name: string; readonly subjects: readonly string[] };
-  /** It takes away messages of these streams, and asks the server and the services how they are: for people. */
+  /** Streams from which an operator may remove messages. Also permits reading the state of servers and services. */
   readonly oversees?: readonly string[];
-  /** Streams that it reads whole, and makes of such a copy where they are not. */
+  /** Streams that the user reads completely, and recreates from such a copy if they are missing. */
   readonly copies?: readonly string[];
 };
 
@@ -58,7 +58,7 @@ const ANY = {
   setAudit: subjects.farmAudited("x"),
 };
 
-/** Values of PROVISION_ENGINE_ID. NATS has no wildcard for a part of a word, so each stands here. */
+/** Values of PROVISION_ENGINE_ID. NATS has no wildcard for a part of a token, so each value is listed. */
 const ENGINE_IDS = ["main"];
 const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => leaseServiceOf(id))];
 
@@ -150,7 +150,7 @@ export const rights = {
         "listMachines",
         "listQueues",
       ),
-      // Why a lease waits for machines: nodes that boot, and pods of jobs that are gone and keep machines.
+      // Explains why a lease waits for machines: booting nodes, and pods of deleted jobs that keep machines.
       ...requests(NodeService, "explainDemand"),
       ...requests(JobService, "listJobs"),
       ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
@@ -248,7 +248,7 @@ export const rights = {
   },
   cli: {
     asks: services.flatMap((service) => requestsOf(service)),
-    // A dead letter that is sent again goes to where it was sent first.
+    // A replayed dead letter goes to its original subject.
     publishes: [...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
     inspects: [streams.dead.name, streams.leaseOrders.name],
@@ -275,7 +275,7 @@ export function requestsOf({ area, methods }: ServiceDescriptor): readonly strin
   return Object.values(methods).map(({ verb }) => subjects.request(area, verb));
 }
 
-/** The same subject with any token where `x` stands. */
+/** Replaces `x` in the subject by a wildcard. */
 function anyKey(subject: string): string {
   return subject
     .split(".")

@@ -9,7 +9,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type Source = {
   /** For people: its action. */
   readonly name: string;
-  /** For people: how long it takes where nothing is in its way. */
+  /** Describes its usual duration in progress lines. */
   readonly takes: string;
   /** Puts the binary somewhere below the directory, which is empty, and returns its path. Rejects with the reason why it cannot. */
   readonly fetch: (context: SourceContext) => Promise<string>;
@@ -40,7 +40,7 @@ export async function runProgram(
   }
 }
 
-/** All files of this name in the directories of PATH that may be executed, in their order. */
+/** Finds all executable files of this name in the directories of PATH, in order. */
 export async function findOnPath(name: string, env: Environment): Promise<string[]> {
   const found: string[] = [];
   for (const directory of (env["PATH"] ?? "").split(delimiter)) {

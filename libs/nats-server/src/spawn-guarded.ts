@@ -2,14 +2,14 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { Writable } from "node:stream";
 
 /**
- * Becomes the server, after it has left a child behind that waits for the parent: a line says that the server has ended, the end of the pipe that the parent
- * is gone without having stopped it, whatever became of it.
+ * Starts a child that waits for the parent, then becomes the server. A line in the pipe states that the server has ended; the end of the pipe means that the
+ * parent died without stopping it.
  */
 const GUARDED = `( read -r _ <&3 || kill -9 $$ ) </dev/null >/dev/null 2>&1 & exec "$0" "$@" 3<&-`;
 
 /**
- * Starts a server that does not outlive this process, however that ends, and hears no signal from the terminal. `output`: descriptor of the file that it
- * writes to; `env`: on top of the environment of this process.
+ * Starts a server that ends with this process, however that ends, and receives no signal from the terminal. `output`: descriptor of its output file; `env`:
+ * added to the environment of this process.
  */
 export function spawnGuarded(
   binary: string,

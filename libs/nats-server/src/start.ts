@@ -22,11 +22,11 @@ export type NatsServerOptions = {
   readonly observer?: string;
   /** Files in PEM form; clients must then speak TLS. */
   readonly tls?: { readonly certFile: string; readonly keyFile: string };
-  /** Takes part in a cluster, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
+  /** Cluster of the server, so that streams can have replicas; JetStream answers once a majority of the servers is up. */
   readonly cluster?: NatsClusterOptions;
   /**
-   * Every write reaches the disk before it is acknowledged. Otherwise the system writes it within two minutes, and a power loss loses what it has not
-   * written. Default false.
+   * Syncs every write to disk before its acknowledgement. Otherwise the system does so within two minutes, and a power loss loses the writes in between.
+   * Default false.
    */
   readonly syncAlways?: boolean;
   /** Limit of JetStream's disk space, in bytes; by default the server's own. Beyond it every write is refused. */
@@ -35,11 +35,11 @@ export type NatsServerOptions = {
 };
 
 type NatsClusterOptions = {
-  /** The same for all servers of the cluster. */
+  /** Name of the cluster, the same for all its servers. */
   readonly name: string;
   /** Unique in the cluster, and the same after a restart. */
   readonly serverName: string;
-  /** Where this server listens for the others, on 127.0.0.1. */
+  /** Port for the other servers of the cluster, on 127.0.0.1. */
   readonly port: number;
   /** Ports of all servers of the cluster. */
   readonly ports: readonly number[];
@@ -54,14 +54,14 @@ export type NatsServer = AsyncDisposable & {
 };
 
 const LOG = "nats-server.log";
-/** Its output before it has a log. */
+/** File for the output of the server before it opens its log. */
 const OUTPUT = "nats-server.out";
 const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * Starts a nats-server with JetStream and resolves once it answers. Disposing stops it with SIGTERM, then SIGKILL. It does not outlive this process, however
- * that ends, and hears no signal from the terminal.
+ * Starts a nats-server with JetStream and resolves once it answers. Disposal stops it with SIGTERM, then SIGKILL. It ends with this process, however that ends,
+ * and receives no signal from the terminal.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const { directory } = options;

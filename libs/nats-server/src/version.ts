@@ -1,7 +1,7 @@
 /** Oldest version that has everything we use: time limits per message, marks for entries that time out. */
 export const OLDEST_VERSION = "2.11.0";
 
-/** `nats-server: v2.15.2` gives 2.15.2; undefined when there is no version in it. */
+/** Parses `nats-server: v2.15.2` to 2.15.2; undefined if the text has no version. */
 export function parseVersion(text: string): string | undefined {
   return /\bv(\d+\.\d+\.\d+\S*)/.exec(text)?.[1];
 }

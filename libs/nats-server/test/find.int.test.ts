@@ -50,7 +50,7 @@ function ownLimit(): { readonly end: () => void } {
   return { end: () => limit.abort(new DOMException("the limit", "TimeoutError")) };
 }
 
-/** A source that makes a program, and counts how often it was asked. */
+/** A source that creates a program, and counts its calls. */
 function making(version: string): Source & { asked: number } {
   const source = {
     name: `making ${version}`,
@@ -87,7 +87,7 @@ function hanging(name = "hanging"): Source & { aborted: boolean } {
   return source;
 }
 
-describe("a server that is there", () => {
+describe("an existing server", () => {
   it("is the named one before any other", async () => {
     const named = await program(join(home, "mine", "nats"), "2.12.1");
     await program(join(home, "path", "nats-server"), "2.15.2");
@@ -145,7 +145,7 @@ describe("a server that is not there", () => {
     expect(await readdir(dirname(cached))).toEqual(["nats-server"]);
   });
 
-  it("is fetched once by many who look at the same time", async () => {
+  it("is fetched once by concurrent callers", async () => {
     const source = making("2.15.2");
     const found = await Promise.all(Array.from({ length: 8 }, () => find({ PATH: "/usr/bin:/bin" }, [source])));
     expect(source.asked).toBe(1);
@@ -169,7 +169,7 @@ describe("a server that is not there", () => {
     expect((await find({ PATH: "/usr/bin:/bin" }, [making("2.15.2")])).version).toBe("2.15.2");
   });
 
-  it("is an error that lists everything that was tried and what to do", async () => {
+  it("is an error that lists all attempts and the remedy", async () => {
     const old = await program(join(home, "old", "nats-server"), "2.9.10");
     const error: unknown = await find({ PATH: `${join(home, "old")}:/usr/bin:/bin` }, [
       failing("no luck"),
@@ -180,7 +180,7 @@ describe("a server that is not there", () => {
       expect(String(error)).toContain(part);
   });
 
-  it("is fetched by the next way as well when the one before is slow, which is then given up", async () => {
+  it("is fetched by the next source in parallel when the previous one is slow, which is then aborted", async () => {
     const slow = hanging();
     const progress: string[] = [];
     const patience = { limitMs: 60_000, headStartMs: 20, sayEveryMs: 60_000 };
@@ -230,7 +230,7 @@ describe("a server that is not there", () => {
     expect(progress).toContain("waiting for another process that fetches it");
   });
 
-  it("is not waited for after the caller has given up", async () => {
+  it("is not awaited after the caller has given up", async () => {
     const caller = new AbortController();
     const waiting = find({ PATH: "/usr/bin:/bin" }, [hanging()], {
       signal: caller.signal,
@@ -340,7 +340,7 @@ describe("the Debian package", () => {
   });
 });
 
-/** How this machine reaches its mirrors. */
+/** The variables with which this machine reaches its mirrors. */
 function inherited(): Record<string, string> {
   const names = Object.keys(process.env).filter((name) => /proxy|^GO|^SSL/i.test(name));
   return Object.fromEntries(names.map((name) => [name, process.env[name] ?? ""]));

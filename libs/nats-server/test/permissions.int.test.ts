@@ -57,7 +57,7 @@ const FORBIDDEN_TO_ALL = {
 };
 
 describe.each(NATS_USERS)("%s", (user) => {
-  it("may use its own subjects, and is refused at every other one that anybody uses", async () => {
+  it("may use its own subjects, and is refused every other subject of any user", async () => {
     const own = permissionsOf(user);
     const tried = {
       publish: new Set([...everyones("publish"), ...FORBIDDEN_TO_ALL.publish]),
@@ -91,7 +91,7 @@ it.each([
   expect(usersWho("publish", `$JS.API.STREAM.UPDATE.KV_${bucket}`)).toEqual(owners);
 });
 
-it("gives each lock to those who stand for it, beside the one that keeps the bucket", () => {
+it("grants each lock to its contenders, beside the owner of the bucket", () => {
   const writers = (lock: string): NatsUserName[] => usersWho("publish", `$KV.${buckets.locks}.${lock}`);
   expect(writers("session-controller")).toEqual(["reservation-manager", "session-controller"]);
   expect(writers("node-scaler")).toEqual(["node-scaler", "reservation-manager"]);
@@ -100,7 +100,7 @@ it("gives each lock to those who stand for it, beside the one that keeps the buc
   expect(writers("reservation-manager")).toEqual(["reservation-manager"]);
 });
 
-it("lets those who make pods make the id of the installation, and nothing beside it", () => {
+it("lets services that create pods create the id of the installation, and no other key", () => {
   const { installation } = buckets;
   const makers = ["job-controller", "provision-engine", "replication-farm", "session-controller"];
   expect(usersWho("publish", `$KV.${installation}.${bucketKeys.installationId}`)).toEqual(makers);
@@ -131,7 +131,7 @@ it.each([
   expect(usersWho("publish", subject)).toEqual(senders);
 });
 
-it("lets each request be heard by its service alone", () => {
+it("lets only its service receive each request", () => {
   expect(usersWho("subscribe", subjects.request("reservation", "reserve"))).toEqual(["reservation-manager"]);
   expect(usersWho("subscribe", subjects.request("session", "submit-session"))).toEqual(["session-controller"]);
 });
@@ -149,7 +149,7 @@ function usersWho(way: Way, subject: string): NatsUserName[] {
   return NATS_USERS.filter((user) => permissionsOf(user)[way].some((pattern) => covers(pattern, subject))).toSorted();
 }
 
-/** Whether all that the subject, with or without wildcards, stands for is in the pattern. */
+/** Whether the pattern covers every subject that matches the other one. */
 function covers(pattern: string, subject: string): boolean {
   const [wide, narrow] = [pattern.split("."), subject.split(".")];
   for (const [index, token] of wide.entries()) {
@@ -161,7 +161,7 @@ function covers(pattern: string, subject: string): boolean {
   return wide.length === narrow.length;
 }
 
-/** Tries all of them, and returns those at which the server said no. */
+/** Sends to all subjects, and returns those that the server refused. */
 async function refusalsOf(
   user: NatsUserName,
   tried: Readonly<Record<Way, ReadonlySet<string>>>,

@@ -40,7 +40,7 @@ async function greeting(port: number): Promise<{ readonly jetstream?: boolean; r
   return JSON.parse(bytes.toString().replace(/^INFO /, "")) as { jetstream?: boolean; auth_required?: boolean };
 }
 
-/** Processes that were started for this directory, or guard one that was. */
+/** Finds processes that were started for this directory, or guard such a process. */
 async function processesOf(text: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir("/proc")) {
@@ -52,7 +52,7 @@ async function processesOf(text: string): Promise<string[]> {
 }
 
 describe("starting", () => {
-  it("gives a server with JetStream that asks for its token, which is not on its command line", async () => {
+  it("starts a server with JetStream that requires its token, which is not on its command line", async () => {
     await using server = await start();
     expect(await greeting(server.port)).toMatchObject({ jetstream: true, auth_required: true });
     expect((await stat(join(directory, "nats.conf"))).mode & 0o777).toBe(0o600);

@@ -21,7 +21,7 @@ it("decodes messages inside a message with their defaults", () => {
   expect(need?.component).toBe("");
 });
 
-it("distinguishes an optional field that is zero from one that is missing", () => {
+it("distinguishes a zero optional field from a missing one", () => {
   expect(PodState.decode(PodState.encode({ exitCode: 0 }).finish()).exitCode).toBe(0);
 });
 

@@ -13,7 +13,7 @@ export type MessageType<Message, Properties = Message> = {
 /** Fields that are left out have their defaults; those of a message in a field are not filled in. */
 type PartsOf<Message> = { readonly [Field in keyof Message]?: Message[Field] | undefined };
 
-/** The fields of a `oneof`. At most one is present: the one that `Name` names. */
+/** The fields of a `oneof`. At most the one that `Name` names is present. */
 export type OneOf<Name extends string, Fields> = OneOfPart<Name, Fields, keyof Fields | undefined>;
 
 type OneOfPart<Name extends string, Fields, Present> = Present extends unknown
@@ -27,11 +27,11 @@ type OneOfPart<Name extends string, Fields, Present> = Present extends unknown
 export type AnyMessageType = MessageType<any, any>;
 
 export type MethodDescriptor = {
-  /** As in the .proto file: `Reserve`. */
+  /** Name in the .proto file: `Reserve`. */
   readonly name: string;
-  /** As in subjects: `list-pools`. */
+  /** Name in subjects: `list-pools`. */
   readonly verb: string;
-  /** It has no side effects: `idempotency_level` of the .proto file. */
+  /** True without side effects: `idempotency_level` of the .proto file. */
   readonly isRead: boolean;
   readonly request: AnyMessageType;
   readonly reply: AnyMessageType;
@@ -41,7 +41,7 @@ export type MethodDescriptor = {
 export type ServiceDescriptor = {
   /** Full name: `muster.reservation.v1.ReservationService`. */
   readonly name: string;
-  /** As in subjects: `reservation`. */
+  /** Name in subjects: `reservation`. */
   readonly area: string;
   readonly methods: Readonly<Record<string, MethodDescriptor>>;
 };

@@ -33,7 +33,7 @@ describe.each(GENERATED)("%s", (_title, values, table: EnumTable<string>) => {
     }
   });
 
-  it("has no name for a number that only a later version knows", () => {
+  it("has no name for a number that only a later version defines", () => {
     expect(table.nameOf(99)).toBeUndefined();
     expect(() => table.requireName(99, "value")).toThrow("99 is no value that this version knows");
     expect(table.numberOf("LATER")).toBeUndefined();
@@ -44,7 +44,7 @@ it("takes an absent field for the unspecified value", () => {
   expect(enums.Health.nameOf(muster.health.v1.Health.HEALTH_UNSPECIFIED)).toBeUndefined();
   expect(enums.Health.nameOf(undefined)).toBeUndefined();
   expect(() => enums.Health.requireName(undefined, "health")).toThrow("0 is no health that this version knows");
-  // Its zero is a value with a meaning.
+  // The zero of this enum is a regular value.
   expect(enums.ResultState.nameOf(undefined)).toBe("ERROR");
 });
 

@@ -3,7 +3,7 @@ export type EnumTable<Name extends string> = {
   readonly numbers: Readonly<Record<Name, number>>;
   /** Undefined for a text that is no name. */
   numberOf(text: string): number | undefined;
-  /** Undefined for the unspecified value, for an absent field, and for a number that only a later version knows. */
+  /** Undefined for the unspecified value, an absent field, and a number that only a later version defines. */
   nameOf(number: number | undefined): Name | undefined;
   /** As `nameOf`. Throws where that is undefined; `noun` names the meaning of the number in the message. */
   requireName(number: number | undefined, noun: string): Name;

@@ -8,7 +8,7 @@ it("decodes 64-bit fields to numbers, as in their types", () => {
   expect([expectedRevision, actualRevision]).toEqual([Number.MAX_SAFE_INTEGER, 0]);
 });
 
-it("decodes amounts above 2^53 to numbers, too, not to text", () => {
+it("decodes amounts above 2^53 to numbers, not to strings", () => {
   const { PoolUse } = muster.reservation.v1;
   const amounts = { memory: 2 ** 53, cpu: 2 ** 53 + 2, pods: 2 ** 60 };
   expect(PoolUse.decode(PoolUse.encode({ amounts }).finish()).amounts).toEqual(amounts);

@@ -1,4 +1,4 @@
-/** One field of a message, as data. */
+/** Describes one field of a message as data. */
 export type FieldShape = {
   /** The comment of the .proto file. */
   readonly doc?: string;
@@ -11,17 +11,17 @@ export type FieldShape = {
 
 export type MessageShape = {
   readonly doc?: string;
-  /** By their names in TypeScript and in JSON. */
+  /** Fields by their names in TypeScript and in JSON. */
   readonly fields: Readonly<Record<string, FieldShape>>;
 };
 
 export type EnumShape = {
   readonly doc?: string;
-  /** Without the unspecified value, by the names that enum tables use. */
+  /** Numbers by the names of enum tables, without the unspecified value. */
   readonly numbers: Readonly<Record<string, number>>;
 };
 
-/** Every message and enum of proto/, by its full name: for programs that read and write any message as JSON. */
+/** Every message and enum of proto/, by its full name, for programs that convert any message to and from JSON. */
 export type Shapes = {
   readonly messages: Readonly<Record<string, MessageShape>>;
   readonly enums: Readonly<Record<string, EnumShape>>;

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { buckets, streams, subjects } from "./subjects.ts";
 
 const page = readFileSync(new URL("../../../docs/reference/nats.md", import.meta.url), "utf8");
-/** Values between backticks, with the parts that stand for keys as they arrive here. */
+/** Values between backticks, with placeholders for keys as in the code. */
 const shown = [...page.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text.replaceAll(/<[^>]+>/g, "x"));
 
 it("docs/reference/nats.md has each stream with its subjects, and each bucket", () => {

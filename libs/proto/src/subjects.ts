@@ -83,7 +83,7 @@ export const streams = {
     name: "MUSTER_AUDIT",
     subjects: ["muster.audit.>"],
     retention: "limits",
-    // A quarter to look at it; beyond either limit the oldest go.
+    // Kept for a quarter for investigations; beyond either limit the oldest are dropped.
     maxAgeMs: 90 * 24 * 3_600_000,
     maxBytes: 256 * 1024 * 1024,
   },
@@ -109,7 +109,7 @@ export const streams = {
     name: "MUSTER_DEAD",
     subjects: ["muster.dead.>"],
     retention: "limits",
-    // A month to look at them; beyond either limit the oldest go.
+    // Kept for a month for investigations; beyond either limit the oldest are dropped.
     maxAgeMs: 30 * 24 * 3_600_000,
     maxBytes: 64 * 1024 * 1024,
   },
@@ -149,7 +149,7 @@ export const buckets = {
   installation: "muster-installation",
 } as const;
 
-/** Keys that stand in a bucket beside those of its kind, or alone. */
+/** Fixed keys of a bucket, beside those of its objects. */
 export const bucketKeys = {
   /**
    * In `buckets.nodes` -> watch.v1.NodesComplete, which says what it promises. No node can have this name. A reader of the whole bucket, with the codec of

@@ -36,7 +36,7 @@ describe("an amount", () => {
     );
   });
 
-  it("of a text that is no quantity counts as nothing among others", () => {
+  it("counts a text that is not a quantity as zero", () => {
     expect([...amountsOf({ cpu: "2", memory: "much" })]).toEqual([
       ["cpu", 2000],
       ["memory", 0],

@@ -1,11 +1,11 @@
 import { NANO, parseQuantity } from "./quantity.ts";
 
-/** By resource: cpu in thousandths of a core, everything else in its own unit, such as bytes or pieces. Whole numbers, as kube-scheduler counts. */
+/** Amounts by resource: cpu in millicores, all others in their own unit, such as bytes or pieces. Whole numbers, as kube-scheduler counts. */
 export type Amounts = ReadonlyMap<string, number>;
 
 const NANO_PER_MILLI = NANO / 1000n;
 
-/** The amount of a resource that a quantity such as `250m`, `1.5`, `2Gi` or `1e3` means, rounded up. Undefined where the text is no quantity. */
+/** Parses a quantity such as `250m`, `1.5`, `2Gi` or `1e3`, rounded up. Undefined if the text is not a quantity. */
 export function amountOf(resource: string, text: string): number | undefined {
   const nano = parseQuantity(text.trim());
   if (nano === undefined) return undefined;
@@ -14,7 +14,7 @@ export function amountOf(resource: string, text: string): number | undefined {
   return Number(whole * unit < nano ? whole + 1n : whole);
 }
 
-/** The amounts of these quantities; a text that is no quantity counts as nothing. */
+/** Parses these quantities; a text that is not a quantity counts as zero. */
 export function amountsOf(quantities: Readonly<Record<string, string>>): Amounts {
   return new Map(Object.entries(quantities).map(([resource, text]) => [resource, amountOf(resource, text) ?? 0]));
 }

@@ -26,14 +26,14 @@ export type Crowded = {
   readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
   readonly foreign: { readonly pods: number; readonly examples: readonly string[] };
   readonly sinceMs: number;
-  /** It has been so for too long: the machine counts as lost. */
+  /** True after it lasted too long: the machine counts as lost. */
   readonly isLost: boolean;
 };
 
 /** Since when each component is crowded out, by component and node. */
 export type CrowdingMemory = ReadonlyMap<string, number>;
 
-/** The places whose foreign pods keep a pod from being placed. `loadOf` returns undefined for a node whose size is unknown. */
+/** Finds the places whose foreign pods prevent a pod from being scheduled. `loadOf` returns undefined for a node of unknown size. */
 export function findCrowded(
   places: readonly Place[],
   loadOf: (node: string) => PlaceLoad | undefined,
@@ -73,7 +73,7 @@ export function isCrowdedOut(crowded: readonly Crowded[], component: string, nod
   return crowded.some((each) => each.isLost && each.component === component && each.node === node);
 }
 
-/** Node, short resources and foreign pods, for people. */
+/** Describes node, short resources and foreign pods. */
 export function describeCrowding({ node, resources, foreign }: Crowded): string {
   const short = resources.map(({ resource, requested, free }) => {
     return `${resource} (${printAmount(resource, requested)} requested, ${roundAmount(resource, free)} free)`;

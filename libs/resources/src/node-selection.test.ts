@@ -19,7 +19,7 @@ import {
 
 const node = { name: "gpu-1", labels: { disk: "ssd", gpus: "8" } };
 
-/** All of these requirements, in one term. */
+/** Combines all requirements in one term. */
 function all(...matchExpressions: readonly NodeSelectorRequirement[]): NodeSelection {
   return { terms: [{ matchExpressions }], tolerations: [] };
 }

@@ -5,35 +5,35 @@ import { fitsInto } from "./room.ts";
 /** Operators of the requirements of a node affinity. */
 export const NODE_SELECTOR_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
 
-/** As in Kubernetes, a requirement of the node selector terms of an affinity. */
+/** A requirement of the node selector terms of an affinity, as in Kubernetes. */
 export type NodeSelectorRequirement = {
   readonly key: string;
-  /** One of `NODE_SELECTOR_OPERATORS`; nothing matches another one. */
+  /** One of `NODE_SELECTOR_OPERATORS`; any other value matches no node. */
   readonly operator: string;
   readonly values?: readonly string[];
 };
 
-/** All of its requirements must hold. A term without a requirement matches no node. The only field is `metadata.name`. */
+/** A term whose requirements must all hold. A term without a requirement matches no node. The only field is `metadata.name`. */
 export type NodeSelectorTerm = {
   readonly matchExpressions?: readonly NodeSelectorRequirement[];
   readonly matchFields?: readonly NodeSelectorRequirement[];
 };
 
 export type Toleration = {
-  /** Absent or empty: every taint, with the operator Exists. */
+  /** Undefined or empty: every taint, with the operator Exists. */
   readonly key?: string;
   /** Exists or Equal; absent or empty: Equal. */
   readonly operator?: string;
   readonly value?: string;
-  /** Absent or empty: every effect. */
+  /** Undefined or empty: every effect. */
   readonly effect?: string;
 };
 
 export type Taint = { readonly key: string; readonly value?: string; readonly effect: string };
 
-/** Which nodes a pod accepts, as kube-scheduler reads it from the pod. */
+/** The nodes that a pod accepts, as kube-scheduler reads them from the pod. */
 export type NodeSelection = {
-  /** One of these is enough; none: every node whose taints are tolerated. */
+  /** Alternative terms; without one, every node whose taints are tolerated. */
   readonly terms: readonly NodeSelectorTerm[];
   readonly tolerations: readonly Toleration[];
   /** By resource, the amounts that a node must be able to allocate, beside room for one pod. Absent: any size. */
@@ -119,7 +119,7 @@ export function restrictSelection(
   if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], ...others };
   const restricted = terms.map((term): NodeSelectorTerm => {
     const { matchExpressions = [], matchFields = [] } = term;
-    // A term without a requirement matches no node, and must not become one that does.
+    // A term without a requirement matches no node, and must stay unmatched after the merge.
     if (matchExpressions.length + matchFields.length === 0) return term;
     return { ...term, matchExpressions: [...matchExpressions, requirement] };
   });
@@ -204,7 +204,7 @@ function positiveAmounts(amounts: NodeSelection["minimum"] = {}): (readonly [str
   return Object.entries(amounts).filter(([, amount]) => amount > 0);
 }
 
-/** The same selection without empty fields, as a message has them. */
+/** Omits empty fields, as messages do. */
 export function compactNodeSelection({ terms, tolerations, minimum }: NodeSelection): NodeSelection {
   const amounts = positiveAmounts(minimum);
   const requirement = ({ key, operator, values = [] }: NodeSelectorRequirement): NodeSelectorRequirement => {
@@ -223,7 +223,7 @@ export function compactNodeSelection({ terms, tolerations, minimum }: NodeSelect
   };
 }
 
-/** Each selection of a list of needs once, and for each need its place among them, from 1; 0: it has none. Messages carry selections in this form. */
+/** Indexes selections for messages: lists each distinct one once, and the position of each need's selection from 1; 0: it has none. */
 export function indexSelections(needs: readonly { readonly selection?: NodeSelection | undefined }[]): {
   readonly selections: readonly NodeSelection[];
   readonly indexes: readonly number[];
@@ -242,7 +242,7 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
 /** The maximum of the text that describes a selection: it is in conditions and explanations. */
 const MAX_DESCRIPTION_LENGTH = 200;
 
-/** For people: `disk=ssd, zone in (a, b); holds cpu 4500m, memory 8Gi; tolerates gpu`. A longer text ends in an ellipsis. */
+/** Describes a selection: `disk=ssd, zone in (a, b); holds cpu 4500m, memory 8Gi; tolerates gpu`. A longer text ends in an ellipsis. */
 export function describeNodeSelection({ terms, tolerations, minimum = {} }: NodeSelection): string {
   const nodes = terms.map(describeTerm).join(" or ");
   const amounts = Object.entries(minimum).map(([resource, amount]) => `${resource} ${printAmount(resource, amount)}`);

@@ -11,7 +11,7 @@ function requests(spec: WrittenPodSpec, ...limits: readonly object[]) {
   return specRequests(spec, buildPodDefaults(ranges, [kata, { name: "plain" }]));
 }
 
-it("adds the defaults of LimitRanges to each container and init container that requests nothing", () => {
+it("adds the defaults of LimitRanges to each container and init container without requests", () => {
   const spec = { containers: [resources({}), resources({ requests: { cpu: 1 } })], initContainers: [resources({})] };
   expect(requests(spec, container({ defaultRequest: { cpu: "100m", memory: "1Ki" } }))).toEqual({
     cpu: 1100,
@@ -19,7 +19,7 @@ it("adds the defaults of LimitRanges to each container and init container that r
   });
 });
 
-it("takes a limit of the container before the default, so that what the API server has completed counts once", () => {
+it("prefers a container's limit to the default, so that values completed by the API server count once", () => {
   const range = container({ default: { cpu: 2 }, defaultRequest: { cpu: 1 } });
   expect(requests({ containers: [resources({ limits: { cpu: "300m" } })] }, range)).toEqual({ cpu: 300 });
   expect(requests({ containers: [resources({ requests: { cpu: 1 }, limits: { cpu: 2 } })] }, range)).toEqual({
@@ -41,7 +41,7 @@ it("ignores limits of other objects, and takes the first LimitRange by name", ()
   expect(requests({ containers: [resources({})] }, other, ...ranges)).toEqual({ cpu: 1000 });
 });
 
-it("adds the overhead of the RuntimeClass, and counts one that the spec has once", () => {
+it("adds the overhead of the RuntimeClass, and counts an existing one once", () => {
   const spec = { containers: [resources({ requests: { cpu: 1 } })], runtimeClassName: "kata" };
   expect(requests(spec)).toEqual({ cpu: 1250, memory: 1024 });
   expect(requests({ ...spec, overhead: { cpu: "250m", memory: "1Ki" } })).toEqual({ cpu: 1250, memory: 1024 });

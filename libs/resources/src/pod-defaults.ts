@@ -6,7 +6,7 @@ type Quantities = Readonly<Record<string, string>>;
 export type PodDefaults = {
   /** Requests of each container that has neither a request nor a limit of the resource, as the LimitRanges of the namespace state. */
   readonly requests: Quantities;
-  /** By name of a RuntimeClass, the overhead of its pods. */
+  /** Overhead of pods by the name of the RuntimeClass. */
   readonly overheads: ReadonlyMap<string, Quantities>;
 };
 
@@ -18,7 +18,7 @@ export type WrittenLimitRange = { readonly name: string; readonly limits?: unkno
 /** A RuntimeClass as the API server sends it. */
 export type WrittenRuntimeClass = { readonly name: string; readonly overhead?: unknown };
 
-/** If several LimitRanges state a resource, the first one by name counts; Kubernetes does not define which one does. */
+/** Builds the defaults. If several LimitRanges state a resource, the first one by name counts; Kubernetes does not define the order. */
 export function buildPodDefaults(
   limitRanges: readonly WrittenLimitRange[],
   runtimeClasses: readonly WrittenRuntimeClass[],
@@ -36,7 +36,7 @@ function isOfContainers(item: Readonly<Record<string, unknown>>): boolean {
   return textOf(item["type"]) === "Container";
 }
 
-/** As the API server completes the item: a missing default request is the default limit, which is the maximum if it is missing, or else the minimum. */
+/** Completes an item as the API server does: a missing default request is the default limit, which is the maximum if missing, or else the minimum. */
 function requestsOf({ defaultRequest, default: limit, max, min }: Readonly<Record<string, unknown>>): Quantities {
   return { ...quantitiesOf(min), ...quantitiesOf(max), ...quantitiesOf(limit), ...quantitiesOf(defaultRequest) };
 }

@@ -4,7 +4,7 @@ import { podRequests, type RequestingPod } from "./pod-requests.ts";
 
 const cpu = (amount: string) => ({ resources: { requests: { cpu: amount } } });
 
-describe("what a pod requests", () => {
+describe("the requests of a pod", () => {
   it.each<[string, RequestingPod, Record<string, number>]>([
     ["nothing", { containers: [{}] }, {}],
     ["its containers together", { containers: [cpu("1"), cpu("500m")] }, { cpu: 1500 }],
@@ -67,7 +67,7 @@ describe("what a pod requests", () => {
   });
 });
 
-/** Starts the containers one by one, and notes the most that ran together. */
+/** Starts the containers one by one, and returns the maximum that ran together. */
 function mostAtOnce(mains: readonly number[], inits: readonly { milli: number; isSidecar: boolean }[]): number {
   let sidecars = 0;
   let most = 0;

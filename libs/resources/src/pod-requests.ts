@@ -14,8 +14,8 @@ export type RequestingPod = Requesting & {
 };
 
 /**
- * What a pod requests of a node, as kube-scheduler counts it: its containers and sidecars together, or an init container beside the sidecars that started
- * before it where that is more; instead of both what the pod requests as a whole; plus its overhead.
+ * The requests of a pod, as kube-scheduler counts them. Containers and sidecars count together, or an init container with the sidecars started before it if
+ * that is more. Requests at pod level replace both. The overhead is added.
  * https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
  */
 export function podRequests(pod: RequestingPod): Amounts {
@@ -35,7 +35,7 @@ export function podRequests(pod: RequestingPod): Amounts {
   return running;
 }
 
-/** A limit without a request is a request, as the defaults of the API server say. */
+/** Counts a limit without a request as a request, as the API server does. */
 function requestsOf({ resources }: Requesting): Amounts {
   return amountsOf({ ...resources?.limits, ...resources?.requests });
 }

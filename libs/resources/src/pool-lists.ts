@@ -1,4 +1,4 @@
-/** Each list of further pools of a list of needs once, and for each need its place among them, from 1; 0: it has none. Messages carry them in this form. */
+/** Indexes lists of other pools for messages: each distinct list once, and the position of each need's list from 1; 0: it has none. */
 export function indexPoolLists(needs: readonly { readonly otherPools?: readonly string[] | undefined }[]): {
   readonly poolLists: readonly { readonly pools: string[] }[];
   readonly indexes: readonly number[];

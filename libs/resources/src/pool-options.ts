@@ -2,8 +2,8 @@
 type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] | undefined };
 
 /**
- * The needs with one pool each, in order of preference: one list for each choice of pools. Needs that accept the same pools in the same order get the same one,
- * and the needs that come first decide first. A list without other pools is its only option.
+ * Lists the options of the needs: one list with a single pool per need for each choice, in order of preference. Needs that accept the same pools in the same
+ * order get the same pool, and earlier needs decide first. A list without other pools is its only option.
  */
 export function listPoolOptions<Need extends Accepting>(
   needs: readonly Need[],

@@ -2,7 +2,7 @@ const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|
 const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/** One, in the unit of quantities here. */
+/** The number 1 in the unit of quantities here. */
 export const NANO = 1_000_000_000n;
 
 /** A quantity of Kubernetes as a whole number of 10^-9, exact; undefined where the text is none. */

@@ -11,7 +11,7 @@ const anyAmounts = fc
   .dictionary(fc.constantFrom("cpu", "memory", "pods", GPU), fc.nat(20))
   .map((record) => amounts(record));
 
-describe("what is left", () => {
+describe("the remaining amounts", () => {
   it.each<[string, Record<string, number>, Record<string, number>, Record<string, number>]>([
     ["of nothing is nothing", {}, { cpu: 1 }, {}],
     ["without a use is everything", { cpu: 2 }, {}, { cpu: 2 }],
@@ -22,7 +22,7 @@ describe("what is left", () => {
     expect(Object.fromEntries(subtract(amounts(from), amounts(less)))).toEqual(left);
   });
 
-  it("leaves its arguments as they are", () => {
+  it("does not change its arguments", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, (from, less) => {
         const before = [[...from], [...less]];
@@ -70,8 +70,8 @@ describe("a pod", () => {
   });
 });
 
-describe("what is free on a node", () => {
-  it("is what it can allocate, less its overhead and all uses", () => {
+describe("the free resources of a node", () => {
+  it("are the allocatable ones, less overhead and all uses", () => {
     const free = freeOf({
       allocatable: amounts({ cpu: 4000, memory: 100, pods: 10, [GPU]: 8 }),
       overhead: useOf(amounts({ cpu: 500 }), 3),
@@ -80,7 +80,7 @@ describe("what is free on a node", () => {
     expect(Object.fromEntries(free)).toEqual({ cpu: 2500, memory: 0, pods: 5, [GPU]: 7 });
   });
 
-  it("is the sum of all uses below what it can allocate, in whatever order they come", () => {
+  it("are independent of the order of uses", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, fc.array(anyAmounts, { maxLength: 5 }), (allocatable, overhead, uses) => {
         const free = freeOf({ allocatable, overhead, uses });

@@ -18,7 +18,7 @@ export function useOf(requests: Amounts, pods = 1): Amounts {
   return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
 }
 
-/** The first amounts less the second ones, never below 0. A resource that only the second ones name is left out. */
+/** Subtracts amounts, never below 0. Omits a resource that only the second ones name. */
 export function subtract(amounts: Amounts, less: Amounts): Amounts {
   const left = new Map<string, number>();
   for (const [resource, amount] of amounts) left.set(resource, Math.max(0, amount - (less.get(resource) ?? 0)));
@@ -33,8 +33,8 @@ export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
 }
 
 /**
- * Whether one pod with these requests fits into what is free. The pod itself is counted here, so `useOf(requests)` is what it takes of `free` afterwards.
- * A resource that `free` does not name counts as 0, and a request of 0 always fits.
+ * Whether one pod with these requests fits into the free amounts. It also needs one free pod, so `useOf(requests)` is its use of `free` afterwards. A resource
+ * that `free` does not name counts as 0, and a request of 0 always fits.
  */
 export function fitsInto(requests: Amounts, free: Amounts): boolean {
   if ((free.get("pods") ?? 0) < 1 + (requests.get("pods") ?? 0)) return false;

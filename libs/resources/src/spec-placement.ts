@@ -8,7 +8,7 @@ import {
 } from "./node-selection.ts";
 import { isObject, objectsOf, textOf, type PlainObject } from "./written-fields.ts";
 
-/** The fields of the spec of a pod that decide where it is placed, as they are written. */
+/** The raw fields of a pod spec that decide its node. */
 export type WrittenPlacement = {
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly affinity?: unknown;
@@ -34,7 +34,7 @@ export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): Node
   return terms.length + tolerations.length === 0 ? undefined : compactNodeSelection({ terms, tolerations });
 }
 
-/** Without the time for which a pod stays on a node that becomes tainted: it is not about where a pod is placed. */
+/** Omits `tolerationSeconds`, which concerns eviction and not scheduling. */
 export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
   const written = objectsOf(tolerations).map(({ key, operator, value, effect }): Toleration => {
     return { key: textOf(key), operator: textOf(operator), value: textOf(value), effect: textOf(effect) };
@@ -42,7 +42,7 @@ export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "toleratio
   return compactNodeSelection({ terms: [], tolerations: written }).tolerations;
 }
 
-/** By node, the tolerations that all pods of the node have. */
+/** The tolerations that all pods of a node share, by node. */
 export function commonTolerations(
   placed: Iterable<{ readonly node: string; readonly tolerations: readonly Toleration[] }>,
 ): ReadonlyMap<string, readonly Toleration[]> {
@@ -68,9 +68,9 @@ export const SHARED = "false";
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * The affinity of a pod with a granted machine: what is written, on this node only. The node is required by its own name, because its hostname label may
- * differ. An exclusive pod excludes every pod with the label `exclusiveKey`, a shared one only exclusive pods. Kubernetes applies the terms of running pods to
- * a new pod, too. This protects against a stale grant.
+ * Builds the affinity of a pod with a granted machine: the written affinity, limited to this node. Requires the node by name, because its hostname label may
+ * differ. An exclusive pod excludes every pod with the label `exclusiveKey`, a shared one only exclusive pods. Kubernetes also applies the terms of running
+ * pods to a new pod, which protects against a stale grant.
  */
 export function grantedAffinity(
   written: unknown,

@@ -34,7 +34,7 @@ export function specRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DE
   return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-/** 8 PiB. Sums of such amounts are exact numbers. */
+/** The maximum amount, 8 PiB: sums of such amounts are exact numbers. */
 const MAX_AMOUNT = 2 ** 43 * 1024;
 
 /** Describes the quantities that `isCountable` accepts. */

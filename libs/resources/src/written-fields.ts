@@ -1,4 +1,4 @@
-/** An object of a manifest, as it is written. */
+/** An object of a manifest, before validation. */
 export type PlainObject = Readonly<Record<string, unknown>>;
 
 export function isObject(value: unknown): value is PlainObject {

@@ -12,7 +12,7 @@ const build = (read: EnvReader) => ({
   token: read.optional("TOKEN"),
 });
 
-it("takes defaults for what is absent or empty", () => {
+it("uses defaults for absent or empty variables", () => {
   expect(readEnv({ NAME: "a", LOCK_TTL_MS: "", TRACED: " " }, build)).toEqual({
     natsUrl: "nats://127.0.0.1:4222",
     lockTtlMs: 5000,

@@ -10,7 +10,7 @@ export type EnvReader = {
     name: string,
     form: { readonly fallback?: string; readonly pattern: RegExp; readonly needed: string },
   ): string;
-  /** One or several with commas between them; a password may stand before the @. */
+  /** Reads one or more URLs, separated by commas; a password may precede the @. */
   url(name: string, fallback?: string): string;
   /** Reads a URL of http or https without a user and a password: errors and logs contain the URL. */
   httpUrl(name: string): string;
@@ -46,7 +46,7 @@ function reader(env: Readonly<Record<string, string | undefined>>, problems: str
     const value = env[name]?.trim();
     return value === "" ? undefined : value;
   };
-  /** A stand-in of the right type, so that the next variables are looked at too; it never leaves `readEnv`. */
+  /** Returns a placeholder of the right type, so that the next variables are also checked; it never leaves `readEnv`. */
   const wrong = <Value>(problem: string, standIn: Value): Value => {
     problems.push(problem);
     return standIn;

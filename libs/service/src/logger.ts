@@ -3,8 +3,8 @@ import { destination, pino, stdSerializers, stdTimeFunctions, type Logger as Pin
 import { LEVELS, redactFields } from "./redact.ts";
 
 /**
- * One line of JSON a call on standard error, with the ids of the active span. The message is a constant; what varies goes into fields. Warnings and errors are
- * written immediately. Other lines of one turn of the event loop are one write; a process that is killed may lose those of its last turn.
+ * Writes one line of JSON per call to standard error, with the ids of the active span. The message is constant; variable data goes into fields. Warnings and
+ * errors are written immediately. Other lines of one turn of the event loop are one write; a killed process may lose those of its last turn.
  */
 export type Logger = {
   debug(fields: object, message: string): void;
@@ -42,7 +42,7 @@ export function createLogger(options: {
 
 /** Standard error. A write for each line would cost a busy service more than all the rest of the line. */
 function linesPerTurn(): { readonly write: (line: string) => void; readonly flush: () => void } {
-  // Synchronous, so that the last words of a dying process are not lost. Not its own buffer: its `flushSync` never returns once the pipe has no reader.
+  // Synchronous, so that the last lines of a dying process are written. Not its own buffer: its `flushSync` never returns once the pipe has no reader.
   const stream = destination({ fd: 2, sync: true });
   let waiting = "";
   let isDue = false;
@@ -68,7 +68,7 @@ function linesPerTurn(): { readonly write: (line: string) => void; readonly flus
   };
 }
 
-/** Not pino's `redact`, which copies each line with every object in it, also where no secret is. */
+/** Replaces pino's `redact`, which copies each line with every object in it, even without a secret. */
 function withoutSecrets(lines: Pino, flush: () => void): Logger {
   const write = (level: LogLevel): Logger[LogLevel] => {
     if (!lines.isLevelEnabled(level)) return () => undefined;

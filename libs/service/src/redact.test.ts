@@ -17,7 +17,7 @@ it.each<[string, object, object]>([
   expect(fields).toEqual(before);
 });
 
-it("copies nothing without a secret, and only the objects around one", () => {
+it("copies only the objects around a secret", () => {
   const plain = { session: "a", steps: [{ kind: "accept" }], none: undefined, empty: null, bytes: new Uint8Array(3) };
   expect(redactFields(plain)).toBe(plain);
   const beside = { b: 1 };

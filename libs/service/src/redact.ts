@@ -13,7 +13,10 @@ const SECRETS: ReadonlySet<string> = new Set([
 export const LEVELS = 3;
 const CENSOR = "[Redacted]";
 
-/** The same object if it has no secret field; otherwise a copy that shares all but the objects around secrets. Errors are left to the serializer of errors. */
+/**
+ * Returns the same object if it has no secret field; otherwise a copy that shares all but the objects around secrets. Skips errors, which have their own
+ * serializer.
+ */
 export function redactFields(fields: object, levels = LEVELS): object {
   let copy: object | undefined;
   for (const [name, value] of Object.entries(fields)) {

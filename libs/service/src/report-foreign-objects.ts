@@ -5,8 +5,8 @@ import type { Logger } from "./logger.ts";
 const MAX_NAMED = 10;
 
 /**
- * For a sweep that leaves objects of other installations alone: takes, at each sweep, the installation id of each such object. Logs every change of their
- * number, and exports the number as a metric by `what`, which is one of a few words. `own`: id of this installation.
+ * Builds the report of a sweep that keeps objects of other installations; each sweep passes the installation id of each such object. Logs every change of their
+ * number, and exports the number as a metric by `what`, which has few values. `own`: id of this installation.
  */
 export function reportForeignObjects(
   logger: Pick<Logger, "info" | "warn">,

@@ -15,7 +15,7 @@ export type ServiceContext<Config> = {
   readonly logger: Logger;
   /** Aborted on SIGINT and SIGTERM, once: finish the work in flight and return. */
   readonly signal: AbortSignal;
-  /** As the definition names it. */
+  /** Name of the service in its definition. */
   readonly service: string;
   /** Unique per process: `<service>-<host>-<pid>-<random>`. */
   readonly instance: string;
@@ -23,11 +23,12 @@ export type ServiceContext<Config> = {
   /** The replicas of every stream and bucket (MUSTER_NATS_REPLICAS, default 1), for `connectNats`. */
   readonly natsReplicas: number;
   /**
-   * What one user may ask of this process (MUSTER_REQUESTS_PER_SECOND, default 1000; burst MUSTER_REQUESTS_BURST, default 2000), for its connection to NATS.
+   * Rate limit of one user at this process (MUSTER_REQUESTS_PER_SECOND, default 1000; burst MUSTER_REQUESTS_BURST, default 2000), for its connection to NATS.
    */
   readonly requestRate: { readonly perSecond: number; readonly burst: number };
   /**
-   * Ready (HTTP /readyz) once this was called, and only while every check returns undefined; a check returns what is missing. Call it when everything is open.
+   * Adds a readiness check. /readyz succeeds once this was called, and only while every check returns undefined; a check returns the missing dependency. Call
+   * it when everything is open.
    */
   readyWhen(name: string, check: ReadyCheck): void;
   /** A further check, which does not affect whether the start has finished. */
@@ -38,8 +39,8 @@ type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
   /**
-   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer yet, or has no room) is logged and shown by /readyz, and it
-   * runs again after a pause; it has to dispose of what it opened. Anything else that it throws, and an early return, ends the process with exit code 1.
+   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer, or has no room) is logged and shown by /readyz, and `run` is
+   * called again after a pause; it must dispose of its resources. Any other error, or an early return, ends the process with exit code 1.
    */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
@@ -56,9 +57,9 @@ const NEXT_RUN = { firstMs: 500, maxMs: 10_000 };
 const SETTLED_MS = 60_000;
 
 /**
- * The whole of a service's main: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez,
- * /readyz and /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND
- * and MUSTER_REQUESTS_BURST are for the connection to NATS. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after the first, ends the process
+ * Runs the main function of a service: configuration (all problems in one message, exit code 2), telemetry, logger, signals, and an HTTP server with /livez,
+ * /readyz and /metrics on MUSTER_HTTP_ADDR (default 127.0.0.1:0, the bound address is logged), then `run`. MUSTER_NATS_REPLICAS, MUSTER_REQUESTS_PER_SECOND and
+ * MUSTER_REQUESTS_BURST configure the connection to NATS. A second signal, or MUSTER_STOP_TIMEOUT_MS (default 20000) after the first, ends the process
  * immediately.
  */
 export async function runService<Config>(definition: ServiceDefinition<Config>): Promise<void> {
@@ -116,7 +117,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   }
 }
 
-/** Runs the service, again after each run that a dependency has ended: a process that ended for that reason would be no better off when it is started again. */
+/** Runs the service, again after each failure of a dependency: a restart of the process would meet the same failure. */
 async function runUntilStopped<Config>(
   { run }: ServiceDefinition<Config>,
   context: ServiceContext<Config>,
@@ -154,7 +155,7 @@ function describeError(error: Error): string {
   return first === error ? error.message : `${error.message} (${first.message})`;
 }
 
-/** The same as /readyz, for alerts. */
+/** Exports the state of /readyz as a metric, for alerts. */
 function showReadiness(checks: ReadonlyMap<string, ReadyCheck>): void {
   const ready = metrics.getMeter("@muster/service").createObservableGauge("muster.ready", {
     unit: "1",

@@ -1,4 +1,4 @@
-/** A service for the tests: ready after a delay that the test chooses, stops as DEMO_STOP says. */
+/** A service for tests: becomes ready after a configurable delay, and stops according to DEMO_STOP. */
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { throwFault } from "@muster/faults";

@@ -44,7 +44,7 @@ function start(
   return { child, exit, output: () => output, lines, address };
 }
 
-it("answers health, readiness with what is missing, and metrics, and stops on SIGTERM", async () => {
+it("answers health, readiness with missing dependencies, and metrics, and stops on SIGTERM", async () => {
   const service = start({ DEMO_LIMIT: "2" });
   const base = `http://${await service.address()}`;
   expect((await fetch(`${base}/livez`)).status).toBe(200);
@@ -107,7 +107,7 @@ it("ends with exit code 1 and the error in the log when it fails", async () => {
   });
 });
 
-it("waits for what it needs, reports that on /readyz, and runs when it can", async () => {
+it("waits for its dependencies, reports that on /readyz, and runs once they are available", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-demo-"));
   const gate = join(directory.path, "gate");
   const service = start({ DEMO_STOP: "late", DEMO_GATE: gate });
@@ -128,7 +128,7 @@ it("waits for what it needs, reports that on /readyz, and runs when it can", asy
   expect(await service.exit).toEqual([0, null]);
 });
 
-it("stops while it waits for what it needs", async () => {
+it("stops while it waits for its dependencies", async () => {
   const service = start({ DEMO_STOP: "late" });
   await until("it waits", () => service.output().includes("cannot run now"));
   service.child.kill("SIGTERM");
@@ -190,7 +190,7 @@ it("stops when the supervisor that started it with a channel is gone", async () 
 it.each([
   { said: undefined, replicas: 1 },
   { said: "3", replicas: 3 },
-])("passes on how many replicas streams have: $replicas for $said", async ({ said, replicas }) => {
+])("passes the replicas of streams: $replicas for $said", async ({ said, replicas }) => {
   const service = start(said === undefined ? {} : { MUSTER_NATS_REPLICAS: said });
   await service.address();
   await until("it reports it", () => service.lines().some((line) => line["natsReplicas"] === replicas));
@@ -199,7 +199,7 @@ it.each([
 it.each([
   { env: {}, is: { perSecond: 1000, burst: 2000 } },
   { env: { MUSTER_REQUESTS_PER_SECOND: "50", MUSTER_REQUESTS_BURST: "60" }, is: { perSecond: 50, burst: 60 } },
-])("hands on how many requests a user may make: $is.perSecond a second, $is.burst at once", async ({ env, is }) => {
+])("passes the request rate of a user: $is.perSecond a second, burst $is.burst", async ({ env, is }) => {
   const service = start(env);
   await service.address();
   const running = await until("it reports it", () => service.lines().find(({ msg }) => msg === "running"));

@@ -330,7 +330,7 @@ function resolved(schema: Api): Api {
   return typeof reference === "string" ? resolved(API[reference.replace("#/components/schemas/", "")]!) : schema;
 }
 
-it("has every field by the name, the place and the type that Kubernetes knows", () => {
+it("has every field by the name, path and type of Kubernetes", () => {
   const compared: string[] = [];
   const compare = (ours: CheckedSchema, kubernetes: Api, path: string): void => {
     const theirs = resolved(kubernetes);

@@ -21,7 +21,7 @@ export type TemplateContainer = Named & {
   readonly resources?: { readonly requests?: Fields; readonly limits?: Fields };
 };
 
-/** A template that was checked; what nothing here looks at is a plain field of `spec`. */
+/** A checked template; unchecked fields are plain fields of `spec`. */
 export type ComponentTemplate = {
   readonly metadata?: {
     readonly labels?: Readonly<Record<string, string>>;
@@ -36,8 +36,8 @@ export type ComponentTemplate = {
 };
 
 /**
- * Returns undefined when it has reported a problem: a field that the schema refuses, or a conflict within the template, with the component's `env`, or with a
- * field that Muster sets. What only the cluster knows, such as whether a Secret exists, is not looked at.
+ * Returns undefined after it has reported a problem: a field that the schema refuses, or a conflict within the template, with the component's `env`, or with a
+ * field that Muster sets. Does not check the cluster, such as whether a Secret exists.
  */
 export function checkComponentTemplate(
   reader: ValueReader,
@@ -56,7 +56,7 @@ export function checkComponentTemplate(
 }
 
 const MANAGED_BY = "app.kubernetes.io/managed-by";
-/** By its labels the controller of jobs knows the pods of a job. */
+/** Prefix of the labels by which the controller of jobs finds the pods of a job. */
 const JOB_LABELS = "training.kubeflow.org/";
 const APPARMOR = "container.apparmor.security.beta.kubernetes.io/";
 

@@ -10,7 +10,7 @@ export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefa
 const EXAMPLE = "spec.containers[0].resources.requests of its template, such as cpu: 500m and memory: 1Gi";
 
 /**
- * Reports why a component cannot have a part of a machine: its template requests nothing, or amounts that the ledger cannot count. Undefined: it has no
+ * Reports why a component cannot use a part of a machine: its template requests nothing, or amounts that the ledger cannot count. Undefined: it has no
  * template. `paths` are those of the field `shared` and of the template.
  */
 export function checkShared(

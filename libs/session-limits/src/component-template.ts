@@ -167,8 +167,8 @@ const NODE_AFFINITY = closed([], {
 });
 
 /**
- * The fields of a pod template that a component may be given, as JSON Schema: the command and the session controller check the same, and editors complete it.
- * A field that Muster sets itself is refused with its reason; every other field that is missing here is unknown.
+ * The allowed fields of the pod template of a component, as JSON Schema. The command and the session controller check it, and editors complete it. A field that
+ * Muster sets itself is refused with its reason; every other missing field is unknown.
  */
 export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
   description: "Fields of the component's pod, as in pod templates of Kubernetes.",
@@ -223,7 +223,7 @@ export const COMPONENT_TEMPLATE_SCHEMA: CheckedSchema = {
   }),
 };
 
-/** A field that cannot be given, and why. */
+/** A refused field, with the reason. */
 function refused(description: string): CheckedSchema {
   return { not: {}, description };
 }

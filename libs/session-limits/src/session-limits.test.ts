@@ -14,7 +14,7 @@ describe("sessionTextBytes", () => {
     expect(sessionTextBytes([component])).toBe(1 + 2 + 4 + 2 + 2 + 1 + 0 + 7 * 8);
   });
 
-  it("counts a component without a directory as one with an empty one", () => {
+  it("treats a missing directory of a component as an empty one", () => {
     const { workingDir: _, ...without } = component;
     expect(sessionTextBytes([without])).toBe(sessionTextBytes([{ ...component, workingDir: "" }]));
   });

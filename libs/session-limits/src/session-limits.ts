@@ -2,7 +2,7 @@
 export const SESSION_LIMITS = {
   /** Replicas counted. */
   components: 200,
-  /** One environment string may have 128 KiB on Linux, and the scenario travels as one. */
+  /** Linux limits one environment string to 128 KiB, and the scenario is passed as one. */
   scenarioBytes: 96 * 1024,
   /** The maximum of `sessionTextBytes`. */
   textBytes: 128 * 1024,

@@ -1,7 +1,4 @@
-/**
- * What the log, the buckets, sessions of locks and writes to the disk cost beside bare NATS. Run: npx node libs/store/bench/main.ts
- * [operations|sessions|sync]
- */
+/** Measures the log, the buckets, sessions of locks and disk writes beside bare NATS. Run: npx node libs/store/bench/main.ts [operations|sessions|sync] */
 import { runBenches } from "@muster/testkit";
 
 await runBenches({

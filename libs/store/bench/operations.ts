@@ -40,7 +40,7 @@ await using log = await openLog<number, Uint8Array>(connection, {
   token: 1,
 });
 const bucket = await openBucket(connection, { name: "bench", codec: raw });
-/** Each lane has keys of its own, as the writers of different sessions have. */
+/** Each lane has separate keys, as the writers of different sessions do. */
 const revisions = await Promise.all(Array.from({ length: KEYS }, (_, key) => bucket.create(String(key), payload)));
 let turn = 0;
 

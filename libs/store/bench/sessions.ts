@@ -1,4 +1,4 @@
-/** How long it takes until the locks of a silent session that was deleted are another's, beside as many bare writes to a bucket. */
+/** Measures how long the locks of a deleted silent session take to reach another session, beside as many bare writes. */
 import { natsServer, sized, until } from "@muster/testkit";
 import { connected } from "../test/connected.ts";
 import { openBucket, withSessions, type Codec, type Session } from "../src/index.ts";
@@ -6,7 +6,7 @@ import { openBucket, withSessions, type Codec, type Session } from "../src/index
 const LOCKS = sized(1000, 50);
 const ROUNDS = sized(5, 1);
 const IN_FLIGHT = 64;
-/** So long that a slow machine loses no session. */
+/** Long enough that a slow machine loses no session. */
 const TTL_MS = 60_000;
 
 const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
@@ -55,7 +55,7 @@ const takeoverMs = middle(rounds.map((one) => one.takeoverMs));
 const ratio = middle(rounds.map((one) => one.takeoverMs / one.putsMs));
 console.log(`takeover of ${LOCKS} locks ${Math.round(takeoverMs)} ms, / as many bucket puts ${ratio.toFixed(2)}`);
 
-/** As many writes with as many in flight. */
+/** Writes as many values, with the same number in flight. */
 async function puts(name: string): Promise<number> {
   const bucket = await openBucket(connection, { name, codec: raw });
   const left = keys.values();

@@ -16,7 +16,7 @@ async function started(syncAlways: boolean): Promise<NatsConnection> {
   return connection;
 }
 
-/** Milliseconds for one acknowledged write, with so many on their way. */
+/** Milliseconds per acknowledged write, with this number in flight. */
 async function measure(connection: NatsConnection, inFlight: number): Promise<number> {
   let left = COUNT;
   const lane = async (): Promise<void> => {

@@ -12,18 +12,18 @@ import { jetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
 
 export const MAX_VALUE_BYTES = 512 * 1024;
 export const MAX_BYTES = 256 * 1024 * 1024;
-/** Room for the headers beside the value. */
+/** Space for the headers beside the value. */
 export const HEADER_BYTES = 1024;
-/** Marks of deleted keys vanish after this. A watch that was interrupted for longer compares keys and needs no marks. */
+/** Lifetime of deletion marks. A watch that was interrupted for longer compares keys and needs no marks. */
 export const DELETE_MARK_TTL_MS = 3_600_000;
 
 export type BucketLimits = {
   readonly name: string;
-  /** Largest value in bytes; default 512 KiB. */
+  /** Maximum size of a value in bytes; default 512 KiB. */
   readonly maxValueBytes?: number;
-  /** Size of the whole bucket in bytes; default 256 MiB. */
+  /** Maximum size of the whole bucket in bytes; default 256 MiB. */
   readonly maxBytes?: number;
-  /** Entries vanish this long after their last write; default never. */
+  /** Lifetime of an entry after its last write; default: unlimited. */
   readonly ttlMs?: number;
 };
 
@@ -64,7 +64,7 @@ export async function ensureBucket(
   }
 }
 
-/** A reader of a bucket, or a holder of one lock in it, may not change it: its owner sets its limits. */
+/** Ignores a missing right: only the owner of a bucket sets its limits, not a reader or the holder of one lock. */
 function unlessForbidden(error: unknown): void {
   if (!(error instanceof PermissionViolationError)) throw error;
 }
@@ -98,12 +98,12 @@ async function addStream(
       max_msgs_per_subject: 1,
       allow_direct: true,
       allow_rollup_hdrs: true,
-      // Entries that expire leave a mark, so that watches report them.
+      // Expired entries leave a mark, so that watches report them.
       allow_msg_ttl: true,
       subject_delete_marker_ttl: nanos(DELETE_MARK_TTL_MS),
     });
   } catch (error) {
-    // Another process was faster, with limits of its own.
+    // Another process has created the stream, perhaps with other limits.
     if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
   }
 }

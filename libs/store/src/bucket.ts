@@ -33,35 +33,35 @@ import { watchBucket, type Change, type Entry, type Present } from "./watch.ts";
 export type WatchOptions = {
   readonly filter?: string;
   readonly signal: AbortSignal;
-  /** `current`: nothing is missing at this moment; repeated with every sign of life. `interrupted`: changes may be missing until the next `current`. */
+  /** `current`: nothing is missing at this moment; repeated with every heartbeat. `interrupted`: changes may be missing until the next `current`. */
   readonly onStatus?: (status: "current" | "interrupted") => void;
   /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
-  /** Interval of checks for keys that are missing without a mark of deletion; default 10 minutes. */
+  /** Interval of checks for keys that disappeared without a deletion mark; default 10 minutes. */
   readonly checkMs?: number;
 };
 
 /**
  * Typed key-value on JetStream. Every write names the revision it replaces, so no write is lost to a concurrent one. Rejects with FaultError: conflict,
- * already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable (of "disk of nats" where the server answers and does not
- * store). After unavailable a write may have happened or not: read, or write again and take the conflict as the answer.
+ * already_exists, limit_exceeded (value too large, bucket full), invalid_request (key), unavailable ("disk of nats" if the server answers but does not store).
+ * After unavailable the outcome is unknown: read, or write again and treat a conflict as the answer.
  */
 export type Bucket<Value, Input = Value> = {
   readonly name: string;
   get(key: string): Promise<Entry<Value> | undefined>;
-  /** Writes a key that does not exist (or was deleted); already_exists otherwise. Returns the revision. */
+  /** Writes a key that does not exist or was deleted; rejects with already_exists otherwise. Returns the revision. */
   create(key: string, value: Input): Promise<number>;
-  /** Replaces the value of exactly this revision; conflict otherwise. Returns the new revision. */
+  /** Replaces the value of exactly this revision; rejects with conflict otherwise. Returns the new revision. */
   update(key: string, value: Input, expectedRevision: number): Promise<number>;
-  /** Deletes the key if it still has this revision; conflict otherwise. */
+  /** Deletes the key if it still has this revision; rejects with conflict otherwise. */
   delete(key: string, expectedRevision: number): Promise<void>;
-  /** As `Modify` states. */
+  /** Changes one key as `Modify` states. */
   modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
-  /** Entries whose key matches, in key order. `filter` has the form of a subject: `session.*.>`; all by default. */
+  /** Lists matching entries in key order. `filter` has the form of a subject: `session.*.>`; default: all. */
   list(filter?: string): Promise<Entry<Value>[]>;
   /**
-   * First the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap, and once it has
-   * caught up also refusals (a limit, a permission).
+   * Yields the present entries, then "synced", then every later change, in order per key, until the signal. Survives reconnects without a gap. After its first
+   * "synced" it also survives refusals (a limit, a permission).
    */
   watch(options: WatchOptions): AsyncIterable<Change<Value>>;
 };
@@ -70,11 +70,11 @@ export type BucketConfig<Value, Input = Value> = BucketLimits & {
   readonly codec: Codec<Value, Input>;
   /** Retry hint of a write that the full bucket refuses; default 0: a retry helps only after a deletion. */
   readonly fullRetryAfterMs?: number;
-  /** Time for one request to the server; default 5000. */
+  /** Time limit of one request to the server; default 5000. */
   readonly timeoutMs?: number;
   /**
-   * Called by list or watch with a value that does not decode, and its key; both continue as if the key were missing. By default a process warning.
-   * `get` of such a key rejects with a plain Error: it is a defect.
+   * Called by list or watch with a value that does not decode, and its key; both continue as if the key were missing. Default: a process warning. `get` of such
+   * a key rejects with a plain Error: it is a defect.
    */
   readonly onDecodeError?: (error: Error, key: string) => void;
 };
@@ -82,7 +82,7 @@ export type BucketConfig<Value, Input = Value> = BucketLimits & {
 const TIMEOUT_MS = 5000;
 /** Each check costs the server a list of the keys. */
 const CHECK_MS = 600_000;
-/** A reader of metrics does not wait for a server that is away. */
+/** Limits the wait of a metrics scrape for an unreachable server. */
 const FILL_TIMEOUT_MS = 1000;
 
 /** The state that the operations on an open bucket share. */
@@ -95,13 +95,13 @@ type Opened<Value, Input> = {
   readonly stream: string;
   /** The prefix of the subjects of keys. */
   readonly prefix: string;
-  /** The size limit when it was opened last. */
+  /** The size limit at the last time the bucket was opened. */
   readonly bytes: { max: number | undefined };
 };
 
 /**
- * Opens the bucket, creating a missing one. Idempotent; safe from concurrent processes. Limits that are given explicitly are set on a bucket that
- * exists with others; those left out are taken as they are. The layout is that of NATS key-value, so `nats kv` shows it.
+ * Opens the bucket, creating a missing one. Idempotent; safe from concurrent processes. Sets explicit limits on an existing bucket, and keeps its limits for
+ * omitted ones. The layout is that of NATS key-value, so `nats kv` shows it.
  */
 export async function openBucket<Value, Input>(
   connection: NatsConnection,
@@ -152,7 +152,7 @@ export async function openBucket<Value, Input>(
   };
 }
 
-/** How full the bucket of this name is. Rejects as a bucket does. */
+/** Returns the size and the limit of the bucket. Rejects as a bucket does. */
 export async function bucketFill(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<Fill> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
@@ -164,7 +164,7 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
 }
 
 /**
- * Revision of the latest write to the bucket of this name: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket
+ * Returns the revision of the latest write to the bucket: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket
  * does.
  */
 export async function bucketRevision(
@@ -180,7 +180,7 @@ export async function bucketRevision(
   }
 }
 
-/** When the bucket of this name was made, by the server's clock: it has never held anything older. Rejects as a bucket does. */
+/** Returns the creation time of the bucket, by the clock of the server: the bucket never held anything older. Rejects as a bucket does. */
 export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
@@ -207,7 +207,7 @@ async function create<Value, Input>(opened: Opened<Value, Input>, key: string, v
       const found = await last(opened, key);
       if (found !== undefined && !found.deleted)
         throw new FaultError({ code: "already_exists", kind: opened.config.name, id: key }, { cause: error });
-      // The mark of a deletion is in the way, or has vanished meanwhile.
+      // A deletion mark has this revision, or has expired meanwhile.
       expected = found?.revision ?? 0;
     }
   }
@@ -268,7 +268,7 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
   return [...entries.values()].sort(compareKeys);
 }
 
-/** Keys with a value or a mark of deletion, and the revision of the bucket that has them. */
+/** Lists keys with a value or a deletion mark, and the revision of the bucket at that time. */
 async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Present> {
   const { connection, manager, stream, prefix, timeoutMs } = opened;
   const { state } = await ask(connection, timeoutMs, () =>
@@ -280,7 +280,7 @@ async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: s
 
 type Last = { readonly bytes: Uint8Array; readonly revision: number; readonly deleted: boolean };
 
-/** Asks the stream's leader, so that it sees every write that was acknowledged before. */
+/** Reads from the leader of the stream, so that it returns every write acknowledged before. */
 async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Promise<Last | undefined> {
   const { connection, manager, stream, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
@@ -292,7 +292,7 @@ async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Pr
     return { bytes: stored.data, revision: stored.seq, deleted: isDeleteMark(stored.header) };
   } catch (error) {
     const doing = `reading ${opened.config.name}/${key}`;
-    // Just after the bucket was created, a server without a leader may not know it yet.
+    // Just after the creation of the bucket, a server without a leader may not know the stream.
     throw jetStreamCode(error) === JETSTREAM.streamNotFound ? unavailable(doing, error) : toFault(error, doing);
   }
 }
@@ -374,7 +374,7 @@ function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, err
   return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs }, { cause: error });
 }
 
-/** 0 would mean "does not exist" to the server. */
+/** Rejects 0, which the server would read as "does not exist". */
 function validRevision(revision: number): number {
   if (Number.isSafeInteger(revision) && revision > 0) return revision;
   return throwFault({ code: "invalid_request", field: "expectedRevision", reason: `${revision} is not a revision` });

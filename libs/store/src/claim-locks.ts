@@ -8,16 +8,16 @@ import type { ClaimsObserver } from "./observe-claims.ts";
 
 export type SessionLock = {
   readonly key: string;
-  /** Fencing token, the revision of the write that took the lock: larger for each later holder of it. */
+  /** Fencing token, the revision of the write that took the lock; each later holder has a larger one. */
   readonly token: number;
 };
 
 /** The locks of one session. */
 type Claims = {
-  /** See `Session`. */
+  /** Takes a lock, as `Session` states. */
   lock(key: string): Promise<SessionLock | undefined>;
   unlock(lock: SessionLock): Promise<void>;
-  /** Releases all its locks, in one attempt: the rest becomes free when the session ends. */
+  /** Releases all locks in one attempt; the rest become free when the session ends. */
   unlockAll(): Promise<void>;
 };
 
@@ -29,14 +29,14 @@ type ClaimContext = {
   readonly held: Held;
 };
 
-/** Limit of locks taken and released concurrently: the session's own renewal waits behind no more than these. */
+/** Maximum locks taken and released concurrently: the renewal of the session waits behind no more than these. */
 const MAX_IN_FLIGHT = 64;
 
 export function openClaims(context: ClaimContext): Claims {
   const { held } = context;
   const inTurn = takeTurns(MAX_IN_FLIGHT);
   const ours = new Map<string, SessionLock>();
-  /** A lock that is being released is taken again only afterwards, so that the release cannot delete the new one. */
+  /** Locks in release. Taking one waits for its release, so that the release cannot delete the new lock. */
   const leaving = new Map<string, Promise<void>>();
   const forget = ({ key, token }: SessionLock): void => {
     if (ours.get(key)?.token === token) ours.delete(key);
@@ -55,7 +55,7 @@ export function openClaims(context: ClaimContext): Claims {
         if (known !== undefined) return known;
         try {
           const token = await inTurn(() => claim(context, key));
-          // A session that has ended meanwhile has no locks: this one is free already.
+          // A session that ended meanwhile has no locks, so this one is already free.
           if (token === undefined || !held.isHeld()) return undefined;
           const lock = { key, token };
           ours.set(key, lock);
@@ -85,7 +85,7 @@ export function openClaims(context: ClaimContext): Claims {
   };
 }
 
-/** One attempt; the token, or undefined when another session has the lock or was faster: the watch reports that, and its end. */
+/** Makes one attempt; returns the token, or undefined if another session has the lock or was faster. The watch reports that, and its end. */
 async function claim(context: ClaimContext, key: string): Promise<number | undefined> {
   const { bucket, observer, session, holder, held } = context;
   const observed = observer.current();
@@ -103,12 +103,12 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
     const code = faultOf(error)?.code;
     if (code !== "conflict" && code !== "already_exists") throw error;
   }
-  // It may have been ourselves, by a write whose answer was lost.
+  // This session may have written it, with a lost answer.
   const found = await bucket.get(lockKey(key));
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }
 
-/** Whether the lock is lost. */
+/** Releases the lock; returns whether this session no longer has it: false if NATS was unavailable. */
 async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Promise<boolean> {
   try {
     await bucket.delete(lockKey(key), token);

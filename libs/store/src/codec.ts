@@ -1,9 +1,9 @@
 import type { AnyMessageType, MessageOf, PropertiesOf } from "@muster/proto";
 
-/** How a value becomes bytes. `decode` throws on bytes that are no such value. */
+/** Encodes and decodes values. `decode` throws on bytes that do not encode such a value. */
 export type Codec<Value, Input = Value> = { encode(value: Input): Uint8Array; decode(bytes: Uint8Array): Value };
 
-/** A codec of lists in which the bytes of two lists, put together by `join`, are those of both. */
+/** A codec of lists whose encoded forms can be concatenated by `join`. */
 export type ListCodec<Entry> = Codec<readonly Entry[]> & {
   readonly join?: (parts: readonly Uint8Array[]) => Uint8Array;
 };
@@ -15,7 +15,7 @@ export function protoCodec<Type extends AnyMessageType>(type: Type): Codec<Messa
   };
 }
 
-/** JSON, so that `nats kv get` shows it. Other bytes are read as undefined, which the reader interprets. */
+/** JSON, so that `nats kv get` shows it. Decodes other bytes as undefined, which the reader interprets. */
 export const jsonText: Codec<unknown> = {
   encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
   decode: (bytes) => {

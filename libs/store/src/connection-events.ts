@@ -1,7 +1,7 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { unavailable } from "./jetstream-fault.ts";
 
-/** Between two attempts after a failure or silence of the server. */
+/** Back-off after a failure or silence of the server. */
 export const RETRY = { firstMs: 50, maxMs: 5000 };
 
 type ConnectionEvent = "disconnect" | "reconnect" | "close";
@@ -11,7 +11,7 @@ type Followed = { up: boolean; readonly listeners: Set<Listener> };
 const followed = new WeakMap<NatsConnection, Followed>();
 
 /**
- * Reports when the connection is lost, is back, or is closed for good. Returns the function that stops. One reader of the connection's status serves all
+ * Reports when the connection is lost, restored or closed for good. Returns the function that stops. One reader of the connection's status serves all
  * listeners.
  */
 export function onConnectionEvent(connection: NatsConnection, listener: Listener): () => void {
@@ -22,7 +22,7 @@ export function onConnectionEvent(connection: NatsConnection, listener: Listener
   };
 }
 
-/** Resolves when the connection stands, is closed for good, or the signal is aborted: a request before that only waits for its time limit. */
+/** Resolves when the connection is up, closed for good, or the signal is aborted: an earlier request would only wait for its time limit. */
 export async function connectionUp(connection: NatsConnection, signal: AbortSignal): Promise<void> {
   const state = follow(connection);
   if (state.up || signal.aborted || connection.isClosed()) return;
@@ -40,9 +40,9 @@ export async function connectionUp(connection: NatsConnection, signal: AbortSign
 }
 
 /**
- * Sends a request once the connection stands, and rejects with unavailable as soon as it is lost. Without this both would wait for their time limit: the
- * client forgets what is sent while it reconnects, and does not fail requests whose answer can no longer come. Rejects, too, when the connection does not
- * come back within timeoutMs; then nothing was sent.
+ * Sends a request once the connection is up, and rejects with unavailable as soon as it is lost. Otherwise both would wait for their time limit, because the
+ * client discards messages while it reconnects and does not fail requests that can no longer be answered. Also rejects if the connection is not restored within
+ * timeoutMs; then nothing was sent.
  */
 export async function ask<Reply>(
   connection: NatsConnection,

@@ -28,15 +28,15 @@ const claims: ObservedClaims = {
 };
 
 describe("deciding about a silent session", () => {
-  it("waits for the rest of its time", () => {
+  it("waits for the rest of its time to live", () => {
     expect(decideExpiry(session, 4400)).toEqual({ kind: "wait", forMs: 600, because: "alive" });
   });
 
-  it("buries it at the revision that was seen", () => {
+  it("deletes it at the observed revision", () => {
     expect(decideExpiry(session, 5000)).toEqual({ kind: "expire", revision: 7, because: "silent" });
   });
 
-  it("never buries one before it has stopped by its own count", () => {
+  it("never deletes a session before it has stopped by its own clock", () => {
     const times = fc.record({ sentAtMs: fc.nat(9999), delayMs: fc.nat(5000), afterMs: fc.nat(20_000) });
     fc.assert(
       fc.property(times, fc.integer({ min: 1, max: 5000 }), ({ sentAtMs, delayMs, afterMs }, ttlMs) => {
@@ -65,7 +65,7 @@ describe("deciding about a lock", () => {
     expect(decideLockClaim(claims, lock, "me")).toEqual(expected);
   });
 
-  it("shows which are free", () => {
+  it("shows which locks are free", () => {
     const { sessions, locks } = buildSessionsView(claims);
     expect([...sessions.keys()]).toEqual(["me", "other"]);
     expect(sessions.get("me")).toEqual({ id: "me", holder: "a", about: { zone: "z" } });
@@ -78,21 +78,21 @@ describe("deciding about a lock", () => {
   });
 });
 
-describe("what stands in the bucket", () => {
-  it("is distinguished by its key, and anything else is left alone", () => {
+describe("records of the bucket", () => {
+  it("are distinguished by their key, and foreign keys are ignored", () => {
     expect(nameOfKey(sessionKey("s-1"))).toEqual({ kind: "session", session: "s-1" });
     expect(nameOfKey(lockKey("a.b"))).toEqual({ kind: "lock", lock: "a.b" });
     for (const key of ["session", "session.", "session.a.b", "session.ä", "locks.a", "other"])
       expect(nameOfKey(key)).toBeUndefined();
   });
 
-  it("is read as it was written", () => {
+  it("are read as they were written", () => {
     const record = { holder: "a", ttlMs: 5, about: { pools: ["x"] } };
     expect(readSession(record, 1000)).toEqual(record);
     expect(readClaim({ holder: "a", session: "s-1" })).toBe("s-1");
   });
 
-  it("is an unknown session, or none, where it is unreadable", () => {
+  it("are an unknown session, or none, if they are unreadable", () => {
     const unknown = { holder: "unknown", ttlMs: 1000, about: undefined };
     const values = [
       undefined,

@@ -1,35 +1,35 @@
 /** The facts that a session publishes about itself. */
 export type About = Readonly<Record<string, unknown>>;
 
-/** The record under a session's key. */
+/** The record at the key of a session. */
 export type SessionRecord = {
-  /** The holder, for people. */
+  /** Name of the holder, for operators. */
   readonly holder: string;
-  /** The session's promise: it stops when it could not renew for this long. */
+  /** The session stops if it could not renew its record for this many milliseconds. */
   readonly ttlMs: number;
-  /** undefined: the record is unreadable. */
+  /** Undefined if the record is unreadable. */
   readonly about: About | undefined;
 };
 
-/** The record under a lock's key. It is written once, and belongs to the session while that session's key exists. */
+/** The record at the key of a lock. It is written once, and belongs to the session while the key of that session exists. */
 export type ClaimRecord = { readonly holder: string; readonly session: string };
 
-/** A session as we see it. */
+/** A session as this process observed it. */
 export type ObservedSession = SessionRecord & {
   readonly revision: number;
-  /** When we first saw this revision, by our own monotonic clock; no other clock is used. */
+  /** When this process first observed this revision, by its monotonic clock; no other clock is used. */
   readonly seenAtMs: number;
 };
 
-/** A lock as we see it. */
+/** A lock as this process observed it. */
 export type ObservedClaim = {
-  /** undefined: the record is unreadable, so that no session protects it. */
+  /** Undefined if the record is unreadable; then no session protects it. */
   readonly session: string | undefined;
   /** The revision of the write that took the lock. */
   readonly revision: number;
 };
 
-/** A bucket of sessions and locks as we see it. Ended sessions are missing; their locks remain. */
+/** The observed sessions and locks of a bucket. Ended sessions are missing; their locks remain. */
 export type ObservedClaims = {
   readonly sessions: ReadonlyMap<string, ObservedSession>;
   readonly locks: ReadonlyMap<string, ObservedClaim>;
@@ -40,9 +40,8 @@ type ExpiryDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "alive" };
 
 /**
- * Decides whether a session has expired: it has once it was silent for its whole time, counted from when we saw its last sign of life: that is later than
- * when it was sent, from which the session counts, so it has stopped by then. Its key is deleted at that very revision: a renewal that came meanwhile wins,
- * and one that comes later is refused.
+ * Decides whether a session has expired: it was silent for its whole time to live, counted from when we observed its last renewal. The session counts from the
+ * earlier time at which it sent that renewal, so it has already stopped. Its key is deleted at this revision: an earlier renewal wins, a later one is refused.
  */
 export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDecision {
   const forMs = session.seenAtMs + session.ttlMs - nowMs;
@@ -53,11 +52,11 @@ export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDec
 type ClaimDecision =
   | { readonly kind: "create"; readonly because: "absent" }
   | { readonly kind: "take"; readonly revision: number; readonly because: "ours" | "unreadable" }
-  /** Taken only if the bucket confirms that the session is gone: the watch may report a lock before the session that was just made and renewed. */
+  /** Requires a read that confirms that the session is gone: the watch may report a lock before its newly created session. */
   | { readonly kind: "take-from"; readonly session: string; readonly revision: number; readonly because: "not-seen" }
   | { readonly kind: "leave"; readonly because: "held" };
 
-/** Decides whether this session may take the lock. "ours" is a record whose answer was lost, or that we have just released. */
+/** Decides whether this session may take the lock. "ours" is a record whose answer was lost, or that this session has just released. */
 export function decideLockClaim({ sessions, locks }: ObservedClaims, lock: string, session: string): ClaimDecision {
   const seen = locks.get(lock);
   if (seen === undefined) return { kind: "create", because: "absent" };
@@ -92,14 +91,14 @@ export function nameOfKey(
   return key.startsWith(SESSION) && SESSION_ID.test(session) ? { kind: "session", session } : undefined;
 }
 
-/** An unreadable record counts as an unknown session, which gets our own time to live. */
+/** Reads a record. An unreadable one counts as an unknown session with our own time to live. */
 export function readSession(value: unknown, ttlMs: number): SessionRecord {
   const { holder, ttlMs: theirs, about } = fieldsOf(value);
   const readable = typeof holder === "string" && typeof theirs === "number" && theirs > 0 && isAbout(about);
   return readable ? { holder, ttlMs: theirs, about } : { holder: "unknown", ttlMs, about: undefined };
 }
 
-/** The session that a lock's record names. */
+/** The session that the record of a lock names. */
 export function readClaim(value: unknown): string | undefined {
   const { session } = fieldsOf(value);
   return typeof session === "string" && SESSION_ID.test(session) ? session : undefined;

@@ -35,7 +35,7 @@ describe("deciding about a lock", () => {
     expect(decideLock(observed, "me", 5000)).toEqual(expected);
   });
 
-  it("never takes a held lock before the holder has stopped by its own count", () => {
+  it("never takes a held lock before the holder has stopped by its own clock", () => {
     fc.assert(
       fc.property(
         fc.record({

@@ -1,19 +1,19 @@
-/** The record under the lock's key. */
+/** The record at the key of the lock. */
 export type LockRecord = {
-  /** The holder, for people; empty after a release. */
+  /** Name of the holder, for operators; empty after a release. */
   readonly holder: string;
-  /** One call of `lead`: a restarted process of the same name is another session. */
+  /** Id of one call of `lead`: a restarted process of the same name has another id. */
   readonly session: string;
-  /** The holder's promise: it stops when it could not renew for this long. */
+  /** The holder stops if it could not renew its record for this many milliseconds. */
   readonly ttlMs: number;
 };
 
-/** The lock as we see it. */
+/** The lock as this process observed it. */
 export type ObservedLock = {
-  /** undefined: the key does not exist. */
+  /** Undefined if the key does not exist. */
   readonly record: LockRecord | undefined;
   readonly revision: number;
-  /** When we first saw this revision, by our own monotonic clock; no other clock is used. */
+  /** When this process first observed this revision, by its monotonic clock; no other clock is used. */
   readonly seenAtMs: number;
 };
 
@@ -23,9 +23,8 @@ type LockDecision =
   | { readonly kind: "wait"; readonly forMs: number; readonly because: "held" };
 
 /**
- * Decides whether we may take the lock. One that is held is free for others once its holder was silent for its whole time, counted from when we saw its last
- * sign of life: that is later than when it was sent, from which the holder counts, so the holder has stopped by then. "ours" is a record whose answer was
- * lost.
+ * Decides whether we may take the lock. A held lock is free once its holder was silent for its whole time to live, counted from when we observed its last
+ * renewal. The holder counts from the earlier time at which it sent that renewal, so it has already stopped. "ours" is a record whose answer was lost.
  */
 export function decideLock(observed: ObservedLock, session: string, nowMs: number): LockDecision {
   const { record, revision } = observed;

@@ -5,7 +5,7 @@ import type { StreamMessage } from "./ordered.ts";
 const OPERATION = "KV-Operation";
 const MARKER_REASON = "Nats-Marker-Reason";
 
-/** The header of the message that replaces a deleted value, which the server keeps for this time. */
+/** Headers of the message that replaces a deleted value; the server keeps it for this time. */
 export function buildDeleteMark(ttlMs: number): MsgHdrs {
   const mark = headers();
   mark.set(OPERATION, "DEL");
@@ -13,12 +13,12 @@ export function buildDeleteMark(ttlMs: number): MsgHdrs {
   return mark;
 }
 
-/** A mark of a deletion is empty. */
+/** Whether the message is a deletion mark, which is empty. */
 export function isDeleted(message: StreamMessage): boolean {
   return message.payload.length === 0 && isDeleteMark(message.headers);
 }
 
-/** Also the mark that the server writes when a value expires. */
+/** Whether the headers are those of a deletion mark, or of the mark that the server writes for an expired value. */
 export function isDeleteMark(header: MsgHdrs | undefined): boolean {
   if (header === undefined) return false;
   if (header.has(MARKER_REASON)) return true;

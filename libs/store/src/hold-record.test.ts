@@ -2,7 +2,7 @@ import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { holdRecord, type HeldRecord } from "./hold-record.ts";
 
-/** A record that was written at time 0 and lasts 1000 ms. */
+/** A record that was written at time 0 and expires after 1000 ms. */
 function written(): { readonly record: HeldRecord; readonly released: number[] } {
   const released: number[] = [];
   const record: HeldRecord = {

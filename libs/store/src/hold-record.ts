@@ -1,29 +1,29 @@
 import { FaultError, faultOf } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
-/** A record in a bucket that we hold while we renew it. */
+/** A record in a bucket that this process holds while it renews it. */
 export type HeldRecord = {
-  /** The revision that made it ours. */
+  /** The revision with which this process acquired it. */
   readonly revision: number;
-  /** Time before the write that made it ours was sent. */
+  /** Time before the acquiring write was sent. */
   readonly sentAtMs: number;
-  /** It is ours this long after its last renewal. Renewed every third of it. */
+  /** The record expires this many milliseconds after its last renewal. It is renewed at every third of that time. */
   readonly ttlMs: number;
   /** Replaces this revision. */
   readonly renew: (revision: number) => Promise<number>;
-  /** The revision at which we hold it. */
+  /** Returns the revision at which this process holds it. */
   readonly find: () => Promise<number | undefined>;
-  /** Releases it, if this is its revision. */
+  /** Releases the record if it has this revision. */
   readonly giveUp: (revision: number) => Promise<unknown>;
-  /** Calls `lose` with the reason when another owner is seen to have taken it since this revision. Returns the function that stops. */
+  /** Calls `lose` with the reason once another owner has taken it since this revision. Returns the function that stops. */
   readonly onTaken: (lose: (cause: unknown) => void, revision: () => number) => () => void;
 };
 
 type HoldContext = {
   readonly record: HeldRecord;
   /**
-   * Called when it is lost, except while it is being released: with the error of the last renewal, with the reason why it is taken, or with deadline_exceeded
-   * when this process did not renew it in time.
+   * Called when the record is lost, except during release. The cause is the error of the last renewal, the reason why another owner took it, or
+   * deadline_exceeded if this process did not renew it in time.
    */
   readonly onLost: (cause: unknown) => void;
   readonly signal: AbortSignal;
@@ -31,20 +31,20 @@ type HoldContext = {
 };
 
 export type Held = {
-  /** Aborted as soon as it may be lost, and when the caller stops. */
+  /** Aborted as soon as the record may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
-  /** Aborted only when it may be lost: work that finishes an effect after the caller has stopped listens to this one. */
+  /** Aborted only when the record may be lost. Work that completes an effect after the caller has stopped uses this signal. */
   readonly lost: AbortSignal;
-  /** Whether it is ours at this moment, by our monotonic clock; aborts the signal when it is not. */
+  /** Whether the record is held at this moment, by the monotonic clock; aborts the signal if not. */
   readonly isHeld: () => boolean;
 };
 
-/** Parts of the time to live until the next renewal: after one that succeeded, after one that was not answered, after one that only lagged behind. */
+/** Fraction of the time to live until the next renewal, by the result of the previous one. */
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while the record is renewed, and releases it afterwards. The work's signal is aborted when the time to live has passed since the last
- * successful renewal was sent, and immediately when another owner is seen to have taken it.
+ * Runs the work while renewing the record, and releases it afterwards. Aborts the signal of the work once the time to live has passed since the last successful
+ * renewal was sent, or immediately when another owner has taken the record.
  */
 export async function holdRecord(
   context: HoldContext,
@@ -82,7 +82,7 @@ export async function holdRecord(
     let waitMs = record.ttlMs * NEXT_RENEWAL.renewed;
     for (;;) {
       await pause(waitMs, over);
-      // A process that was stopped for a while wakes here, perhaps before the timer.
+      // A process that was frozen may resume here before the timer fires.
       if (!isHeld()) return;
       const sentAtMs = now();
       const renewed = await renewOnce(record, revision);
@@ -99,7 +99,7 @@ export async function holdRecord(
   const renewing = renew();
   const startedAtMs = now();
   try {
-    // A frozen process may hear of its own write after the record has expired: work that only listens for the abort would never end.
+    // A frozen process may receive the answer of its write after the record has expired. Work that only awaits the abort would then never end.
     if (isHeld() && !signal.aborted) {
       await work({ signal: AbortSignal.any([lost.signal, signal]), lost: lost.signal, isHeld });
     }
@@ -120,7 +120,10 @@ type Renewal =
   | { readonly because: "taken"; readonly revision: number; readonly error: unknown }
   | { readonly because: "unknown"; readonly error: unknown };
 
-/** `behind`: an earlier renewal had succeeded and its answer was lost; the next one can follow, but this proves nothing about how long the record is ours. */
+/**
+ * `behind`: an earlier renewal succeeded but its answer was lost. The next renewal can follow, but this one does not extend the time for which we hold the
+ * record.
+ */
 async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal> {
   let conflict: unknown;
   try {
@@ -143,7 +146,7 @@ function notRenewed(ttlMs: number): FaultError {
   return new FaultError({ code: "deadline_exceeded", operation: "the renewal", timeoutMs: ttlMs });
 }
 
-/** Others see the release immediately. When it fails they wait for its time to live. */
+/** Others observe the release immediately. If it fails, they wait for the time to live. */
 async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);

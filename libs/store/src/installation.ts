@@ -5,12 +5,12 @@ import { bucketKeys, buckets } from "@muster/proto";
 import { openBucket } from "./bucket.ts";
 import type { Codec } from "./codec.ts";
 
-/** One id of 23 characters, with room. */
+/** Enough for one id of 23 characters and its headers. */
 const BUCKET_BYTES = 64 * 1024;
 const VALUE_BYTES = 256;
 const ID = /^muster-[0-9a-f]{16}$/;
 
-/** As text, so that `nats kv get` shows it. Throws on a malformed id: it would orphan every object that carries the real one. */
+/** Stores text, so that `nats kv get` shows it. Throws on a malformed id, which would orphan every object that carries the real one. */
 const codec: Codec<string> = {
   encode: (id) => new TextEncoder().encode(id),
   decode: (bytes) => {
@@ -21,9 +21,8 @@ const codec: Codec<string> = {
 };
 
 /**
- * The id of the installation whose state this NATS has: a word that is a DNS label, the same for all services and for as long as the state is kept, also in
- * its backups. Creates a missing one; of several concurrent callers one creates it, and all get that one. Rejects as a bucket does, and with a plain Error
- * for a malformed id.
+ * The id of the installation whose state this NATS stores. It is a DNS label, the same for all services while the state or a backup of it exists. Creates a
+ * missing id; concurrent callers all receive the same one. Rejects as a bucket does, and with a plain Error for a malformed id.
  */
 export async function installationOf(connection: NatsConnection): Promise<string> {
   const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };
@@ -37,7 +36,7 @@ export async function installationOf(connection: NatsConnection): Promise<string
       await bucket.create(installationId, id);
       return id;
     } catch (error) {
-      // Another process was faster.
+      // Another process created the id first.
       if (faultOf(error)?.code !== "already_exists") throw error;
     }
   }

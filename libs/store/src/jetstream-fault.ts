@@ -9,7 +9,7 @@ export const JETSTREAM = {
   streamNameInUse: 10058,
   streamNotFound: 10059,
   wrongLastSequence: 10071,
-  /** The store refused a message; for a stream that refuses new messages when full: it is full. */
+  /** The store refused a message. For a stream that discards new messages, this means that it is full. */
   storeFailed: 10077,
   wrongLastSequenceUnknown: 10164,
 } as const;
@@ -33,13 +33,13 @@ const REFUSALS: ReadonlySet<string> = new Set([
   "UserAuthenticationExpiredError",
 ]);
 
-/** The number of a JetStream API error; undefined for every other error. */
+/** The number of a JetStream API error; undefined for other errors. */
 export function jetStreamCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("apiError" in error) || !("code" in error)) return undefined;
   return typeof error.code === "number" ? error.code : undefined;
 }
 
-/** The server refused by its present configuration (a limit, a permission), which an operator can change while we run. */
+/** Whether the current configuration of the server (a limit, a permission) caused the error. An operator can change it at run time. */
 export function isRefusal(error: unknown): boolean {
   return jetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
 }
@@ -49,7 +49,7 @@ export function isWrongSequence(error: unknown): boolean {
   return code === JETSTREAM.wrongLastSequence || code === JETSTREAM.wrongLastSequenceUnknown;
 }
 
-/** The store refused a message because its limits are reached. */
+/** Whether the store refused a message because its limits are reached. */
 export function isFull(error: unknown): boolean {
   const code = jetStreamCode(error);
   return (
@@ -57,23 +57,22 @@ export function isFull(error: unknown): boolean {
   );
 }
 
-/** Nothing more fits on the server, whatever it is for. */
+/** Whether the whole server is out of storage. */
 export function isServerFull(error: unknown): boolean {
   const code = jetStreamCode(error);
   return code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources;
 }
 
-/** An operator can make room: a retry may succeed later. */
+/** Builds a fault that allows retries, because an operator can free storage. */
 export function serverFull(cause: unknown): FaultError {
   const what = "storage of nats";
   return new FaultError({ code: "limit_exceeded", what, limit: 0, retryAfterMs: RETRY_AFTER_MS }, { cause });
 }
 
 /**
- * Maps the client's errors to faults. No answer becomes unavailable, also where the time limit of one request has passed: that limit is ours and not the
- * caller's deadline, which deadline_exceeded would speak of; and a request without an answer has the same unknown outcome as one whose connection was lost,
- * so a writer has to find out in either case, as the contracts of bucket and log say. A fault stays itself, anything else is a defect and comes back as it
- * is.
+ * Maps errors of the client to faults. A missing answer becomes unavailable, also after the time limit of one request: deadline_exceeded would mean the
+ * caller's deadline. Its outcome is unknown, as after a lost connection, so a writer must check it, as the contracts of bucket and log state. Faults and
+ * defects are returned unchanged.
  */
 export function toFault(error: unknown, doing: string): unknown {
   if (isFaultError(error)) return error;

@@ -26,7 +26,7 @@ describe("a key", () => {
     },
   );
 
-  it("has at most 512 bytes, and its beginning is named", () => {
+  it("has at most 512 bytes, and the error quotes its beginning", () => {
     expect(reasonOf(() => validKey("x".repeat(513)))).toEqual({
       code: "invalid_request",
       field: "key",

@@ -18,25 +18,25 @@ export type Leadership = {
   readonly token: number;
   /** Aborted as soon as the lead may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
-  /** Aborted only when the lead may be lost: the lock could not be renewed in time, or another process took it. */
+  /** Aborted only when the lead may be lost: the lock was not renewed in time, or another process took it. */
   readonly lost: AbortSignal;
   /**
-   * Whether the lead is ours at this moment, by our monotonic clock; aborts the signal when it is not. A process that was frozen may run other work before
-   * the timer that aborts the signal: ask before each effect that is not fenced by the token.
+   * Whether we lead at this moment, by our monotonic clock; aborts the signal if not. A frozen process may run other work before the timer that aborts the
+   * signal: check this before each effect that the token does not fence.
    */
   readonly isHeld: () => boolean;
 };
 
 type LeadOptions = {
   readonly lock: string;
-  /** Who we are, unique per process. */
+  /** Name of this process, unique among its replicas. */
   readonly holder: string;
-  /** The lock is free for others this long after its last renewal. Renewed every third of it. */
+  /** The lock becomes free this many milliseconds after its last renewal. It is renewed at every third of that time. */
   readonly ttlMs: number;
   readonly signal: AbortSignal;
-  /** `cause`: why the lead is lost. */
+  /** Called on each change; `cause` is the reason why the lead is lost. */
   readonly onChange?: (state: "waiting" | "leading" | "lost", cause?: unknown) => void;
-  /** Called when the free lock cannot be taken, once while the reason is the same. The attempt is retried. */
+  /** Called once per reason while the free lock cannot be taken. The attempt is retried. */
   readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
@@ -45,10 +45,9 @@ type LeadOptions = {
 const LOCKS_BYTES = 16 * 1024 * 1024;
 
 /**
- * Runs `work` while this process leads, again each time it becomes the leader, until the signal. Releases the lock immediately when stopped, so that another
- * replica need not wait for the time limit; one that dies is noticed through a watch. Work that returns while it leads releases the lock and competes for it
- * again. Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError unavailable once the connection is
- * closed for good.
+ * Runs `work` each time this process becomes the leader, until the signal. Releases the lock immediately when stopped, so that another replica need not wait
+ * for its time to live. If `work` returns while it leads, releases the lock and competes again. Rejects with the error of `work`, unless its signal was
+ * aborted, and with FaultError unavailable once the connection is closed for good.
  */
 export async function lead(
   connection: NatsConnection,
@@ -95,11 +94,11 @@ type LockContext = {
 
 type AcquiredLock = {
   readonly revision: number;
-  /** Time before the write that acquired it was sent. */
+  /** Time before the acquiring write was sent. */
   readonly sentAtMs: number;
 };
 
-/** Waits until the lock is ours; undefined when the signal came first. */
+/** Waits until the lock is acquired; returns undefined if the signal is aborted first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
   const { bucket, lock, record, observer, signal, now, onProblem } = context;
   const isNewReason = newReasons();
@@ -127,7 +126,7 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       const code = faultOf(error)?.code;
       const isRace = code === "conflict" || code === "already_exists";
       if (!isRace && code !== "unavailable" && code !== "limit_exceeded") throw error;
-      // Another process was faster, the answer was lost, or there is no room now: a refresh shows which.
+      // Another process was faster, the answer was lost, or the bucket is full: a read shows which.
       const refreshed = await observer.refresh().then(
         () => isRace,
         () => false,
@@ -161,7 +160,7 @@ function heldLock({ bucket, lock, record, observer }: LockContext, acquired: Acq
   };
 }
 
-/** An unreadable record counts as held by an unknown process, which gets our own time to live. */
+/** Decodes an unreadable record as held by an unknown process, with our own time to live. */
 function lockCodec(ttlMs: number): Codec<LockRecord> {
   return {
     encode: jsonText.encode,

@@ -1,7 +1,7 @@
-/** Listeners to changes without content: each reads the new state itself. */
+/** Listeners to changes without content: each reads the new state. */
 type Listeners = {
   notify(): void;
-  /** Returns the function that stops. */
+  /** Adds a listener; returns the function that removes it. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
@@ -35,7 +35,7 @@ export function openListeners(): Listeners {
   };
 }
 
-/** A listener that throws is a defect of its owner: it becomes an uncaught exception, and the notifier continues. */
+/** Calls a listener. If it throws, that is a defect of its owner: the error becomes an uncaught exception, and the notifier continues. */
 export function callListener(listener: () => void): void {
   try {
     listener();

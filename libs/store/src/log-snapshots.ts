@@ -6,33 +6,30 @@ import type { Codec } from "./codec.ts";
 /** The whole state at one sequence of the log. */
 export type Snapshot<State> = { readonly state: State; readonly sequence: number };
 
-/**
- * Encodes and decodes a large state in small steps, because a process that is busy for seconds cannot renew its
- * lock meanwhile.
- */
+/** Encodes and decodes a large state in small steps, because a process that blocks for seconds cannot renew its lock. */
 export type SnapshotCodec<State> = {
-  /** Pieces whose bytes, concatenated, are the state. Other work continues between two of them. */
+  /** Pieces whose concatenation encodes the state. Other work runs between two pieces. */
   pieces(state: State): Iterable<Uint8Array>;
-  /** Accepts the same bytes, cut in other places. Throws on malformed bytes. */
+  /** Accepts the same bytes, split differently. Throws on malformed bytes. */
   assemble(pieces: readonly Uint8Array[]): Promise<State>;
 };
 
 export type Snapshots<State> = {
-  /** undefined without a snapshot. Rejects with a plain Error for a damaged one. */
+  /** Reads the snapshot; undefined if none exists. Rejects with a plain Error for a damaged one. */
   read(): Promise<Snapshot<State> | undefined>;
   /**
-   * Replaces the stored one if that is older; otherwise does nothing. Rejects with conflict on a concurrent write. Stops at an abort of the signal: the next
-   * write removes what it leaves behind.
+   * Replaces an older snapshot; otherwise does nothing. Rejects with conflict on a concurrent write. Stops at an abort of the signal: the next write removes
+   * the incomplete parts.
    */
   write(snapshot: Snapshot<State>, signal: AbortSignal): Promise<void>;
 };
 
-/** A snapshot may be larger than a message: its bytes lie in parts beside the head, which names them. */
+/** Describes a snapshot. It may be larger than a message, so its bytes are stored in separate parts. */
 type Head = { readonly sequence: number; readonly id: string; readonly parts: number; readonly sha256: string };
 
 const PART_BYTES = 256 * 1024;
 const READ_ATTEMPTS = 5;
-/** Limit of concurrent reads of parts, so that they share round trips. */
+/** Maximum concurrent reads of parts, so that they share round trips. */
 const MAX_READS_IN_FLIGHT = 8;
 
 export async function openSnapshots<State>(
@@ -56,7 +53,7 @@ export async function openSnapshots<State>(
         const parts = await readParts(bucket, key, head);
         if (parts !== undefined)
           return { state: await decode(bucket.name, key, codec, parts), sequence: head.sequence };
-        // Parts vanish when the head is replaced; otherwise the snapshot is damaged.
+        // Parts disappear when the head is replaced; otherwise the snapshot is damaged.
         const same = (await bucket.get(key))?.revision === revision;
         if (same || attempt === READ_ATTEMPTS)
           throw new Error(`snapshot ${bucket.name}/${key} at ${head.sequence} is damaged`);
@@ -92,7 +89,7 @@ function inOnePiece<State>(codec: Codec<State>): SnapshotCodec<State> {
   };
 }
 
-/** The same bytes in parts of one size; the last one is smaller. */
+/** Splits the bytes into parts of one size; the last one may be smaller. */
 function* cutInto(partBytes: number, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
   let gathered: Uint8Array[] = [];
   let room = partBytes;
@@ -132,8 +129,8 @@ async function readParts(
 }
 
 /**
- * Deletes the parts of older snapshots, also of those whose writer died before it had written a head. Parts of newer ones are another writer's: one that was
- * frozen before it came here may meet them.
+ * Deletes the parts of older snapshots, also those whose writer died before it wrote a head. Keeps parts of newer ones, which a previously frozen writer may
+ * find: they belong to another writer.
  */
 async function deleteOlder(
   bucket: Bucket<Uint8Array>,

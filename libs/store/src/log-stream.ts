@@ -17,17 +17,17 @@ import { orderedPass } from "./ordered.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
 
-/** The stream under a log: entries at consecutive sequences, each with the fencing token of its writer. */
+/** The stream of a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {
-  /** Creates a missing stream, and ensures that an existing one drops nothing by itself. */
+  /** Creates a missing stream, and ensures that an existing one drops no entry automatically. */
   ensure(): Promise<void>;
-  /** The token of the last entry; 0 for an empty log. */
+  /** Returns the token of the last entry; 0 for an empty log. */
   lastToken(): Promise<number>;
-  /** Appends unconditionally; returns the sequence. From then on a writer that expects another last entry is refused. */
+  /** Appends unconditionally; returns the sequence. Afterwards the server refuses a writer that expects another last entry. */
   fence(bytes: Uint8Array): Promise<number>;
-  /** Entries from one sequence to another, both included, without a gap. */
+  /** Reads entries from one sequence to another, both included, without a gap. */
   read(from: number, to: number): AsyncIterable<LogEntry>;
-  /** Appends behind exactly this sequence, and finds out the outcome when the answer is lost. */
+  /** Appends directly after this sequence, and determines the outcome if the answer is lost. */
   append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<Appended>;
   /** Drops the entries before this sequence. */
   dropBefore(sequence: number): Promise<void>;
@@ -37,15 +37,15 @@ export type LogEntry = { readonly sequence: number; readonly token: number; read
 
 export type Appended =
   | { readonly kind: "written"; readonly sequence: number }
-  /** `deposed`: another writer has written at this place. `refused`: the server does not take it. `unknown`: it may be on disk or not. */
+  /** `deposed`: another writer wrote at this sequence. `refused`: the server rejects the entry. `unknown`: it may be on disk or not. */
   | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
 
 const TOKEN = "Muster-Token";
 const MESSAGE_ID = "Nats-Msg-Id";
 const TIMEOUT_MS = 5000;
-/** Time limit of finding the outcome of an entry. */
+/** Time limit for determining the outcome of an entry. */
 const GIVE_UP_MS = 30_000;
-/** Limit of consecutive interrupted passes over the tail. */
+/** Maximum consecutive interrupted reads of the tail. */
 const READ_ATTEMPTS = 10;
 
 export async function openLogStream(
@@ -74,7 +74,7 @@ export async function openLogStream(
     const question = () => manager.streams.info(name);
     return (await unlessUnstored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
   };
-  /** Writer of the entry at this sequence; undefined without an entry. */
+  /** Returns the writer of the entry at this sequence; undefined if no entry exists. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {
     const stored = await ask(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
     return stored === null ? undefined : stored.header.get(MESSAGE_ID);
@@ -89,7 +89,7 @@ export async function openLogStream(
       }),
     fence: async (bytes) => {
       const id = nextId();
-      // The same id each time: the server takes it once.
+      // Repeats the same message id, so that the server stores the entry once.
       for (let attempt = 0; ; attempt += 1) {
         try {
           return await askAbout("fencing", () => publish(id, bytes));
@@ -123,7 +123,7 @@ async function appendBehind(
   signal: AbortSignal,
 ): Promise<Appended> {
   const { id, bytes, expectedLast } = entry;
-  // Of thousands of entries a second hardly any fails: only those have a time limit.
+  // Only failed entries create a timer: they are rare among thousands of entries a second.
   using undo = new DisposableStack();
   let giveUp: AbortSignal | undefined;
   for (let attempt = 0; ; attempt += 1) {
@@ -138,21 +138,21 @@ async function appendBehind(
       if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
       if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
       if (!lost) return { kind: "refused", error: writeFault(name, error) };
-      // It is missing and may still be in flight: sending it again is safe, because only one can have this place.
+      // The entry is missing and may still be in flight. Sending it again is safe, because only one entry can have this sequence.
       await pause(backoffMs(attempt + 1, RETRY), giveUp);
       if (giveUp.aborted) return { kind: "unknown", error };
     }
   }
 }
 
-/** Asks until an answer or the time limit. */
+/** Retries until an answer arrives or the time limit is reached. */
 async function findTruth(
   writerAt: () => Promise<string | undefined>,
   connection: NatsConnection,
   giveUp: AbortSignal,
 ): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
   for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
-    // The pause comes first: the loss of the connection is reported a moment after its requests have failed.
+    // Pauses first: the loss of the connection is reported a moment after its requests have failed.
     await pause(backoffMs(attempt + 1, RETRY), giveUp);
     await connectionUp(connection, giveUp);
     try {

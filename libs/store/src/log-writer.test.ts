@@ -5,7 +5,7 @@ import { LogWriter } from "./log-writer.ts";
 
 const AWAY = new FaultError({ code: "unavailable", dependency: "JetStream", retryAfterMs: 1 });
 
-/** A writer of texts whose stream answers every entry as given. */
+/** Creates a writer of texts whose stream answers every entry with this result. */
 function writerOf(append: () => Promise<Appended>) {
   const unexpected = () => Promise.reject(new Error("unexpected call"));
   const stream: LogStream = {
@@ -34,7 +34,7 @@ function writerOf(append: () => Promise<Appended>) {
 }
 
 describe("a deposed writer", () => {
-  it("has the defect that ended it as the reason, and refuses its decisions as unavailable", async () => {
+  it("reports the defect that ended it, and rejects decisions with unavailable", async () => {
     const defect = new TypeError("a defect");
     const writer = writerOf(() => Promise.reject(defect));
     const decided = writer.transact(() => ({ events: ["a"], result: "done" }));
@@ -42,7 +42,7 @@ describe("a deposed writer", () => {
     expect(writer.deposed.reason).toBe(defect);
   });
 
-  it("has a fault as the reason when the entry could not be written", async () => {
+  it("reports a fault if the entry could not be written", async () => {
     const writer = writerOf(() => Promise.resolve({ kind: "refused", error: AWAY }));
     const decided = writer.transact(() => ({ events: ["a"], result: "done" }));
     await expect(decided).rejects.toMatchObject({ cause: AWAY });

@@ -9,9 +9,9 @@ import { planBatch } from "./plan-batch.ts";
 export type Decision<Event, Result> = { readonly events: readonly Event[]; readonly result: Result };
 
 /**
- * An event-sourced log with one writer. A decision sees the state after every decision before it, also those still on their way to disk; its answer is given
- * only when its events are on disk. Decisions that wait during a write share the next one. A deposed writer cannot write: its
- * append names an outdated last sequence, and is refused.
+ * An event-sourced log with one writer. A decision sees the state after every earlier decision, also those that are not yet on disk. Its answer is returned
+ * once its events are on disk. Decisions that wait during a write share the next one. A deposed writer cannot write: its append names an outdated last
+ * sequence, and is refused.
  */
 export type Log<State, Event> = AsyncDisposable & {
   /** The state on disk. Never mutated: `evolve` returns a new one. */
@@ -19,15 +19,14 @@ export type Log<State, Event> = AsyncDisposable & {
   /** Sequence of the last entry on disk; 0 when empty. */
   readonly sequence: number;
   /**
-   * Decides and persists. `decide` must be pure and fast; throwing a FaultError rejects this call alone. Rejects with FaultError unavailable when the entry
-   * could not be written or this writer is deposed (then nothing was persisted, or the outcome is unknown: retry with the same request id), and
-   * limit_exceeded when too many decisions wait, or the events of this one are larger than an entry may be. A decision without events, or that
-   * throws, is answered once everything that it has seen is on disk.
+   * Decides and persists. `decide` must be pure and fast; if it throws a FaultError, only this call rejects. Rejects with unavailable if the entry could not be
+   * written or this writer is deposed: the outcome may be unknown, so retry with the same request id. Rejects with limit_exceeded if too many decisions wait,
+   * or its events exceed an entry. A decision that has no events or throws is answered once everything that it read is on disk.
    */
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result>;
   /**
-   * Aborted when this writer is deposed or the log is disposed: stop deciding, open again if still the leader. The reason is a FaultError, or the defect that
-   * ended the writer.
+   * Aborted when this writer is deposed or the log is disposed: stop deciding, and open the log again if this process still leads. The reason is a FaultError,
+   * or the defect that ended the writer.
    */
   readonly deposed: AbortSignal;
   /** Calls the listener after events are on disk, in order, with the state after them. */
@@ -37,7 +36,7 @@ export type Log<State, Event> = AsyncDisposable & {
 export type LogConfig<State, Event> = {
   readonly stream: { readonly name: string; readonly subject: string };
   /**
-   * One entry of the log holds the events of one or more decisions. With `join` each decision is encoded once, without it once more with the others of its
+   * Encodes the events of one or more decisions as one entry. With `join`, each decision is encoded once; without it, again together with the others of its
    * entry.
    */
   readonly events: ListCodec<Event>;
@@ -47,23 +46,23 @@ export type LogConfig<State, Event> = {
     readonly codec: Codec<State> | SnapshotCodec<State>;
     /** Entries between snapshots; default 1000. */
     readonly everyEntries?: number;
-    /** Entries before the last snapshot that are kept; older ones are dropped. Default: twice everyEntries. Infinity keeps all. */
+    /** Entries kept before the last snapshot; older ones are dropped. Default: twice everyEntries. Infinity keeps all. */
     readonly keepEntries?: number;
   };
   readonly initial: State;
-  /** Pure: the state after one event. */
+  /** Returns the state after one event; pure. */
   readonly evolve: (state: State, event: Event) => State;
-  /** Fencing token of the lead under which we write; goes into each entry's header. */
+  /** Fencing token of the lead of this writer; each entry has it in a header. */
   readonly token: number;
-  /** Limit of waiting decisions; default 10000. */
+  /** Maximum waiting decisions; default 10000. */
   readonly maxWaiting?: number;
   /** Largest entry in bytes; default 512 KiB, at most the server's limit. One decision must fit. */
   readonly maxEntryBytes?: number;
-  /** The signal of the lead under which we write: once aborted, the log is deposed. */
+  /** Signal of the lead of this writer: its abort deposes the log. */
   readonly signal?: AbortSignal;
-  /** `isHeld` of the lead: checked before each decision and each write, so that a process frozen past its lead writes nothing. */
+  /** `isHeld` of the lead, checked before each decision and each write, so that a process that was frozen past its lead writes nothing. */
   readonly isHeld?: () => boolean;
-  /** Called with a snapshot that could not be written; it is retried later. By default a process warning. */
+  /** Called with a snapshot that could not be written; it is retried later. Default: a process warning. */
   readonly onProblem?: (problem: Error) => void;
 };
 
@@ -78,9 +77,9 @@ type LogWriterParts<State, Event> = {
 
 type Waiting<State, Event> = {
   readonly events: readonly Event[];
-  /** Its events, encoded. */
+  /** The encoded events of the decision. */
   readonly bytes: Uint8Array;
-  /** The state after it, if everything before it gets to disk. */
+  /** The state after the decision, if everything before it reaches the disk. */
   readonly state: State;
   readonly answer: () => void;
   readonly refuse: (error: unknown) => void;
@@ -90,10 +89,10 @@ const EVERY_ENTRIES = 1000;
 const MAX_WAITING = 10_000;
 const MAX_ENTRY_BYTES = 512 * 1024;
 const NO_BYTES = new Uint8Array();
-/** Room for the headers beside the events. */
+/** Space for the headers beside the events. */
 const HEADER_BYTES = 2048;
 const RETRY_AFTER_MS = 500;
-/** Disposing waits this long for the write in flight. */
+/** Maximum milliseconds that disposal waits for the write in flight. */
 const DISPOSE_MS = 5000;
 
 /** The one writer: decides against the tentative state, and writes the queued events whenever the previous write is done. */
@@ -105,7 +104,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   readonly #deposed = new AbortController();
   readonly #listeners: ((events: readonly Event[], state: State) => void)[] = [];
   #durable: Snapshot<State>;
-  /** The state for decisions: as if all queued events were on disk. */
+  /** The state for decisions, as if all queued events were on disk. */
   #tentative: State;
   #waiting: Waiting<State, Event>[] = [];
   #inFlight: readonly Waiting<State, Event>[] = [];
@@ -141,7 +140,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 
   transact<Result>(decide: (state: State) => Decision<Event, Result>): Promise<Result> {
-    // A throw in here rejects.
+    // An error thrown inside the executor rejects the promise.
     return new Promise((resolve, reject) => {
       this.#admit();
       const { events, answer } = attempt(() => decide(this.#tentative), { resolve, reject });
@@ -205,7 +204,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
     return Math.min(this.#config.maxEntryBytes ?? MAX_ENTRY_BYTES, payload - HEADER_BYTES);
   }
 
-  /** Throws when an entry cannot hold it. */
+  /** Encodes the events; throws if an entry cannot hold them. */
   #encode(events: readonly Event[]): Uint8Array {
     if (events.length === 0) return NO_BYTES;
     const bytes = this.#config.events.encode(events);
@@ -225,7 +224,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 
   async #write(): Promise<void> {
-    // Callers of the same turn share an entry.
+    // Waits so that callers of the same turn share an entry.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const { count, bytes } = nextEntry(this.#config, this.#waiting, this.#maxBytes());
@@ -269,7 +268,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
   }
 }
 
-/** A refusal is an answer, too: the state behind it has to be on disk before the caller learns of it. */
+/** Runs a decision. A refusal is also an answer: the state that caused it must be on disk before the caller receives it. */
 function attempt<Event, Result>(
   decide: () => Decision<Event, Result>,
   { resolve, reject }: { readonly resolve: (result: Result) => void; readonly reject: (error: unknown) => void },
@@ -282,7 +281,7 @@ function attempt<Event, Result>(
   }
 }
 
-/** The bytes of the next entry and how many decisions go into it; no bytes when none of these has events. */
+/** Builds the bytes of the next entry and counts its decisions; no bytes if none of them has events. */
 function nextEntry<State, Event>(
   config: LogConfig<State, Event>,
   waiting: readonly Waiting<State, Event>[],
@@ -296,7 +295,7 @@ function nextEntry<State, Event>(
     const together = waiting.slice(0, count).filter(({ events }) => events.length > 0);
     if (together.length === 0) return { count, bytes: undefined };
     const bytes = encodeTogether(config.events, together);
-    // Where the whole is larger than its parts, fewer decisions share an entry.
+    // The joined encoding can exceed the sum of the parts; then fewer decisions share an entry.
     if (bytes.length <= limitBytes || count === 1) return { count, bytes };
     count = Math.floor(count / 2);
   }
@@ -309,7 +308,7 @@ function encodeTogether<State, Event>(codec: ListCodec<Event>, together: readonl
 
 type Snapshotter<State> = { offer(durable: Snapshot<State>): void; idle(): Promise<void> };
 
-/** Writes snapshots beside the log, one at a time, and drops the entries that are old enough then; nothing more once deposed. */
+/** Writes snapshots, one at a time, and drops the entries that are old enough afterwards. Stops once deposed. */
 function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>, deposed: AbortSignal): Snapshotter<State> {
   const { config, stream, snapshots } = parts;
   const { everyEntries = EVERY_ENTRIES, keepEntries = 2 * everyEntries } = config.snapshots;
@@ -356,7 +355,7 @@ function outOfOrder(name: string, because: string, cause: unknown): FaultError {
   );
 }
 
-/** A listener that throws is a defect of its owner: it becomes an uncaught exception, and the log continues. */
+/** Calls a listener. If it throws, that is a defect of its owner: the error becomes an uncaught exception, and the log continues. */
 function notify<State, Event>(
   listener: (events: readonly Event[], state: State) => void,
   events: readonly Event[],

@@ -6,9 +6,9 @@ import { openLogStream, type LogEntry, type LogStream } from "./log-stream.ts";
 import { LogWriter, type Log, type LogConfig } from "./log-writer.ts";
 
 /**
- * Opens the log for writing: snapshot, then a fencing entry so that an older writer's next append is refused, then the tail up to it. Rejects with FaultError
- * conflict when a writer with a larger token has written, unavailable when the server does not answer, and with a plain Error when the log is damaged:
- * an entry is missing or does not decode.
+ * Opens the log for writing: reads the snapshot, appends a fencing entry that makes the server refuse an older writer, and reads the tail up to it. Rejects
+ * with FaultError conflict if a writer with a larger token has written, and unavailable if the server does not answer. Rejects with a plain Error if the log is
+ * damaged: an entry is missing or does not decode.
  */
 export async function openLog<State, Event>(
   connection: NatsConnection,
@@ -20,7 +20,7 @@ export async function openLog<State, Event>(
   refuseIfStale(config, await stream.lastToken());
   const snapshots = await openSnapshots(connection, config.snapshots);
   const fence = await stream.fence(config.events.encode([]));
-  // Read after the fence: every write of an older writer is before it.
+  // Reads the snapshot after the fence, so that every write of an older writer precedes it.
   let snapshot = await snapshots.read();
   for (;;) {
     if (snapshot !== undefined && snapshot.sequence > fence)
@@ -29,7 +29,7 @@ export async function openLog<State, Event>(
       const recovered = await replay(stream, config, snapshot, fence);
       return new LogWriter(connection, { config, stream, snapshots, recovered, snapshotAt: snapshot?.sequence ?? 0 });
     } catch (error) {
-      // The older writer may just have made a snapshot and dropped the entries that we were reading.
+      // The older writer may have written a snapshot and dropped the entries during our read.
       const newer = await snapshots.read();
       if (newer?.sequence === snapshot?.sequence) throw error;
       snapshot = newer;

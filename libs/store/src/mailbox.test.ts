@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { openMailbox } from "./mailbox.ts";
 
-/** A full collection of garbage, after the references of finished calls have gone. */
+/** Runs a full garbage collection after the references of finished calls are gone. */
 async function collectGarbage(): Promise<void> {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
@@ -11,7 +11,7 @@ async function collectGarbage(): Promise<void> {
   collect();
 }
 
-it("is taken from in the order in which it was filled, however much is in it", async () => {
+it("returns items in the order of insertion, whatever their number", async () => {
   const mailbox = openMailbox<number>();
   const taken: number[] = [];
   for (let next = 0; next < 100; next += 1) {
@@ -22,7 +22,7 @@ it("is taken from in the order in which it was filled, however much is in it", a
   expect(taken).toEqual(Array.from({ length: 200 }, (_, index) => index));
 });
 
-it("keeps no more taken items than others, though it is never empty", async () => {
+it("keeps no more taken items than waiting ones, though it is never empty", async () => {
   const mailbox = openMailbox<object>();
   const references: WeakRef<object>[] = [];
   const put = (): void => {
@@ -40,7 +40,7 @@ it("keeps no more taken items than others, though it is never empty", async () =
   expect(alive.length).toBeLessThanOrEqual(2);
 });
 
-it("rejects with the failure after what is in it", async () => {
+it("rejects with the failure after all items are taken", async () => {
   const mailbox = openMailbox<number>();
   mailbox.put(1);
   mailbox.fail(new Error("lost"));
@@ -48,7 +48,7 @@ it("rejects with the failure after what is in it", async () => {
   await expect(mailbox.take()).rejects.toThrow("lost");
 });
 
-it("wakes who waits for an item or for the failure", async () => {
+it("wakes the taker that waits for an item or for the failure", async () => {
   const box = openMailbox<number>();
   const first = box.take();
   box.put(1);

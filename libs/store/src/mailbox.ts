@@ -29,7 +29,7 @@ export function openMailbox<Item>(): Mailbox<Item> {
         const item = items[taken];
         if (item !== undefined) {
           taken += 1;
-          // At most as many taken items are kept as there are others, also while it never becomes empty.
+          // Keeps at most as many taken items as waiting ones, also if the queue never becomes empty.
           if (taken * 2 >= items.length) {
             items = items.slice(taken);
             taken = 0;

@@ -20,10 +20,9 @@ export type SingleKey<Value, Input> = {
 };
 
 /**
- * Puts, deletes or leaves the value of a key, as `decide` returns for the current one. Calls `decide` with the newer value when another writer came first.
- * `decide` is pure; what it throws rejects. `known`, such as the entry of a view, saves the first read and may be stale.
- * Rejects with conflict or already_exists, its message naming the key, after 20 attempts.
- * After unavailable the write may have happened: a second call shows `decide` the value that is stored.
+ * Puts, deletes or keeps the value of a key, as `decide` returns for the current one. Calls `decide` with the newer value if another writer came first.
+ * `decide` is pure; its errors reject. `known`, such as the entry of a view, saves the first read and may be stale. Rejects with conflict or already_exists,
+ * its message naming the key, after 20 attempts. After unavailable the write may have happened: a second call passes the stored value to `decide`.
  */
 export type Modify<Value, Input> = (
   key: string,

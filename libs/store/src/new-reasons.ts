@@ -1,4 +1,4 @@
-/** Returns whether an error states another reason than the one before it: of an outage, only the first of many equal ones is worth a report. */
+/** Returns a function that reports whether an error differs from the previous one, so that an outage is logged once. */
 export function newReasons(): (error: unknown) => boolean {
   let last = "";
   return (error) => {

@@ -13,21 +13,21 @@ import { openListeners } from "./listeners.ts";
 
 /** Follows all sessions and locks of a bucket through one watch. */
 export type ClaimsObserver = AsyncDisposable & {
-  /** undefined until the watch has caught up for the first time. */
+  /** Undefined until the watch has caught up for the first time. */
   current(): ObservedClaims | undefined;
-  /** Grows with every reported change. */
+  /** A counter that grows with every reported change. */
   changes(): number;
   /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the function that stops. */
   onChange(listener: () => void): () => void;
   /** Resolves at the next such change, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
-  /** Asks the bucket whether the session has ended, which is final: an id of a session is never reused. */
+  /** Reads whether the session has ended, which is final: the id of a session is never reused. */
   isGone(session: string): Promise<boolean>;
-  /** Why the watch has ended, if it has. */
+  /** The reason why the watch has ended; undefined while it runs. */
   failure(): { readonly error: unknown } | undefined;
 };
 
-/** Sessions that are known to be gone. Forgetting one costs a read. */
+/** Maximum remembered ended sessions. A forgotten one costs a read. */
 const MAX_GONE = 1000;
 
 export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () => number): ClaimsObserver {
@@ -42,7 +42,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
     changes += 1;
     listeners.notify();
   };
-  /** Whether listeners need to know. */
+  /** Applies a change; returns whether listeners need to know. */
   const see = (change: Exclude<Change<unknown>, { kind: "synced" }>): boolean => {
     const { key, revision } = change.kind === "put" ? change.entry : change;
     const name = nameOfKey(key);

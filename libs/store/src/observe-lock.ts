@@ -4,14 +4,14 @@ import { openListeners } from "./listeners.ts";
 
 /** Follows one lock through a watch. */
 export type LockObserver = AsyncDisposable & {
-  /** undefined until the watch has caught up for the first time. */
+  /** Undefined until the watch has caught up for the first time. */
   current(): ObservedLock | undefined;
-  /** Reads the lock, for when a write has shown that the watch is behind. */
+  /** Reads the lock after a write has shown that the watch is behind. */
   refresh(): Promise<void>;
   /** Resolves at the next change of the lock or of `failure`, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
   onChange(listener: () => void): () => void;
-  /** Why the watch has ended, if it has. */
+  /** The reason why the watch has ended; undefined while it runs. */
   failure(): { readonly error: unknown } | undefined;
 };
 
@@ -42,7 +42,7 @@ export function observeLock(bucket: Bucket<LockRecord>, lock: string, now: () =>
     refresh: async () => {
       const entry = await bucket.get(lock);
       if (entry !== undefined) see(entry.value, entry.revision);
-      // Whatever we believed in was replaced and then deleted.
+      // The observed record was replaced and then deleted.
       else if (current?.record !== undefined) see(undefined, current.revision + 1);
     },
     changed: (signal, withinMs) => (failure === undefined ? listeners.changed(signal, withinMs) : Promise.resolve()),

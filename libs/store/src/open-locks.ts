@@ -8,7 +8,7 @@ import { RETRY } from "./connection-events.ts";
 type LocksConfig<Value> = {
   readonly name: string;
   readonly codec: Codec<Value>;
-  /** Size of the whole bucket in bytes. */
+  /** Maximum size of the whole bucket in bytes. */
   readonly maxBytes: number;
   /** How long its content lives without renewal: a request that takes a large part of that is given up. */
   readonly ttlMs: number;
@@ -16,10 +16,10 @@ type LocksConfig<Value> = {
 };
 
 const RECORD_BYTES = 4096;
-/** A request never waits for less than this, however short the time to live is. */
+/** Minimum time limit of a request, however short the time to live is. */
 const TIMEOUT_MS_MIN = 100;
 
-/** Opens a bucket of locks as soon as the server answers; undefined when the signal came first. */
+/** Opens a bucket of locks as soon as the server answers; undefined if the signal is aborted first. */
 export async function openLocks<Value>(
   connection: NatsConnection,
   { name, codec, maxBytes, ttlMs, signal }: LocksConfig<Value>,

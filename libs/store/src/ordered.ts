@@ -28,28 +28,30 @@ type OrderedOptions = {
   readonly signal: AbortSignal;
   /** Reads from the leader of the stream, which has every acknowledged write; another server may be behind. */
   readonly atLeader?: boolean;
-  /** Time for the request that begins the pass; default 5000. */
+  /** Time limit of the request that begins the pass; default 5000. */
   readonly timeoutMs?: number;
-  /** Called each time that the server proves that nothing has been missed. */
+  /** Called each time the server confirms that no message was missed. */
   readonly onAlive?: () => void;
 };
 
-/** The server speaks at least this often. */
+/** Maximum interval between two messages or heartbeats of the server. */
 const HEARTBEAT_MS = 2000;
-/** A server that is silent for this long is taken for gone. */
+/** A server that is silent for this long counts as lost. */
 export const SILENCE_MS = 3 * HEARTBEAT_MS;
-/** A consumer whose reader has died goes away by itself after this. */
+/** The server deletes a consumer whose reader was inactive for this long. */
 const INACTIVE_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5000;
-/** On which server a consumer is, is drawn by lot: of three the one that leads is missed so often in one case of thousands. */
+/**
+ * Maximum attempts to get a consumer on the leader, because NATS places consumers at random: with three servers, all attempts fail in one of thousands of
+ * cases.
+ */
 const MAX_DRAWS = 20;
 /** The status of messages from the server: heartbeat or flow control. */
 const CONTROL = 100;
 
 /**
- * One pass over a stream in its order: messages, and, from the last of each subject, `caught-up` once every subject that existed at the beginning has been
- * read. Runs until the signal; rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence). The caller
- * decides what follows.
+ * Makes one pass over a stream in order: yields messages and, for the last of each subject, `caught-up` once every subject that existed at the start has been
+ * read. Runs until the signal. Rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence).
  */
 export async function* orderedPass(
   connection: NatsConnection,
@@ -96,14 +98,14 @@ export async function* orderedPass(
 type Hear = (error: Error | null, message: Msg) => void;
 
 type Consumer = {
-  /** Where it is; undefined: there is one server. */
+  /** The server of the consumer; undefined with a single server. */
   readonly server: string | undefined;
   /** Earlier messages are delivered first. */
   hear(by: Hear): void;
   end(): void;
 };
 
-/** One on the server that leads the stream where that is asked for. */
+/** Creates a consumer, on the leader of the stream if requested. */
 async function drawConsumer(
   connection: NatsConnection,
   manager: JetStreamManager,
@@ -130,7 +132,7 @@ async function addConsumer(
   const subscription = connection.subscribe(inbox, { callback: (...heard) => hear(...heard) });
   const end = (): void => {
     subscription.unsubscribe();
-    // One that cannot be deleted now goes away by itself.
+    // The server deletes an inactive consumer itself if this fails.
     manager.consumers.delete(stream, name).catch(() => undefined);
   };
   try {
@@ -177,8 +179,8 @@ function startOf(
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
 /**
- * A count of subjects is not enough: one that gets a new message while the old one waits is delivered after those newer than the pass, and the server's
- * pending count lags behind what it has stored.
+ * Reads the subjects, because a count is not enough: a subject that gets a new message during the pass moves behind newer ones, and the pending count of the
+ * server lags.
  */
 async function countSubjects(
   connection: NatsConnection,
@@ -188,7 +190,7 @@ async function countSubjects(
   const { config, state, cluster } = await ask(connection, timeoutMs, () =>
     manager.streams.info(stream, { subjects_filter: subject }),
   );
-  // Of one copy all consumers are where it is.
+  // With one replica, all consumers are on the server of the stream.
   const leader = config.num_replicas > 1 ? cluster?.leader : undefined;
   return { leader, subjects: new Set(Object.keys(state.subjects ?? {})) };
 }
@@ -215,7 +217,7 @@ async function* read(
       if (sent === undefined || sent === "") continue;
       if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
       onAlive?.();
-      // Idle, the server has sent everything: a subject that is still missing has vanished without a mark.
+      // An idle server has sent everything, so a subject that is still missing was deleted without a mark.
       if (!caughtUp && !isStalled(message)) {
         caughtUp = true;
         yield { kind: "caught-up" };
@@ -230,7 +232,7 @@ async function* read(
       kind: "message",
       subject: message.subject,
       payload: message.data,
-      // Decoded when they are read, which most readers do not.
+      // Decodes headers on demand, because most readers do not need them.
       get headers() {
         return message.headers;
       },
@@ -245,7 +247,7 @@ async function* read(
 }
 
 function isControl(message: Msg): boolean {
-  // Status messages are empty, and decoding the headers of each message would cost as much as the message.
+  // Status messages are empty. Decoding the headers of each message would cost as much as the message.
   if (message.data.length > 0) return false;
   const code = message.headers?.code ?? 0;
   if (code === 0) return false;
@@ -253,7 +255,7 @@ function isControl(message: Msg): boolean {
   return true;
 }
 
-/** Flow control is answered in the order of the messages, so that the server sends only as fast as they are read. */
+/** Answers flow control in message order, so that the server sends only as fast as the reader reads. */
 function answerControl(connection: NatsConnection, message: Msg): void {
   if (message.reply !== undefined && message.reply !== "") {
     message.respond();
@@ -267,7 +269,7 @@ function isStalled(message: Msg): boolean {
   return (message.headers?.get(JsHeaders.ConsumerStalledHdr) ?? "") !== "";
 }
 
-/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery>.<time>.<pending>[.<token>]` */
+/** Parses `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery>.<time>.<pending>[.<token>]`. */
 function positionOf(message: Msg): { readonly sequence: number; readonly delivery: number } {
   const tokens = (message.reply ?? "").split(".");
   const shift = tokens.length >= 11 ? 2 : 0;

@@ -13,7 +13,7 @@ describe("planning an entry of the log", () => {
     expect(planBatch(sizes, limit)).toBe(count);
   });
 
-  it("takes as many as fit, and always gets to the end", () => {
+  it("takes as many decisions as fit, and always makes progress", () => {
     const sizes = fc.array(fc.nat(100));
     fc.assert(
       fc.property(sizes, fc.integer({ min: 100, max: 500 }), (all, limit) => {

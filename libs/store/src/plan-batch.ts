@@ -1,6 +1,6 @@
 /**
- * How many of the waiting decisions, from the front, go into the next entry: as many as fit. At least one, because a decision is never split; one that does not
- * fit alone was refused before it came to wait.
+ * How many waiting decisions, from the front, fit into the next entry. At least one, because a decision is never split; one that exceeds an entry was refused
+ * earlier.
  */
 export function planBatch(sizesBytes: readonly number[], limitBytes: number): number {
   let bytes = 0;

@@ -3,17 +3,17 @@ import type { About, ObservedClaims } from "./decide-lock-claim.ts";
 type LiveSession = {
   readonly id: string;
   readonly holder: string;
-  /** undefined: the session's record is unreadable. */
+  /** Undefined if the record of the session is unreadable. */
   readonly about: About | undefined;
 };
 
 type SeenLock = {
   readonly key: string;
-  /** The last session that took it; undefined when its record is unreadable. */
+  /** The last session that took the lock; undefined if its record is unreadable. */
   readonly session: string | undefined;
-  /** Fencing token of who took it last. */
+  /** Fencing token of the last holder. */
   readonly token: number;
-  /** No live session is seen to have it. An attempt to take it verifies that. */
+  /** No observed live session has the lock. An attempt to take it verifies that. */
   readonly free: boolean;
 };
 

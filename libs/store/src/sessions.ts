@@ -15,32 +15,30 @@ import { buildSessionsView, type SessionsView } from "./sessions-view.ts";
 import { countLock } from "./telemetry.ts";
 
 export type Session = {
-  /** Never reused: every new beginning gets a new id. */
+  /** Id of this session, never reused. */
   readonly id: string;
-  /** Aborted as soon as the session may be lost, and with it all its locks; and when the caller stops. */
+  /** Aborted as soon as the session and all its locks may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
-  /** Aborted only when the session may be lost: work that finishes an effect after the caller has stopped listens to this one. */
+  /** Aborted only when the session may be lost. Work that completes an effect after the caller has stopped uses this signal. */
   readonly lost: AbortSignal;
   /**
-   * Whether the session is live and at work at this moment, by our monotonic clock; aborts the signal when it is not live. A process that was frozen may run
-   * other work before the timer that aborts the signal: ask before each effect that is not fenced by a lock's token.
+   * Whether the session is live at this moment, by our monotonic clock; aborts the signal if not. A frozen process may run other work before the timer that
+   * aborts the signal: check this before each effect that the token of a lock does not fence.
    */
   readonly isHeld: () => boolean;
   /**
-   * Takes a lock until it is unlocked or the session ends; returns the same again for one that it has. undefined when a live session has it or was faster,
-   * and once the session is to end. Retries while the server does not answer, so that no unknown lock is left behind. Rejects with FaultError invalid_request
-   * (key) and limit_exceeded (size of the bucket).
+   * Takes a lock until it is unlocked or the session ends; returns the existing lock if the session has it. Undefined if a live session has it or was faster,
+   * or this session is ending. Retries while the server does not answer, so that no unknown lock remains. Rejects with FaultError invalid_request (key) and
+   * limit_exceeded (size of the bucket).
    */
   lock(key: string): Promise<SessionLock | undefined>;
-  /**
-   * Gives the lock up, if it is still this session's. Tries on while the server does not answer: a lock that is left is free as soon as the session is lost.
-   */
+  /** Releases the lock if this session still has it. Retries while the server does not answer; an unreleased lock becomes free once the session is lost. */
   unlock(lock: SessionLock): Promise<void>;
   /** The present view; the same object until something changes. This session is in it. */
   view(): SessionsView;
   /**
-   * Called immediately, while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the
-   * function that stops.
+   * Called while this session lives, when any session appears or ends and when any lock changes: the time to check for free locks. Returns the function that
+   * stops.
    */
   onChange(listener: () => void): () => void;
 };
@@ -48,39 +46,38 @@ export type Session = {
 type SessionState = "waiting" | "live" | "lost";
 
 type SessionsOptions = {
-  /** Name of the bucket that these sessions and their locks have for themselves. */
+  /** Name of the bucket, which only these sessions and their locks use. */
   readonly bucket: string;
-  /** Who we are, for people. */
+  /** Name of this process, for operators. */
   readonly holder: string;
-  /** The session and its locks are free for others this long after its last renewal. Renewed every third of it. */
+  /** The session and its locks become free this many milliseconds after its last renewal. It is renewed at every third of that time. */
   readonly ttlMs: number;
   /** The facts that others see of the session: small, and JSON. */
   readonly about: About;
   readonly signal: AbortSignal;
-  /** `cause`: why the session is lost. */
+  /** Called on each change; `cause` is the reason why the session is lost. */
   readonly onChange?: (state: SessionState, cause?: unknown) => void;
-  /** Called when no session can be made, once while the reason is the same. The attempt is retried. */
+  /** Called once per reason while no session can be created. The attempt is retried. */
   readonly onProblem?: (error: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
 };
 
-/** Some 300,000 locks. */
+/** Enough for about 300,000 locks. */
 const CLAIMS_BYTES = 64 * 1024 * 1024;
 /**
- * Until the next session, after one that was lost or could not be made. Grows with each short-lived one: others took over its work, and released it, for
+ * Delay before the next session after a lost or failed one. It grows with each short-lived session, because others took over its work and released it for
  * nothing.
  */
 const NEXT_SESSION = { firstMs: 500, maxMs: 30_000 };
-/** A session that lived this long was not short-lived. */
+/** A session that lived this long is not short-lived. */
 const SETTLED_MS = 60_000;
 
 /**
- * Runs `work` with a live session, again with a new one when it was lost, until the signal. A session has any number of locks, which cost no writes while it
- * lives: one that falls silent loses all of them together, and all others are notified. When stopped, the locks and the session are released immediately.
- * Work is never run twice at a time: the next session waits until the work of the last one has returned. Work that returns by itself gives the session up.
- * Rejects with what `work` throws, except for what is thrown because its signal was aborted, and with FaultError limit_exceeded (`about` is too large, the
- * bucket is full) and unavailable (the connection is closed for good).
+ * Runs `work` with a live session, with a new one after a loss, until the signal. Locks cost no writes while their session lives; a silent session loses all of
+ * them, and the others are notified. A stop releases the locks and the session immediately. The next session starts only after the work of the last one has
+ * returned. Work that returns by itself ends the session. Rejects with the error of `work`, unless its signal was aborted, and with FaultError limit_exceeded
+ * (`about` too large, bucket full) or unavailable (connection closed for good).
  */
 export async function withSessions(
   connection: NatsConnection,
@@ -92,7 +89,7 @@ export async function withSessions(
   if (bucket !== undefined) await runSessions(bucket, options, work);
 }
 
-/** As withSessions, on a bucket that is open. */
+/** Does the same as withSessions on an open bucket. */
 export async function runSessions(
   bucket: Bucket<unknown>,
   options: SessionsOptions,
@@ -129,7 +126,7 @@ type SessionContext = {
 
 type StartedSession = { readonly id: string; readonly revision: number; readonly sentAtMs: number };
 
-/** undefined when the signal came first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
+/** Undefined if the signal is aborted first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
 async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
   const { signal, onProblem } = options;
   const isNewReason = newReasons();
@@ -164,13 +161,13 @@ function heldSession({ bucket, observer, options }: SessionContext, session: Sta
     ...session,
     ttlMs: options.ttlMs,
     renew: (revision) => bucket.update(key, recordOf(options), revision),
-    // Only this process makes a session of this id, so that it is ours while it exists.
+    // Only this process creates a session with this id, so the session is ours while its key exists.
     find: async () => (await bucket.get(key))?.revision,
     giveUp: (revision) => bucket.delete(key, revision),
     onTaken: (lose) => {
       let seen = false;
       const look = (): void => {
-        // A session that sees nothing of the others is of no use.
+        // A session that cannot observe the others has no use.
         const failure = observer.failure();
         if (failure !== undefined) lose(failure.error);
         const wasSeen = seen;
@@ -245,7 +242,7 @@ function deleteSilentSessions(bucket: Bucket<unknown>, observer: ClaimsObserver,
           () => true,
           () => false,
         );
-        // It was renewed, or deleted by another follower, which the watch reports; or the server is away.
+        // The session was renewed, another follower deleted it, which the watch reports, or the server is unreachable.
         if (!deleted) failed = true;
       }
       failures = failed ? failures + 1 : 0;

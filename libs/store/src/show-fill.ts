@@ -1,15 +1,15 @@
 import { metrics, type BatchObservableCallback } from "@opentelemetry/api";
 import type { NatsConnection } from "@nats-io/nats-core";
 
-/** By all that is in it; `maxBytes` is undefined where it has no limit. */
+/** Size of a bucket; `maxBytes` is undefined if it has no limit. */
 export type Fill = { readonly bytes: number; readonly maxBytes: number | undefined };
 
-/** A process opens some buckets twice, and one answer is enough of each. */
+/** Exported buckets: a process opens some buckets twice, but each is exported once. */
 const shown = new WeakMap<NatsConnection, Set<string>>();
 
 /**
- * Exports how full the bucket of this name is, until the connection is closed: each scrape calls `look`. When it rejects the last value stays; another metric
- * reports why a server does not answer.
+ * Exports the size of the bucket until the connection is closed: each scrape calls `look`. If it rejects, the last value remains; another metric reports why a
+ * server does not answer.
  */
 export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
   const known = shown.get(connection) ?? new Set();

@@ -10,10 +10,7 @@ const SCOPE = "@muster/store";
 
 let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
 
-/**
- * Measures one operation on a bucket or log, and makes a span of it within a span that is recorded. Background work, and a process that exports no traces, make
- * none. Attributes are names of buckets and logs, never of keys.
- */
+/** Measures one operation on a bucket or log, and creates a span for it if a recorded span is active. Attributes are names of buckets and logs, never keys. */
 export async function observed<Result>(
   operation: Operation,
   collection: string,
@@ -42,7 +39,7 @@ export function countLock(lock: string, state: "waiting" | "leading" | "live" | 
   instruments().locks.add(1, { "muster.lock": lock, "muster.lock.state": state });
 }
 
-/** Made when first used, because telemetry starts after this module is loaded; and again for another telemetry. */
+/** Created on first use, because telemetry starts after this module is loaded; and again for a new telemetry provider. */
 function instruments(): Instruments {
   const by = metrics.getMeterProvider();
   if (made?.by !== by) {

@@ -9,7 +9,7 @@ const refusal = new Error("wrong last sequence");
 const answered = (): Promise<unknown> => Promise.resolve({});
 const away = (): Promise<unknown> => Promise.reject(timeout);
 
-/** Fails so only once the question has been asked and answered. */
+/** Fails with the error only after the read has been answered. */
 function failing(error: Error, question: () => Promise<unknown>): Promise<unknown> {
   const asked = Promise.withResolvers<undefined>();
   const write = async (): Promise<never> => {
@@ -23,7 +23,7 @@ function failing(error: Error, question: () => Promise<unknown>): Promise<unknow
   );
 }
 
-it("blames the disk where the server answers a question and not the write", async () => {
+it("blames the disk if the server answers a read but not the write", async () => {
   const error = await failing(timeout, answered);
   expect(faultOf(error)).toMatchObject({ code: "unavailable", dependency: "disk of nats" });
   expect(error).toMatchObject({ cause: timeout });
@@ -33,11 +33,11 @@ it("blames the disk where the server answers a question and not the write", asyn
 it.each([
   { of: "a server that answers nothing", error: timeout, question: away },
   { of: "a write that was refused", error: refusal, question: answered },
-])("leaves the error of $of as it is", async ({ error, question }) => {
+])("returns the error of $of unchanged", async ({ error, question }) => {
   expect(await failing(error, question)).toBe(error);
 });
 
-it("asks nothing where the write is answered in time", async () => {
+it("sends no read if the write is answered in time", async () => {
   const question = (): never => {
     throw new Error("unexpected question");
   };

@@ -2,9 +2,8 @@ import { FaultError } from "@muster/faults";
 import { RETRY_AFTER_MS } from "./jetstream-fault.ts";
 
 /**
- * Sends a write, and interprets its silence: a server whose disk is full or fails does not answer writes, and answers reads as usual. After half of the time
- * limit it gets a read, so that the result needs no extra time. Rejects as the write does, but with unavailable, disk of nats, where only the read was
- * answered.
+ * Sends a write and detects a failed disk: a server whose disk is full or fails does not answer writes, but answers reads. After half of the time limit it
+ * sends a read, so that the result needs no extra time. Rejects as the write does, but with unavailable, disk of nats, if only the read was answered.
  */
 export async function unlessUnstored<Reply>(
   write: () => Promise<Reply>,

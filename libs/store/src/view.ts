@@ -5,16 +5,16 @@ import { compareKeys } from "./keys.ts";
 import { callListener } from "./listeners.ts";
 import { SILENCE_MS } from "./ordered.ts";
 
-/** A bucket (or a part of it) held in memory and kept current: what decisions read. */
+/** A bucket, or a part of it, kept current in memory for decisions. */
 export type View<Value> = AsyncDisposable & {
   get(key: string): Entry<Value> | undefined;
-  /** In key order. The same array until something changes. */
+  /** The entries in key order; the same array until a change. */
   entries(): readonly Entry<Value>[];
-  /** The revision of the latest change that it has received; 0: none. */
+  /** The revision of the latest received change; 0: none. */
   revision(): number;
-  /** Called after each change of the view with the key that changed. Returns the way to stop. */
+  /** Called after each change with the key that changed. Returns the function that stops. */
   onChange(listener: (key: string) => void): () => void;
-  /** Milliseconds since the view was last known to be current: 0 while the watch is alive, growing while it is not. */
+  /** Milliseconds since the view was last known to be current: 0 while the watch is alive, growing otherwise. */
   ageMs(): number;
 };
 
@@ -25,8 +25,8 @@ export type ViewOptions = {
   /** Called on each interruption, with the time until the next attempt. */
   readonly onProblem?: (error: unknown, retryInMs: number) => void;
   /**
-   * Called when the view stops following without a request: its content stays stale, and its owner should stop. By default the process ends with the error,
-   * unless the connection was closed.
+   * Called when the view stops following unexpectedly: its content stays stale, and its owner should stop. By default the process ends with the error, unless
+   * the connection was closed.
    */
   readonly onEnd?: (error: unknown) => void;
   /** Monotonic milliseconds. */
@@ -37,8 +37,8 @@ export type ViewOptions = {
 export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**
- * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys that were deleted in between vanish and
- * listeners are called. Once the connection is closed for good the view stays as it is, its age grows, and `onEnd` is called.
+ * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys deleted in between are removed, and listeners
+ * are called. Once the connection is closed for good the view stays unchanged, its age grows, and `onEnd` is called.
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
   const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;
@@ -84,7 +84,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
     ...read,
     ageMs: () => {
       const silentMs = now() - currentAtMs;
-      // A process that was itself stopped for a while has not heard of the silence yet.
+      // A process that was frozen has not yet detected the silence.
       return interrupted || (heard && silentMs > SILENCE_MS) ? silentMs : 0;
     },
     [Symbol.asyncDispose]: async () => {
@@ -97,7 +97,7 @@ export async function openView<Value>(bucket: Watchable<Value>, options: ViewOpt
 
 type Copy<Value> = Pick<View<Value>, "get" | "entries" | "revision" | "onChange"> & {
   take(change: Exclude<Change<Value>, { kind: "synced" }>): void;
-  /** Forgets the listeners. */
+  /** Removes the listeners. */
   close(): void;
 };
 
@@ -129,7 +129,7 @@ function makeCopy<Value>(): Copy<Value> {
   };
 }
 
-/** A stale view leads to wrong decisions: the supervisor restarts the process with a fresh one. */
+/** Ends the process, because a stale view leads to wrong decisions: the supervisor restarts it with a current one. */
 function endLoudly(error: unknown): void {
   if (faultOf(error)?.code === "unavailable") return;
   queueMicrotask(() => {

@@ -24,21 +24,21 @@ type WatchTarget<Value> = {
   readonly signal: AbortSignal;
   readonly onStatus: (status: "current" | "interrupted") => void;
   readonly onProblem: (error: unknown, retryInMs: number) => void;
-  /** Makes the bucket again after it was lost with the server's disk. */
+  /** Recreates the bucket after it was lost with the disk of the server. */
   readonly ensure: () => Promise<void>;
   /** Interval of checks for missing keys. */
   readonly checkMs: number;
   readonly present: () => Promise<Present>;
-  /** When the stream was made: revisions before and after another time are not comparable. */
+  /** Creation time of the stream: revisions of two streams are not comparable. */
   readonly created: () => Promise<string>;
   /** The entry of a message; undefined when it marks the key as deleted. */
   readonly read: (message: StreamMessage) => { readonly key: string; readonly entry: Entry<Value> | undefined };
 };
 
 /**
- * Passes over the bucket, again after each interruption, and reports what differs from the reports before. Each pass begins with every key's last value, so
- * whatever happened in between (also to keys whose mark of deletion has vanished, also to the whole bucket) is found by comparison. A check that finds a
- * reported key missing without a mark of deletion begins the next pass.
+ * Passes over the bucket, again after each interruption, and reports the differences to earlier reports. Each pass begins with the last value of every key. So
+ * comparison finds every change in between, also keys without a deletion mark or a recreated bucket. A check that finds a reported key missing without a mark
+ * begins the next pass.
  */
 export async function* watchBucket<Value>(
   connection: NatsConnection,
@@ -55,7 +55,7 @@ export async function* watchBucket<Value>(
     if (signal.aborted) return;
     try {
       const now = await target.created();
-      // Keys stay, so that the missing ones are reported as deleted; their revisions mean nothing in the new bucket.
+      // Keeps the keys, so that missing ones are reported as deleted; their revisions are meaningless in the new bucket.
       if (created !== now) for (const key of reported.keys()) reported.set(key, 0);
       created = now;
       using checking = checkForMissing(target, reported);
@@ -79,7 +79,7 @@ export async function* watchBucket<Value>(
   }
 }
 
-/** Aborts `found` once a reported key is missing, until it is disposed of. A failed check is repeated with the next one. */
+/** Aborts `found` once a reported key is missing, until it is disposed. A failed check is repeated with the next one. */
 function checkForMissing<Value>(
   { checkMs, present, signal }: WatchTarget<Value>,
   reported: ReadonlyMap<string, number>,
@@ -154,11 +154,11 @@ async function prepareNext<Value>(
   if (jetStreamCode(error) === JETSTREAM.streamNotFound)
     return target.ensure().then(
       () => error,
-      // Why the bucket stays missing; the next attempt finds only that it is missing.
+      // This failure explains why the bucket stays missing; the next attempt would report only that it is missing.
       (failure: unknown) => failure,
     );
   if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return error;
-  // A first refusal fails the caller immediately; after a successful pass a refusal may pass.
+  // A first refusal fails the caller immediately. After a successful pass, a refusal may be temporary.
   if (!synced || !isRefusal(error)) throw error;
   return error;
 }

@@ -63,7 +63,7 @@ describe("writing", () => {
     expect(await bucket.get("rack.2")).toBeUndefined();
   });
 
-  it("refuses to create a key that is there, and creates it again after it was deleted", async () => {
+  it("refuses to create an existing key, and creates it again after its deletion", async () => {
     const bucket = await machines();
     const revision = await bucket.create("a", { name: "one" });
     await expect(bucket.create("a", { name: "two" })).rejects.toMatchObject({
@@ -76,7 +76,7 @@ describe("writing", () => {
     expect((await bucket.get("a"))?.value).toEqual({ name: "two" });
   });
 
-  it("lets exactly one of many who update the same revision win", async () => {
+  it("lets exactly one of many concurrent updates of a revision win", async () => {
     const bucket = await machines();
     const revision = await bucket.create("a", { name: "start" });
     const results = await Promise.allSettled(
@@ -88,7 +88,7 @@ describe("writing", () => {
         expect(result.reason).toMatchObject({ fault: { code: "conflict", expectedRevision: revision } });
   });
 
-  it("refuses to update or delete what was changed or deleted concurrently", async () => {
+  it("refuses to update or delete a concurrently changed or deleted key", async () => {
     const bucket = await machines();
     const first = await bucket.create("a", { name: "one" });
     const second = await bucket.update("a", { name: "two" }, first);
@@ -111,7 +111,7 @@ describe("writing", () => {
     },
   );
 
-  it("names the value and bucket that is too large, its size and the limit", async () => {
+  it("names the value and the bucket of an oversized value, its size and the limit", async () => {
     const bucket = await machines({ maxValueBytes: 100 });
     await expect(bucket.create("big", { name: "x".repeat(200) })).rejects.toMatchObject({
       fault: { code: "limit_exceeded", what: `value of ${bucket.name}/big with 211 bytes`, limit: 100 },
@@ -120,7 +120,7 @@ describe("writing", () => {
     expect((await bucket.get("fits"))?.revision).toBe(exact);
   });
 
-  it("refuses a value that the server would not take, whatever the bucket allows", async () => {
+  it("refuses a value above the limit of the server, whatever the bucket allows", async () => {
     const bucket = await machines({ maxValueBytes: 100_000_000 });
     await expect(bucket.create("big", { name: "x".repeat(2_000_000) })).rejects.toMatchObject({
       fault: { code: "limit_exceeded" },
@@ -144,14 +144,14 @@ describe("writing", () => {
 });
 
 describe("opening", () => {
-  it("works from many at once and finds what is there", async () => {
+  it("works from concurrent callers and finds existing entries", async () => {
     const name = freshName("shared");
     const opened = await Promise.all(Array.from({ length: 8 }, () => machines({ name })));
     await opened[0]?.create("a", { name: "one" });
     expect(await opened[7]?.list()).toHaveLength(1);
   });
 
-  it("sets the limits that are given and leaves those that are not", async () => {
+  it("sets the given limits and keeps the others", async () => {
     const name = freshName("limits");
     await machines({ name, ttlMs: 60_000 });
     await machines({ name });
@@ -162,13 +162,13 @@ describe("opening", () => {
     expect(config.max_msg_size).toBe(1000 + 1024);
   });
 
-  it("refuses a name that cannot be one", async () => {
+  it("refuses an invalid name", async () => {
     await expect(machines({ name: "a.b" })).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   });
 });
 
 describe("listing", () => {
-  it("gives what matches in key order, without what was deleted", async () => {
+  it("returns matching entries in key order, without deleted ones", async () => {
     const bucket = await machines();
     const keys = ["b.2", "a.10", "a.2.x", "a.1", "c"];
     for (const key of keys) await bucket.create(key, { name: key });
@@ -183,7 +183,7 @@ describe("listing", () => {
     await expect(bucket.list("a.>.b")).rejects.toMatchObject({ fault: { code: "invalid_request", field: "filter" } });
   });
 
-  it("gives thousands of large entries", async () => {
+  it("returns thousands of large entries", async () => {
     const bucket = await machines();
     await Promise.all(
       Array.from({ length: 2000 }, (_, index) => bucket.create(`n.${index}`, { name: "x".repeat(8000), gpus: index })),
@@ -194,7 +194,7 @@ describe("listing", () => {
 });
 
 describe("values that do not decode", () => {
-  it("are a defect for get, and are left out and reported by list and watch", async () => {
+  it("are a defect for get; list and watch omit and report them", async () => {
     const reported: string[] = [];
     const bucket = await machines({ onDecodeError: (error) => reported.push(error.message) });
     await bucket.create("good", { name: "good" });
@@ -325,9 +325,9 @@ describe("watching", () => {
     expect(watched.changes).toEqual(["synced", "put mine.a z"]);
   });
 
-  it("reports an entry that is replaced before its turn ahead of the end of the present entries", async () => {
+  it("reports an entry that is replaced during the pass before the end of the present entries", async () => {
     const bucket = await machines();
-    // More than the server sends before the reader has taken something.
+    // Exceeds the amount that the server sends before the reader takes a message.
     const ballast = "x".repeat(200_000);
     for (let at = 0; at < 40; at++) await bucket.create(`first.${at}`, { name: ballast });
     const before = await bucket.create("replaced", { name: "before" });
@@ -352,7 +352,7 @@ describe("watching", () => {
     await until("it is gone", () => watched.changes.includes("delete a"));
     expect(await bucket.list()).toEqual([]);
     await bucket.create("a", { name: "again" });
-    // A slow test may read it only after it has expired, too.
+    // A slow test may read it only after it has expired again.
     await until("it is there again", () => watched.changes.includes("put a again"));
     await watched.stop();
   });
@@ -372,7 +372,7 @@ describe("watching", () => {
 });
 
 describe("a server that dies and comes back", () => {
-  it("does not make a watch miss or repeat anything", async () => {
+  it("does not make a watch miss or repeat a change", async () => {
     await using mine = await natsServer();
     await using watcher = await connected(mine);
     await using writer = await connected(mine);

@@ -3,7 +3,7 @@ import { connect } from "@nats-io/transport-node";
 import type { TestNats } from "@muster/testkit";
 import type { Codec } from "../src/index.ts";
 
-/** A connection that comes back quickly and for ever. */
+/** A connection that reconnects quickly and indefinitely. */
 export function connected(server: TestNats): Promise<NatsConnection> {
   const { url, token } = server;
   return connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20, reconnectJitter: 0 });

@@ -10,7 +10,7 @@ import { lead } from "../src/index.ts";
 import { connected, freshName } from "./connected.ts";
 import { openJournal } from "./journal.ts";
 
-/** Longer than a busy machine pauses. */
+/** Longer than a pause of a busy machine. */
 const TTL_MS = 5000;
 
 let server: TestNats;
@@ -71,7 +71,7 @@ it.each(["watchful", "blind"] as const)(
     await until("the next one waits", () => next.events.some(({ state }) => state === "waiting"));
 
     old.signal("SIGSTOP");
-    // Lies in its pipe, and is the first thing that it reads when it resumes.
+    // The text stays in the pipe, and the process reads it first when it resumes.
     for (const text of ["frozen 1", "frozen 2"]) old.write(text);
     expect(await next.token()).toBeGreaterThan(oldToken);
     next.write("since");
@@ -130,7 +130,7 @@ it("reports the loss of the lead before the timer does", async () => {
   expect(states).toContain("lost");
 });
 
-it("does not care when the time of day jumps, in either direction", async () => {
+it("is unaffected by jumps of the wall clock, in either direction", async () => {
   const lock = freshName("jumping");
   const stop = new AbortController();
   const states: { one: string[]; two: string[] } = { one: [], two: [] };

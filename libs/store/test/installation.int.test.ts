@@ -9,7 +9,7 @@ const MAKERS = ["session-controller", "job-controller", "replication-farm", "pro
 const stack = new AsyncDisposableStack();
 let server: TestNats;
 
-/** With the rights of this service. */
+/** Connects with the rights of this service. */
 async function connectedAs(user: (typeof MAKERS)[number]): Promise<NatsConnection> {
   const authenticator = nkeyAuthenticator(new TextEncoder().encode(server.seedOf(user)));
   return stack.use(await connect({ servers: server.url, authenticator, inboxPrefix: subjects.inbox(user) }));
@@ -20,12 +20,12 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-it("is made once, by whichever service comes first, with the rights that each of them has", async () => {
+it("is created once, by the first service, with the rights of each of them", async () => {
   const services = await Promise.all([...MAKERS, ...MAKERS].map(connectedAs));
   const ids = await Promise.all(services.map(installationOf));
   const [id = ""] = ids;
   expect(new Set(ids)).toEqual(new Set([id]));
-  // A value of a label, and a DNS label.
+  // The id must be valid as a label value and as a DNS label.
   expect(id).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])$/);
 
   await server.kill();
@@ -33,7 +33,7 @@ it("is made once, by whichever service comes first, with the rights that each of
   expect(await installationOf(await connectedAs("session-controller"))).toBe(id);
 });
 
-it("is another one in a NATS that has forgotten everything", async () => {
+it("is a new one in a NATS without state", async () => {
   await using first = await natsServer();
   await using connection = await connected(first);
   const id = await installationOf(connection);
@@ -43,7 +43,7 @@ it("is another one in a NATS that has forgotten everything", async () => {
   expect(await installationOf(connection)).not.toBe(id);
 });
 
-it("is rejected where the bucket has a malformed id", async () => {
+it("is rejected if the bucket has a malformed id", async () => {
   await using other = await natsServer();
   await using connection = await connected(other);
   const bucket = await openBucket(connection, { name: buckets.installation, codec: jsonCodec<string>() });

@@ -4,8 +4,8 @@ import { lead } from "../src/index.ts";
 import { note, openJournal } from "./journal.ts";
 
 /**
- * Keeps a journal while it leads, and notes what its parent sends. With `watchful` it looks at its lead before it writes, as services do; with `blind` it
- * does not, so that only the fence stops it. Arguments: url, token, holder, time of the lock, name of lock and journal, watchful or blind.
+ * Keeps a journal while it leads, and notes the texts of its parent. With `watchful` it checks its lead before it writes, as services do; with `blind` only the
+ * fence stops it. Arguments: url, token, holder, time to live of the lock, name of lock and journal, watchful or blind.
  */
 const [url = "", token = "", holder = "", ttlMs = "", name = "", mode = ""] = process.argv.slice(2);
 const connection = await connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20 });
@@ -31,7 +31,7 @@ await lead(
       );
     });
     report({ token: leadership.token });
-    // Stays with its journal when the lead is over: a writer that does not know when to stop.
+    // Keeps its journal when the lead is over, like a writer that does not know when to stop.
     await new Promise(() => undefined);
   },
 );

@@ -27,7 +27,7 @@ export function openJournal(
   });
 }
 
-/** Notes the texts as one decision; answers how many there were before. */
+/** Notes the texts as one decision; answers the number of earlier notes. */
 export function note(...texts: readonly string[]): (state: Journal) => Decision<Note, number> {
   return (state) => ({ events: texts.map((text) => ({ text })), result: state.texts.length });
 }

@@ -9,7 +9,7 @@ import { lead, openBucket, type Leadership } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
-/** Longer than a busy machine pauses. */
+/** Longer than a pause of a busy machine. */
 const TTL_MS = 5000;
 
 let server: TestNats;
@@ -32,7 +32,7 @@ type Contender = {
   readonly ended: Promise<void>;
 };
 
-/** A process that leads for as long as possible. */
+/** Starts a participant that leads for as long as possible. */
 function contender(nats: NatsConnection, lock: string, holder: string, ttlMs: number): Contender {
   const states: string[] = [];
   const tokens: number[] = [];
@@ -67,10 +67,10 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-describe("a lock with several who want it", () => {
-  it("goes to the next at once when the leader stops, each with a larger token, never to two at a time", async () => {
+describe("a lock with several contenders", () => {
+  it("passes to the next contender immediately when the leader stops, each with a larger token, and never to two", async () => {
     const lock = freshName("lock");
-    // So long that no lock can have expired.
+    // Long enough that no lock can have expired.
     const all = ["a", "b", "c", "d"].map((holder) => contender(connection, lock, holder, 600_000));
     const tokens: number[] = [];
     for (let left = all.length; left > 0; left -= 1) {
@@ -84,7 +84,7 @@ describe("a lock with several who want it", () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((one, other) => one - other));
   });
 
-  it("stays with a leader who renews it for many times its time", async () => {
+  it("stays with a leader that renews it for many times its time to live", async () => {
     const lock = freshName("lock");
     const leader = contender(connection, lock, "leader", TTL_MS);
     const { token } = await until("it leads", () => leader.leading());
@@ -96,7 +96,7 @@ describe("a lock with several who want it", () => {
     await Promise.all([leader.stop(), other.stop()]);
   });
 
-  it("is taken from a leader who has fallen silent, who has stopped by then and stands again when it is back", async () => {
+  it("is taken from a silent leader, which has stopped by then and competes again when it is back", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const lock = freshName("lock");
@@ -133,7 +133,7 @@ describe("a lock with several who want it", () => {
     await leader.stop();
   });
 
-  it("is taken over from an unreadable record after one's own time", async () => {
+  it("is taken over from an unreadable record after the own time to live", async () => {
     const lock = freshName("lock");
     const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<unknown>() });
     const revision = await bucket.create(lock, "who knows");
@@ -145,7 +145,7 @@ describe("a lock with several who want it", () => {
 });
 
 describe("work", () => {
-  it("that throws ends the lead with its error and gives the lock up", async () => {
+  it("that throws ends the lead with its error and releases the lock", async () => {
     const lock = freshName("lock");
     const signal = new AbortController().signal;
     const failing = lead(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
@@ -157,7 +157,7 @@ describe("work", () => {
     await next.stop();
   });
 
-  it("that returns early stands for the lock again", async () => {
+  it("that returns early competes for the lock again", async () => {
     const lock = freshName("lock");
     const stop = new AbortController();
     const tokens: number[] = [];
@@ -191,7 +191,7 @@ describe("a server that dies", () => {
 });
 
 describe("a leader that is stopped by the system", () => {
-  it("learns that it has lost when it resumes, while another leads since", async () => {
+  it("learns that it has lost the lead when it resumes, while another process leads", async () => {
     const child = fork(join(import.meta.dirname, "leader.process.ts"), [
       server.url,
       server.token,

@@ -2,14 +2,14 @@ import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import type { TestNats } from "@muster/testkit";
 
-/** A wire to the server that can be cut while the server lives on. */
+/** A proxy to the server whose connections can be cut while the server runs. */
 export type Link = AsyncDisposable & {
   readonly server: TestNats;
-  /** Connections through it end, and new ones are refused. */
+  /** Closes its connections and refuses new ones. */
   cut(): void;
-  /** Drops everything (or all answers) silently, as when a cable is pulled. */
+  /** Silently drops all traffic, or only answers, as when a cable is pulled. */
   freeze(what?: "all" | "answers"): void;
-  /** Freezes the answers as soon as this text has gone to the server; resolves then. */
+  /** Freezes the answers as soon as this text was sent to the server; resolves then. */
   freezeAfter(text: string): Promise<void>;
   mend(): void;
 };

@@ -51,7 +51,7 @@ class Run {
     return openJournal(connection, this.name, this.token, { maxEntryBytes, snapshot: { everyEntries } });
   }
 
-  /** Starts decisions at once, each of so many notes; resolves when all are answered or refused. */
+  /** Starts concurrent decisions with these numbers of notes; resolves when all are answered or refused. */
   async decide(log: Log<Journal, Note>, sizesOfDecisions: readonly number[]): Promise<number> {
     const answers = sizesOfDecisions.map(async (size) => {
       this.decided += 1;
@@ -64,7 +64,7 @@ class Run {
   }
 }
 
-it("opens with exactly what was answered, in order, whatever happened; decisions of a crashed writer may follow, whole", async () => {
+it("opens with all answered decisions in order after any faults; decisions of a crashed writer may follow, undivided", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 8 }),
@@ -98,7 +98,7 @@ it("opens with exactly what was answered, in order, whatever happened; decisions
           await Promise.all(abandoned);
           const answered = run.answered.flat();
           expect(new Set(log.state.texts).size).toBe(log.state.texts.length);
-          // Nothing answered is lost or moved.
+          // No answered note is lost or reordered.
           const kept = new Set(answered);
           expect(log.state.texts.filter((text) => kept.has(text))).toEqual(answered);
         }
@@ -113,7 +113,7 @@ it("opens with exactly what was answered, in order, whatever happened; decisions
   );
 });
 
-it("lets two who write at once each see one order, in which nothing answered is missing", async () => {
+it("gives two concurrent writers one order, in which no answered decision is missing", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fc.boolean(), sizes), { minLength: 1, maxLength: 8 }), async (turns) => {
       const run = new Run({ maxEntryBytes: 200, everyEntries: 3 });
@@ -122,7 +122,7 @@ it("lets two who write at once each see one order, in which nothing answered is 
       const deciding: Promise<number>[] = [];
       for (const [reopenFirst, decisions] of turns) {
         deciding.push(run.decide(first, decisions));
-        // Opens while the other is writing.
+        // Opens the log while the other one writes.
         const opened = await run.open();
         deciding.push(run.decide(opened, decisions));
         if (reopenFirst) first = opened;
@@ -142,7 +142,7 @@ it("lets two who write at once each see one order, in which nothing answered is 
   );
 });
 
-/** The notes of each decision stand together and in order. */
+/** Whether the notes of each decision are adjacent and in order. */
 function wholeDecisions(texts: readonly string[]): boolean {
   return texts.every((text, index) => {
     const [decision = "", part = ""] = text.split(".");

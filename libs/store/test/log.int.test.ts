@@ -24,14 +24,14 @@ function numbered(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${index}`);
 }
 
-/** The texts that a later reader of the log finds. */
+/** Reads the texts as a later reader of the log. */
 async function recovered(nats: NatsConnection, name: string): Promise<readonly string[]> {
   await using log = await openJournal(nats, name, 1_000_000);
   return log.state.texts;
 }
 
 describe("deciding", () => {
-  it("sees every decision before it, also those on their way, and is remembered in that order", async () => {
+  it("sees every earlier decision, also those not yet on disk, and is stored in that order", async () => {
     const name = freshName("log");
     await using log = await openJournal(connection, name, 1);
     const answers = await Promise.all(numbered(500).map((text) => log.transact(note(text))));
@@ -40,13 +40,13 @@ describe("deciding", () => {
     expect(await recovered(connection, name)).toEqual(numbered(500));
   });
 
-  it("puts decisions that wait together into one entry", async () => {
+  it("writes waiting decisions into one entry", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     await Promise.all(numbered(1000).map((text) => log.transact(note(text))));
     expect(log.sequence).toBeLessThan(20);
   });
 
-  it("encodes each decision once where entries can be put together from their parts, and reads them back", async () => {
+  it("encodes each decision once if entries can be joined from their parts, and reads them back", async () => {
     const name = freshName("log");
     let encoded = 0;
     const lines = {
@@ -72,7 +72,7 @@ describe("deciding", () => {
     expect(again.state.texts).toEqual(numbered(100));
   });
 
-  it("shows a state that is on disk, not one on its way", async () => {
+  it("shows the state on disk, not decisions in flight", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     const first = log.transact(note("a"));
     expect(log.state.texts).toEqual([]);
@@ -89,7 +89,7 @@ describe("deciding", () => {
     expect(log.state.texts).toEqual(["kept"]);
   });
 
-  it("answers a decision without events only when what it has seen is on disk", async () => {
+  it("answers a decision without events only once the state that it read is on disk", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     const before = log.sequence;
     expect(await log.transact(note())).toBe(0);
@@ -102,7 +102,7 @@ describe("deciding", () => {
     expect(log.sequence).toBe(before + 1);
   });
 
-  it("rejects what is decided against by what it has seen only when that is on disk", async () => {
+  it("rejects a decision that a read state forbids only once that state is on disk", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     const refuseWhatIsThere = ({ texts }: Journal) =>
       texts.includes("a") ? throwFault({ code: "already_exists", kind: "note", id: "a" }) : note("never")({ texts });
@@ -116,7 +116,7 @@ describe("deciding", () => {
     expect(order).toEqual(["written", "refused"]);
   });
 
-  it("refuses nothing by what it has seen and never gets to disk", async () => {
+  it("refuses nothing because of a state that never reaches the disk", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const name = freshName("log");
@@ -132,7 +132,7 @@ describe("deciding", () => {
     for (const result of await results) expect(result).toMatchObject({ reason: { fault: { code: "unavailable" } } });
   });
 
-  it("calls listeners with what was written, in order, before it answers", async () => {
+  it("calls listeners with the written events, in order, before it answers", async () => {
     await using log = await openJournal(connection, freshName("log"), 1);
     const seen: string[] = [];
     log.onCommit((events, state) => {
@@ -148,7 +148,7 @@ describe("deciding", () => {
     expect(seen).toEqual(numbered(100));
   });
 
-  it("refuses more waiting decisions than allowed, by name and number", async () => {
+  it("refuses waiting decisions beyond the limit, by name and number", async () => {
     const name = freshName("log");
     await using log = await openJournal(connection, name, 1, { maxWaiting: 10 });
     const results = await Promise.allSettled(numbered(12).map((text) => log.transact(note(text))));
@@ -163,7 +163,7 @@ describe("deciding", () => {
     await log.transact(note("later"));
   });
 
-  it("never splits a decision over entries, and keeps entries within their size", async () => {
+  it("never splits a decision over entries, and keeps entries within the limit", async () => {
     const name = freshName("log");
     await using log = await openJournal(connection, name, 1, { maxEntryBytes: 1000 });
     const text = "x".repeat(100);
@@ -179,7 +179,7 @@ describe("deciding", () => {
     expect(log.state.texts).toHaveLength(150);
   });
 
-  it("refuses a decision that is larger than an entry, alone", async () => {
+  it("refuses only the decision that is larger than an entry", async () => {
     const name = freshName("log");
     await using log = await openJournal(connection, name, 1, { maxEntryBytes: 1000 });
     const large = log.transact(note("x".repeat(2000)));
@@ -191,7 +191,7 @@ describe("deciding", () => {
     expect(log.state.texts).toEqual(["small"]);
   });
 
-  it("writes what waits before it closes, and nothing after", async () => {
+  it("writes waiting decisions before it closes, and nothing after", async () => {
     const name = freshName("log");
     const log = await openJournal(connection, name, 1);
     const decided = Promise.all(numbered(100).map((text) => log.transact(note(text))));
@@ -204,7 +204,7 @@ describe("deciding", () => {
 });
 
 describe("two writers", () => {
-  it("leave the log to the one that came later; the other is refused and remembers nothing", async () => {
+  it("leave the log to the later one; the other is refused and stores nothing", async () => {
     const name = freshName("log");
     await using older = await openJournal(connection, name, 1);
     await older.transact(note("before"));
@@ -220,7 +220,7 @@ describe("two writers", () => {
     await expect(older.transact(note("z"))).rejects.toMatchObject({ fault: { code: "unavailable" } });
   });
 
-  it("do not let one with an old token in, nor does it disturb the other", async () => {
+  it("do not admit one with an older token, and it disturbs nothing", async () => {
     const name = freshName("log");
     await using current = await openJournal(connection, name, 7);
     await expect(openJournal(connection, name, 6)).rejects.toMatchObject({
@@ -231,7 +231,7 @@ describe("two writers", () => {
     expect(again.state.texts).toEqual(["undisturbed"]);
   });
 
-  it("end with the lead under which they write", async () => {
+  it("end with their lead", async () => {
     const name = freshName("log");
     const lead = new AbortController();
     await using log = await openJournal(connection, name, 1, { signal: lead.signal });
@@ -242,8 +242,8 @@ describe("two writers", () => {
   });
 });
 
-describe("a server that dies while entries are on their way", () => {
-  it("loses nothing that was answered, and writes nothing twice", async () => {
+describe("a server that dies with entries in flight", () => {
+  it("loses no answered entry, and writes none twice", async () => {
     await using mine = await natsServer();
     await using nats = await connected(mine);
     const name = "restarts";
@@ -272,7 +272,7 @@ describe("a server that dies while entries are on their way", () => {
     expect(await recovered(nats, name)).toEqual(answered);
   });
 
-  it("answers truly when the entry was written but the answer was lost", async () => {
+  it("answers correctly when the entry was written but the answer was lost", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const name = freshName("log");
@@ -289,7 +289,7 @@ describe("a server that dies while entries are on their way", () => {
     expect(await recovered(connection, name)).toEqual(["once", "next"]);
   });
 
-  it("refuses everything behind an entry whose place was taken while the wire was cut", async () => {
+  it("refuses everything behind an entry whose sequence was taken during a disconnection", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const name = freshName("log");
@@ -323,7 +323,7 @@ describe("a damaged log", () => {
     await expect(openJournal(connection, name, 2)).rejects.toThrow(`log ${name} lacks entry 3: the next one is 4`);
   });
 
-  it("does not open on a stream that forgets by itself", async () => {
+  it("does not open on a stream that drops entries automatically", async () => {
     const name = freshName("log");
     const manager = await jetstreamManager(connection);
     await manager.streams.add({ name, subjects: [`log.${name}`], max_age: 1e9 * 60 });
@@ -401,7 +401,7 @@ describe("snapshots", () => {
     expect(await recovered(connection, name)).toEqual(numbered(10));
   });
 
-  it("of a later writer are left alone by an older one that was frozen while it replaced its own", async () => {
+  it("of a later writer are kept by an older one that was frozen while it replaced its own", async () => {
     const name = freshName("log");
     await using wire = await link(server);
     const through = await connected(wire.server);
@@ -425,7 +425,7 @@ describe("snapshots", () => {
     expect(await recovered(connection, name)).toEqual(["a", "b", ...numbered(4)]);
   });
 
-  it("are given up by a writer that loses its lead while it makes one", async () => {
+  it("are abandoned by a writer that loses its lead meanwhile", async () => {
     const name = freshName("log");
     await using wire = await link(server);
     const through = await connected(wire.server);

@@ -9,7 +9,7 @@ import { orderedPass } from "../src/ordered.ts";
 import { jsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
-it("keeps the lock, the log and the buckets through the death of the server that leads them", async () => {
+it("keeps the lock, the log and the buckets when their leader server dies", async () => {
   await using cluster = await natsCluster(3);
   const { url, token } = cluster;
   await using connection = await connect({
@@ -19,7 +19,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
     reconnectTimeWait: 50,
   });
   const codec = jsonCodec<number>();
-  // Made when there was one replica, as on an installation that grows.
+  // Created with one replica, as on an installation that grows.
   await openBucket(connection, { name: "grown", codec });
   keepReplicas(connection, 3);
   const bucket = await openBucket(connection, { name: "grown", codec });
@@ -30,7 +30,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
 
   const leading = lead(connection, { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal }, async (leadership) => {
     const { signal, isHeld } = leadership;
-    // While the servers elect a leader the stream looks missing: a service would restart.
+    // While the servers elect a leader, the stream looks missing; a service would restart.
     await using journal = await until("the log opens to its writer", () =>
       openJournal(connection, "replicated", leadership.token, { signal, isHeld }),
     );
@@ -54,7 +54,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
   await until("some is written", () => written.length > 20);
   for (const stream of ["KV_grown", `KV_${buckets.locks}`, "KV_snapshots", "replicated"]) {
     expect({ stream, replicas: (await streams.info(stream)).config.num_replicas }).toEqual({ stream, replicas: 3 });
-    // A stream that has just got more replicas is as safe as one without until the new ones have caught up.
+    // A stream with added replicas is no safer than one without them until they have caught up.
     await until(`all replicas of ${stream} are current`, async () => {
       const others = (await streams.info(stream)).cluster?.replicas ?? [];
       return others.length === 2 && others.every(({ current }) => current);
@@ -77,7 +77,7 @@ it("keeps the lock, the log and the buckets through the death of the server that
   expect(written.filter((text) => !after.state.texts.includes(text))).toEqual([]);
 });
 
-it("lists what the server knows that leads the bucket, for another one may be behind", async () => {
+it("lists from the leader of the bucket, because another server may be behind", async () => {
   await using cluster = await natsCluster(3);
   const { url, token } = cluster;
   await using connection = await connect({ servers: url.split(","), token });
@@ -96,7 +96,7 @@ it("lists what the server knows that leads the bucket, for another one may be be
     } as const;
     for await (const { kind } of orderedPass(connection, options)) {
       if (kind !== "caught-up") continue;
-      // The server that answers lists a new consumer a moment later; consumers of other servers that were drawn before it are going.
+      // The answering server lists a new consumer a moment later, while deleted consumers of other servers are still listed.
       await until("the consumer is on the server that leads", async () => {
         const { leader } = (await streams.info("KV_led")).cluster ?? {};
         const servers: (string | undefined)[] = [];

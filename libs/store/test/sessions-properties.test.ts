@@ -10,7 +10,7 @@ const LOCKS = ["x", "y", "z"];
 
 type Stored = { readonly key: string; readonly value: unknown; readonly revision: number };
 
-/** A bucket as the server has it: the last write of each key, each with the revision that it replaces. */
+/** A bucket as the server stores it: the last write of each key, checked against the revision that it replaces. */
 class Store {
   readonly last = new Map<string, Stored>();
   readonly followers = new Set<() => void>();
@@ -60,7 +60,7 @@ class Wire {
     };
   }
 
-  /** Most requests are quick; some arrive so late that their session may have ended since. */
+  /** Delays most requests briefly; some arrive so late that their session may have ended. */
   private async ask<Reply>(request: () => Reply): Promise<Reply> {
     await delay(this.random() < 0.05 ? this.random() * 4 * TTL_MS : this.random() * 20);
     if (performance.now() < this.cutUntilMs) return this.silence();
@@ -111,7 +111,7 @@ class Wire {
   }
 }
 
-/** Who got which lock, and still has it as far as he knows. */
+/** Records which session took which lock, and whether it believes that it holds it. */
 class Witness {
   readonly grants: { readonly lock: string; readonly token: number; readonly by: Session; left: boolean }[] = [];
 
@@ -154,7 +154,7 @@ function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** A small generator of our own, so that one seed gives the whole run. */
+/** A small generator, so that one seed determines the whole run. */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -170,7 +170,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("never lets two have a lock at once, and gives each later holder a larger token, whatever happens to requests, answers, watches and processes", async () => {
+it("never gives two sessions a lock, and each later holder a larger token, whatever fails", async () => {
   let handedOver = 0;
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 2 ** 31 }), async (seed) => {
@@ -204,7 +204,7 @@ it("never lets two have a lock at once, and gives each later holder a larger tok
   expect(handedOver).toBeGreaterThan(30);
 });
 
-it("pauses longer after each session that was short-lived, but not beyond a limit, and forgets that after a long one", async () => {
+it("pauses longer after each short-lived session, up to a limit, and resets that after a long one", async () => {
   const wire = new Wire(new Store(), () => 0.5);
   const stop = new AbortController();
   const livesMs = [...Array.from({ length: 10 }, () => 0), 61_000, 0];
@@ -226,12 +226,12 @@ it("pauses longer after each session that was short-lived, but not beyond a limi
   expect(pausesMs).toHaveLength(full.length);
   for (const [at, ms] of full.entries()) {
     expect(pausesMs[at]).toBeGreaterThanOrEqual(ms / 2);
-    // Making a session and giving it up takes some requests.
+    // Creating and releasing a session takes some requests.
     expect(pausesMs[at]).toBeLessThan(ms + 500);
   }
 });
 
-it("reports why no session can be made, once while the reason is the same, and retries", async () => {
+it("reports once per reason why no session can be created, and retries", async () => {
   const bucket = new Wire(new Store(), () => 0.5).bucket();
   const stop = new AbortController();
   const problems: unknown[] = [];

@@ -11,11 +11,11 @@ import { connected, freshName } from "./connected.ts";
 import { link } from "./link.ts";
 import { takeFree, type SessionEvent } from "./take-free.ts";
 
-/** Longer than a busy machine pauses. */
+/** Longer than a pause of a busy machine. */
 const TTL_MS = 5000;
-/** Processes take their time to start where much else runs. */
+/** Allows for slow process starts on a busy machine. */
 const SLOW = { timeoutMs: 90_000 };
-/** So long that no session can have expired. */
+/** Long enough that no session can have expired. */
 const LONG_MS = 600_000;
 
 let server: TestNats;
@@ -114,7 +114,7 @@ function plain(bucket: string): Promise<Bucket<unknown>> {
   return openBucket(connection, { name: bucket, codec: jsonText });
 }
 
-/** Every change of the bucket from now on, as text. */
+/** Records every later change of the bucket as text. */
 async function recorded(bucket: string): Promise<{ readonly changes: string[]; stop(): Promise<void> }> {
   const changes: string[] = [];
   const stop = new AbortController();
@@ -140,7 +140,7 @@ async function recorded(bucket: string): Promise<{ readonly changes: string[]; s
 }
 
 describe("locks of sessions", () => {
-  it("are one session's at a time, and each later holder has a larger token", async () => {
+  it("belong to one session, and each later holder has a larger token", async () => {
     const bucket = freshName("sessions");
     const [one, two] = [participant(connection, bucket, "one"), participant(connection, bucket, "two")];
     const [a, b] = [await one.live(), await two.live()];
@@ -163,13 +163,13 @@ describe("locks of sessions", () => {
     await until("two is reported", () => changes > before && !b.view().locks.has("set.1"));
     const second = await b.lock("set.1");
     expect(second?.token).toBeGreaterThan(first?.token ?? 0);
-    // A holder of the past gives nothing up.
+    // A previous holder cannot release the lock.
     if (first !== undefined) await a.unlock(first);
     expect(await a.lock("set.1")).toBeUndefined();
     await Promise.all([one.stop(), two.stop()]);
   });
 
-  it("are free at once when their session stops, and nothing is left of it", async () => {
+  it("are free immediately when their session stops, without any remaining record", async () => {
     const bucket = freshName("sessions");
     const [one, two] = [participant(connection, bucket, "one"), participant(connection, bucket, "two")];
     const [a, b] = [await one.live(), await two.live()];
@@ -185,7 +185,7 @@ describe("locks of sessions", () => {
     expect(await (await plain(bucket)).list()).toEqual([]);
   });
 
-  it("cost no writes while they are held: a thousand are renewed by one session", async () => {
+  it("cost no writes while they are held: one session renews a thousand", async () => {
     const bucket = freshName("sessions");
     const one = participant(connection, bucket, "one", 5 * TTL_MS);
     const session = await one.live();
@@ -199,7 +199,7 @@ describe("locks of sessions", () => {
     await one.stop();
   });
 
-  it("are known to their writer, also when the answer was lost", async () => {
+  it("are known to their writer, also if the answer was lost", async () => {
     await using wire = await link(server);
     await using far = await connected(wire.server);
     const bucket = freshName("sessions");
@@ -212,7 +212,7 @@ describe("locks of sessions", () => {
     await until("it is written", () => opened.get("lock.answerless"));
     wire.cut();
     wire.mend();
-    // Written once, or once more where the watch has shown the first record before the retry.
+    // The record is written again if the watch has shown the first one before the retry.
     const taken = await taking;
     expect(taken).toEqual({ key: "answerless", token: (await opened.get("lock.answerless"))?.revision });
     await one.stop();
@@ -273,7 +273,7 @@ describe("a session", () => {
       const next = process(bucket, "next", ["set"]);
       const session = await next.session();
       old.signal("SIGSTOP");
-      // Lies in its pipe, and is the first thing that it reads when it resumes.
+      // The text stays in the pipe, and the process reads it first when it resumes.
       for (const text of ["lock other", "unlock set"]) old.order(text);
       await until("the next one has the lock", () => next.took().length === 1);
       expect(next.took()[0]?.token).toBeGreaterThan(old.took()[0]?.token ?? 0);
@@ -290,7 +290,7 @@ describe("a session", () => {
       const opened = await plain(bucket);
       expect((await opened.get("lock.set"))?.value).toMatchObject({ session });
       expect(await opened.get("lock.other")).toBeUndefined();
-      // Not even an attempt was made.
+      // The process did not even attempt a write.
       expect(written).toEqual([]);
       subscription.unsubscribe();
     },
@@ -318,7 +318,7 @@ describe("a session", () => {
     expect(await opened.get("lock.another")).toBeUndefined();
   });
 
-  it("is lost at once when its key is deleted, and followed by another", async () => {
+  it("is lost immediately when its key is deleted, and followed by another", async () => {
     const bucket = freshName("sessions");
     const one = participant(connection, bucket, "one");
     const session = await one.live();
@@ -334,7 +334,7 @@ describe("a session", () => {
     await one.stop();
   });
 
-  it("lives on when the server is away for less than its time, and is lost in time when it is away for longer", async () => {
+  it("survives an outage shorter than its time to live, and is lost in time in a longer one", async () => {
     await using mine = await natsServer();
     await using near = await connected(mine);
     const [one, two] = [participant(near, "locks", "one", LONG_MS), participant(near, "locks", "two", TTL_MS)];
@@ -354,7 +354,7 @@ describe("a session", () => {
     await Promise.all([one.stop(), two.stop()]);
   });
 
-  it("is not disturbed by unreadable records, which hold nothing and live no longer than its own time", async () => {
+  it("is unaffected by unreadable records, which hold nothing and expire after its own time to live", async () => {
     const bucket = freshName("sessions");
     const one = participant(connection, bucket, "one", TTL_MS);
     const session = await one.live();
@@ -370,7 +370,7 @@ describe("a session", () => {
     await one.stop();
   });
 
-  it("whose record is too large is refused", async () => {
+  it("with an oversized record is refused", async () => {
     const options = { bucket: freshName("sessions"), holder: "one", ttlMs: TTL_MS };
     const { signal } = new AbortController();
     const about = { text: "x".repeat(5000) };
@@ -381,7 +381,7 @@ describe("a session", () => {
     });
   });
 
-  it("ends with the error that its work throws, and leaves nothing", async () => {
+  it("ends with the error of its work, and leaves no record", async () => {
     const bucket = freshName("sessions");
     const { signal } = new AbortController();
     const failing = withSessions(

@@ -3,8 +3,8 @@ import { withSessions } from "../src/index.ts";
 import { takeFree, type SessionEvent } from "./take-free.ts";
 
 /**
- * Has sessions until killed, and takes every lock of its list that is free, as soon as it is. Does what its parent sends besides: `lock KEY`, `unlock KEY`,
- * without a look at its session. Arguments: url, token, bucket, holder, time to live, keys with commas between them.
+ * Keeps sessions until killed, and takes every listed lock as soon as it is free. Also executes `lock KEY` and `unlock KEY` from its parent, without checking
+ * its session. Arguments: url, token, bucket, holder, time to live, keys separated by commas.
  */
 const [url = "", token = "", bucket = "", holder = "", ttlMs = "", keys = ""] = process.argv.slice(2);
 const connection = await connect({ servers: url, token, maxReconnectAttempts: -1, reconnectTimeWait: 20 });

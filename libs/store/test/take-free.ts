@@ -12,7 +12,7 @@ export type SessionEvent = {
   readonly isHeld?: boolean;
 };
 
-/** Takes every one of these locks that is free, now and as soon as it is, while the session lives. */
+/** Takes each of these locks as soon as it is free, while the session lives. */
 export async function takeFree(
   session: Session,
   keys: readonly string[],

@@ -5,7 +5,7 @@ import { lead, openBucket } from "../src/index.ts";
 import { connected, jsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
-it("makes spans of what a trace does, and measures everything, by names of buckets and never of keys", async () => {
+it("creates spans within a trace, and measures every operation, by name of the bucket and never by key", async () => {
   await using collector = await otlpCollector();
   Object.assign(process.env, collector.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
@@ -52,7 +52,7 @@ it("makes spans of what a trace does, and measures everything, by names of bucke
   expect(text).not.toContain("secret-key");
 });
 
-it("shows how full each bucket is, once however often it is opened, and delays no scrape while the server is away", async () => {
+it("exports the size of each bucket once, and delays no scrape while the server is unreachable", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await natsServer();
   await using connection = await connected(server);
@@ -68,7 +68,7 @@ it("shows how full each bucket is, once however often it is opened, and delays n
   expect(seen("muster_bucket_limit")).toEqual([10_000]);
   expect(seen("muster_bucket_size")).toEqual([expect.closeTo(7100, -2)]);
   await server.kill();
-  // As long as a request waits for NATS to come back.
+  // The wait of a request for NATS to come back.
   const asked = connection.request("$JS.API.INFO", "", { timeout: 5000 }).catch(() => "asked");
   const scraped = scrape(telemetry);
   expect(await Promise.race([scraped.then(() => "scraped"), asked])).toBe("scraped");

@@ -31,7 +31,7 @@ it("holds the bucket in key order and reports which key changed", async () => {
   expect(changed).toHaveLength(2);
 });
 
-it("drops a key whose deletion ended between the removal of its value and its mark, without an interruption", async () => {
+it("drops a key whose deletion stopped between value and mark, without an interruption", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const name = freshName("view");
@@ -63,7 +63,7 @@ it("drops a key whose deletion ended between the removal of its value and its ma
   expect(statuses).not.toContain("interrupted");
 });
 
-it("reports nothing twice and nothing false, however often it checks for missing keys", async () => {
+it("reports no change twice and no false one, however often it checks for missing keys", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
@@ -95,7 +95,7 @@ it("reports nothing twice and nothing false, however often it checks for missing
   }
 });
 
-it("grows old while it is cut off, and finds out what went meanwhile", async () => {
+it("ages while it is cut off, and then finds the deletions in between", async () => {
   await using server = await natsServer();
   await using wire = await link(server);
   await using reader = await connected(wire.server);
@@ -116,7 +116,7 @@ it("grows old while it is cut off, and finds out what went meanwhile", async () 
   expect(view.get("stay")?.revision).toBe(stay);
   await other.delete("deleted", deleted);
   await other.create("new", { name: "1" });
-  // Leaves no mark of deletion, so that only comparison finds it.
+  // Leaves no deletion mark, so that only comparison finds the deletion.
   const manager = await jetstreamManager(writer);
   await manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.purged` });
   wire.mend();
@@ -125,7 +125,7 @@ it("grows old while it is cut off, and finds out what went meanwhile", async () 
   expect(changed.sort()).toEqual(["deleted", "new", "purged"]);
 });
 
-it("grows old when the server falls silent although the connection stands", async () => {
+it("ages when the server falls silent although the connection is up", async () => {
   await using server = await natsServer();
   await using wire = await link(server);
   await using connection = await connected(wire.server);
@@ -137,7 +137,7 @@ it("grows old when the server falls silent although the connection stands", asyn
   await until("it is current", () => view.ageMs() === 0);
 });
 
-it("starts over with a bucket that was lost and recreated", async () => {
+it("starts over with a recreated bucket", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const name = freshName("view");
@@ -163,7 +163,7 @@ it("stops waiting for an unreachable bucket at the signal", async () => {
   await connection.close();
 });
 
-it("continues after the server has refused to be watched for a while", async () => {
+it("continues after the server has refused its watch for a while", async () => {
   await using server = await natsServer();
   await using wire = await link(server);
   await using reader = await connected(wire.server);
@@ -190,7 +190,7 @@ it("continues after the server has refused to be watched for a while", async () 
     onProblem: (error) => problems.push(error),
     onEnd: (error) => ends.push(error),
   });
-  // The consumer of before is not deleted while the wire is cut, and the stream takes no second one.
+  // The old consumer cannot be deleted while the connection is cut, and the stream accepts no second one.
   wire.cut();
   await until("it notices", () => view.ageMs() > 0);
   await other.delete("deleted", deleted);
@@ -204,7 +204,7 @@ it("continues after the server has refused to be watched for a while", async () 
   expect(ends).toEqual([]);
 });
 
-it("rejects at once where it is refused from the beginning", async () => {
+it("rejects immediately if it is refused from the start", async () => {
   await using server = await natsServer();
   await using connection = await connected(server);
   const name = freshName("view");
@@ -222,7 +222,7 @@ it("rejects at once where it is refused from the beginning", async () => {
   await expect(openView(bucket)).rejects.toThrow("maximum consumers limit");
 });
 
-it("calls its owner when it cannot follow the bucket any more, and not when its owner has ended it", async () => {
+it("calls its owner when it can no longer follow the bucket, but not when its owner ended it", async () => {
   const watching = Promise.withResolvers<undefined>();
   const ends: unknown[] = [];
   const onEnd = (error: unknown) => ends.push(error);

@@ -18,7 +18,7 @@ export type TestApiServer = AsyncDisposable & {
 export type ApiServerCase = {
   readonly title: string;
   readonly skip: boolean;
-  /** It decides who may do what, and so knows roles. Such a one has no garbage collector by itself. */
+  /** True for a real API server, which checks roles and has no garbage collector. */
   readonly isReal: boolean;
   readonly start: () => Promise<TestApiServer>;
 };
@@ -35,7 +35,7 @@ type StartEmbedded = (options: { readonly directory: string }) => Promise<
 >;
 
 /**
- * The servers that a suite runs against, the embedded one first; one that is left out has the reason in its title. With `suite`, the real server is part of the
+ * The servers that a suite runs against, the embedded one first; an omitted one has the reason in its title. With `suite`, the real server is part of the
  * matrix: `isInMatrix` decides whether this run includes it.
  */
 export function apiServers(

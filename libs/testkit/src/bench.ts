@@ -2,12 +2,12 @@ import { FaultError } from "@muster/faults";
 
 const QUICK = "--quick";
 
-/** Arguments that make a process of a benchmark as quick as the benchmark itself. */
+/** Passes `--quick` on to the processes of a benchmark. */
 export function quickArguments(args: readonly string[] = process.argv): readonly string[] {
   return args.includes(QUICK) ? [QUICK] : [];
 }
 
-/** A size of a benchmark: with `--quick` one that takes seconds, to show that the benchmark works. */
+/** The size of a benchmark; `--quick` selects one that takes seconds, which tests that the benchmark works. */
 export function sized<Size>(full: Size, quick: Size, args?: readonly string[]): Size {
   return quickArguments(args).length > 0 ? quick : full;
 }

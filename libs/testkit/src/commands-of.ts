@@ -1,7 +1,7 @@
 /** A command as a document has it. */
 export type DocumentedCommand = {
   readonly line: number;
-  /** Without comments and pipes, its quotes resolved. */
+  /** Words of the command without comments and pipes, with quotes resolved. */
   readonly words: readonly string[];
   /** In a text, not in a block to copy: it may be incomplete. */
   readonly isMentioned: boolean;
@@ -46,7 +46,7 @@ function toCommands(text: string, line: number, isMentioned: boolean): readonly 
     .map((words) => ({ line, words, isMentioned }));
 }
 
-/** Words as a shell sees them; `<session>` stands for a name. */
+/** Splits words as a shell does; `<session>` stands for a name. */
 function split(text: string): readonly (readonly [word: string, quoted: boolean])[] {
   const word = /'([^']*)'|"([^"]*)"|(&&|\|\||[|;]|>>?(?=\s))|((?:<\w+>|\$\([^)]*\)|[^\s'"|;])+)/g;
   return [...text.matchAll(word)].map(([, single, double, end, plain]) => {

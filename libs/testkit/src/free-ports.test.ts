@@ -15,7 +15,7 @@ it("returns different ports that can be listened on", async () => {
   }
 });
 
-it.runIf(process.platform === "linux")("returns no port that the system gives to connections", async () => {
+it.runIf(process.platform === "linux")("returns no port that the system assigns to connections", async () => {
   const [lowest = 0] = readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/).map(Number);
   expect(Math.max(...(await freePorts(50)))).toBeLessThan(lowest);
 });

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Systems give ports from 32768 on to connections and to listeners that ask for any port, so none of these takes one of the range before it is used; from 30000
- * on a cluster has its node ports.
+ * Systems assign ports from 32768 to connections and to listeners without a fixed port, so they take no port of this range before it is used. Clusters use
+ * ports from 30000 as node ports.
  */
 const RANGE = { from: 20_000, to: 30_000 };
 

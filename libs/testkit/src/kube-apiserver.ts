@@ -29,7 +29,7 @@ type KubeAssets =
 
 const READY_TIMEOUT_MS = 60_000;
 const START_ATTEMPTS = 3;
-/** Both collect garbage a quarter as often as Go would by itself: they live shortly, and a fifth of the time of a start went into that. */
+/** Makes Go collect garbage a quarter as often: the processes live briefly, and garbage collection took a fifth of their start time. */
 const GO_ENV = { GOGC: "400" };
 
 /** The folder with kube-apiserver and etcd, or the reason for a suite to show when it skips. With CI=true a missing folder is an error. */
@@ -128,7 +128,7 @@ async function startBoth(
         "kube-apiserver answers",
         async () => {
           if (etcd.ended() || apiServer.ended()) return "ended";
-          // One by one: a server that is not ready is not asked for the rest, and each question costs both a handshake.
+          // Requested one by one: while one request fails the others are not sent, because each costs a handshake.
           for (const path of ["/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"]) {
             if ((await statusOf(`https://127.0.0.1:${port}${path}`, credentials)) !== 200) return false;
           }

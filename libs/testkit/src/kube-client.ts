@@ -11,8 +11,8 @@ import { throwFault } from "@muster/faults";
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
 
 /**
- * One of client-node's APIs (`CoreV1Api`, ...) whose calls end after timeoutMs, or when the signal is aborted; client-node's own calls have no limit.
- * Calls share connections; client-node makes a new pool, and so a new TLS handshake, for each.
+ * Returns one of client-node's APIs (`CoreV1Api`, ...) whose calls end after timeoutMs, or when the signal is aborted; client-node's own calls have no limit.
+ * Calls share connections; client-node creates a new pool, and so a TLS handshake, for each.
  */
 export function kubeClient<Api>(
   config: KubeConfig,

@@ -9,7 +9,7 @@ import { kubeAssets } from "./kube-apiserver.ts";
 const PROGRAM = "kube-controller-manager";
 
 /**
- * Why a real API server cannot have Kubernetes' own controllers here, for a suite to show when it skips; undefined where it can. With CI=true that is an
+ * Returns why a real API server cannot run the controllers of Kubernetes here, for skipped suites to show; undefined if it can. With CI=true a reason is an
  * error.
  */
 export function whatControllersLack(env: NodeJS.ProcessEnv = process.env): string | undefined {

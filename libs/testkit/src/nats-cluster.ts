@@ -10,14 +10,14 @@ import { until } from "./until.ts";
 
 /** Several real nats-servers that are one cluster, so that streams can have replicas. */
 export type TestNatsCluster = AsyncDisposable & {
-  /** All servers, separated by commas. */
+  /** URLs of all servers, separated by commas. */
   readonly url: string;
   readonly token: string;
-  /** Where the servers speak TLS and let in the users of an installation: who signs their certificates, and the key of each user. */
+  /** For servers with TLS and the users of an installation: the authority of their certificates, and the key of each user. */
   readonly secured: SecuredNats | undefined;
   /** A connection as this user, or by the token. */
   connect(user: NatsUserName): Promise<NatsConnection>;
-  /** Index of the server that a client is connected to, or that a stream's leader is, by the name that NATS says: `n-<index>`. */
+  /** Index of a server by its NATS name, `n-<index>`, as in the connection of a client or the leader of a stream. */
   indexOf(serverName: string): number;
   /** Ends one with SIGKILL; its store and ports stay. */
   kill(index: number): Promise<void>;

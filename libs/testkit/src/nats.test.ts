@@ -2,7 +2,7 @@ import { connect } from "@nats-io/transport-node";
 import { expect, it } from "vitest";
 import { natsServer } from "./nats.ts";
 
-it("gives a server that asks for its token, and comes back on the same port after a kill", async () => {
+it("starts a server that requires its token, and restarts it on the same port after a kill", async () => {
   await using server = await natsServer();
   await expect(connect({ servers: server.url, reconnect: false })).rejects.toThrow();
   const first = await connect({ servers: server.url, token: server.token });

@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
 
-/** A real nats-server with JetStream, of its own port, store and token, for one test file. */
+/** A real nats-server with JetStream, with a separate port, store and token, for one test file. */
 export type TestNats = AsyncDisposable & {
   readonly url: string;
   readonly token: string;
   /** The nkey of a user, where the server has users. */
   seedOf(user: NatsUserName): string;
-  /** For a connection of the test's own, which may do everything. */
+  /** Access for a connection of the test itself, with all rights. */
   readonly access: { readonly url: string; readonly token?: string; readonly nkey?: { readonly seed: string } };
-  /** For a process that connects as this user, with his rights where the server has users. */
+  /** Variables for a process that connects as this user, with the rights of that user if the server has users. */
   variablesOf(user: NatsUserName): Readonly<Record<string, string>>;
   /** Ends the process with SIGKILL; the store and the port stay. */
   kill(): Promise<void>;
@@ -23,8 +23,8 @@ export type TestNats = AsyncDisposable & {
 };
 
 /**
- * Starts nats-server. Where no binary can be had the error says how to have one: a suite never passes without it. `users`: instead of clients with the token
- * it lets in those of an installation, each with its rights. `syncAlways`: it acknowledges a write once it is on the disk.
+ * Starts nats-server. Without a binary, the error states how to install one: a suite never passes without it. `users`: admits the users of an installation,
+ * each with its rights, instead of clients with the token. `syncAlways`: acknowledges a write once it is on disk.
  */
 export async function natsServer(
   options: { readonly users?: boolean; readonly syncAlways?: boolean } = {},

@@ -20,7 +20,7 @@ export type ReceivedSpan = {
 
 /** Receives OTLP over HTTP in its JSON form, as a collector would. */
 export type OtlpCollector = AsyncDisposable & {
-  /** For a process whose spans are to arrive here, soon after each has ended. */
+  /** Variables for a process that exports its spans here, soon after each has ended. */
   readonly variables: Readonly<Record<string, string>>;
   readonly spans: readonly ReceivedSpan[];
   /** Names of the metrics that have arrived, in their order. */

@@ -1,10 +1,10 @@
 type Options = { readonly timeoutMs?: number };
 type Call = (request: object, options?: Options) => Promise<unknown>;
 
-/** Longer than the processes of a busy machine pause. A longer one would keep a client from repeating a write that was lost with its replica. */
+/** Longer than the pauses of a busy machine. A longer deadline would prevent the repetition of a write that was lost with its replica. */
 const DEADLINE_MS = 30_000;
 
-/** A client of the bus whose calls have this deadline where they state none: its own default of five seconds is shorter than a busy machine may pause. */
+/** A client of the bus whose calls have this deadline if they state none: the default of five seconds is shorter than the pauses of a busy machine. */
 export function patientClient<Client extends object>(client: Client): Client {
   const calls = Object.entries(client as Readonly<Record<string, Call>>).map(([name, call]) => [
     name,

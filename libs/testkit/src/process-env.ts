@@ -1,6 +1,6 @@
 /**
- * What every process that a test starts gets from this one: where programs are, where Node keeps what it has compiled, and what it loads first, which in a
- * run of all tests makes programs start from their bundles. The rest of the environment stays out, so that no test hangs on the machine it runs on.
+ * The environment of every process that a test starts: the path of programs, the compile cache of Node, and the module that Node loads first, which in a run of
+ * all tests starts programs from their bundles. Omits everything else, so that no test depends on the machine.
  */
 export function processEnv(): Readonly<Record<"PATH" | "NODE_COMPILE_CACHE" | "NODE_OPTIONS", string | undefined>> {
   const { PATH, NODE_COMPILE_CACHE, NODE_OPTIONS } = process.env;

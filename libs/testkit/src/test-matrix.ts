@@ -15,7 +15,7 @@ export function isInMatrix({ file, everyRun }: MatrixSuite, value: string | unde
   return isSlice && sliceOf(name, Number(slices)) === Number(slice);
 }
 
-/** The same slice in every run, from 1. */
+/** The slice of a suite, from 1; the same in every run. */
 function sliceOf(name: string, slices: number): number {
   return ([...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 65_521, 0) % slices) + 1;
 }

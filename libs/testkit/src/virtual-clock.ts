@@ -1,9 +1,9 @@
 import type { Clock } from "@muster/backoff";
 
-/** A clock that stands still until its owner moves it. Alarms ring in the order of their times, each at its own. */
+/** A clock that advances only when its owner moves it. Alarms ring in the order of their times, each at its own time. */
 export type VirtualClock = Clock & {
   advance(ms: number): void;
-  /** The same, and after each ring everything that it set off without other waiting is let happen; `after` is then called. */
+  /** Advances the clock; after each ring it lets all pending promises settle, and then calls `after`. */
   run(ms: number, after?: () => void): Promise<void>;
   readonly alarms: number;
 };

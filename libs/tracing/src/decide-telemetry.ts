@@ -3,15 +3,15 @@ type TelemetryPlan = {
   readonly by: "sdk" | "hand";
   /** Spans are recorded and exported. */
   readonly spans: boolean;
-  /** Metrics are sent over OTLP, too. */
+  /** True if metrics are also sent over OTLP. */
   readonly metrics: boolean;
   /** Metrics are counted at all. */
   readonly measures: boolean;
 };
 
 /**
- * What the standard variables ask for. Unlike in the specification, nothing is exported before a variable names an exporter or an endpoint, and metrics are
- * sent only where OTEL_METRICS_EXPORTER has `otlp`: they exist to be scraped, and a collector of traces may refuse them.
+ * Decides which exports the standard variables enable. Unlike in the specification, nothing is exported before a variable names an exporter or an endpoint.
+ * Metrics are sent only if OTEL_METRICS_EXPORTER has `otlp`: they are meant to be scraped, and a collector of traces may refuse them.
  */
 export function decideTelemetry(env: Readonly<Record<string, string | undefined>>): TelemetryPlan {
   if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true")

@@ -24,8 +24,8 @@ const DETECTORS = [
 ];
 
 /**
- * Starts the SDK for Node, which reads the OTEL_* variables of the process by itself. `reader` gets the metrics beside what is sent. Shutting it down sends
- * what is left.
+ * Starts the SDK for Node, which reads the OTEL_* variables of the process itself. `reader` receives the metrics beside the exporters. Shutdown sends the
+ * remaining data.
  */
 export function startSdk({
   spans,
@@ -52,7 +52,7 @@ export function startSdk({
   return sdk;
 }
 
-/** The SDK takes readers that it is given, or those of the variables, and not both. */
+/** The SDK uses either explicit readers or those of the variables, not both. */
 function otlpReader(env: Env): IMetricReader {
   const protocol = env["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"] ?? env["OTEL_EXPORTER_OTLP_PROTOCOL"];
   const intervalMs = millisecondsOf(env["OTEL_METRIC_EXPORT_INTERVAL"], 60_000);

@@ -1,10 +1,10 @@
 import { context, propagation, ROOT_CONTEXT, trace, TraceFlags, type Context } from "@opentelemetry/api";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 
-/** For contexts that are stored, and handed to pods: the same words whatever OTEL_PROPAGATORS says of messages. */
+/** The propagator of stored contexts and of pods: its format is independent of OTEL_PROPAGATORS, which concerns messages. */
 const w3c = new W3CTraceContextPropagator();
 
-/** Writes the active trace context into a carrier of headers. Does nothing when there is no active span. */
+/** Writes the active trace context into a carrier of headers. Does nothing without an active span. */
 export function injectTrace(headers: Map<string, string>, from: Context = context.active()): void {
   propagation.inject(from, headers, setter);
 }
@@ -24,7 +24,7 @@ export function contextOfTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
-/** The context of a span that no process has recorded, such as one whose ids are derived from a name: every process adds to the same trace. */
+/** Builds the context of a span that no process has recorded, such as one with ids derived from a name, so that every process adds to the same trace. */
 export function contextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }

@@ -9,7 +9,7 @@ import {
   type SpanKind,
 } from "@opentelemetry/api";
 
-/** Runs the work under a span of its own; an error is recorded, marks the span as failed, and is rethrown. */
+/** Runs the work in a new span; an error is recorded, marks the span as failed, and is rethrown. */
 export async function inSpan<Result>(
   tracer: string,
   name: string,
@@ -45,7 +45,7 @@ export function recordSpan(
     attributes,
   }: { readonly startMs: number; readonly endMs: number; readonly parent: Context; readonly attributes: Attributes },
 ): void {
-  // As dates: numbers before the beginning of the process would be taken for times within it.
+  // Passed as dates, because the SDK reads numbers before the start of the process as relative times.
   const span = trace.getTracer(tracer).startSpan(name, { startTime: new Date(startMs), attributes }, parent);
   span.end(new Date(endMs));
 }

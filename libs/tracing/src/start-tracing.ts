@@ -5,8 +5,8 @@ import { decideTelemetry } from "./decide-telemetry.ts";
 import { unrecordedSpans } from "./unrecorded-spans.ts";
 
 /**
- * Turns tracing on for a command, whose metrics no server scrapes. Trace ids always exist; the SDK is loaded only when the OTEL_* variables ask for an export.
- * Disposing sends the remaining spans.
+ * Starts tracing for a command, whose metrics no server scrapes. Trace ids always exist; the SDK is loaded only if the OTEL_* variables enable an export.
+ * Disposal sends the remaining spans.
  */
 export async function startTracing(identity: {
   readonly service: string;

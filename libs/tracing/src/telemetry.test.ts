@@ -9,7 +9,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-/** With the variables, which the SDK reads from its process. */
+/** Starts telemetry with these variables, which the SDK reads from its process. */
 function started(variables: Readonly<Record<string, string>>): Promise<Telemetry> {
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
   return startTelemetry({ service: "tested", version: "1", env: process.env });
@@ -81,7 +81,7 @@ it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them as W3
   });
 });
 
-it("sends and counts nothing where the SDK is disabled, and still carries contexts", async () => {
+it("exports and counts nothing if the SDK is disabled, but propagates contexts", async () => {
   await using received = await otlpCollector();
   const telemetry = await started({ ...received.variables, OTEL_METRICS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" });
   metrics.getMeter("test").createCounter("decisions").add(1);
@@ -94,7 +94,7 @@ it("sends and counts nothing where the SDK is disabled, and still carries contex
   expect([received.spans, received.metrics]).toEqual([[], []]);
 });
 
-it("carries a context through headers, also when nothing is exported", async () => {
+it("propagates a context through headers, also without an export", async () => {
   await using _telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   await inSpan("test", "outer", {}, (span) => {
     const headers = new Map<string, string>();

@@ -25,9 +25,9 @@ export type Telemetry = AsyncDisposable & {
 const FLUSH_TIMEOUT_MS = 3000;
 
 /**
- * Turns OpenTelemetry on for this process; everything else uses @opentelemetry/api alone. Trace ids exist always, so that logs carry them. Spans and metrics
- * are exported as the OTEL_* variables of the process say, by the SDK for Node, which is loaded only then: a process that exports nothing does not pay for its
- * memory. Call once, first. Disposing sends what is left, for at most 3 s.
+ * Starts OpenTelemetry for this process; all other code uses only @opentelemetry/api. Trace ids always exist, so that logs contain them. The SDK for Node
+ * exports spans and metrics as the OTEL_* variables state. It is loaded only for an export, which saves its memory otherwise. Call once, first. Disposal sends
+ * the remaining data, for at most 3 s.
  */
 export async function startTelemetry(identity: {
   readonly service: string;
@@ -65,7 +65,7 @@ export async function startTelemetry(identity: {
   };
 }
 
-/** Contexts and metrics as the SDK has them where no variable says otherwise. */
+/** Sets up contexts and metrics with the defaults of the SDK. */
 function startByHand({
   resource,
   reader,

@@ -14,7 +14,7 @@ it("begins a trace that is marked as sampled, and continues an existing one", ()
   expect(tracer.startSpan("other", { root: true }, parent).spanContext().traceId).not.toBe(outer.traceId);
 });
 
-it("gives every span an id of its own", () => {
+it("gives every span a unique id", () => {
   const ids = Array.from({ length: 5000 }, () => tracer.startSpan("span", {}, ROOT_CONTEXT).spanContext());
   expect(new Set(ids.map(({ traceId }) => traceId)).size).toBe(ids.length);
   expect(new Set(ids.map(({ spanId }) => spanId)).size).toBe(ids.length);

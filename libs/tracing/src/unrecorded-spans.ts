@@ -16,8 +16,8 @@ const SPAN_ID_BYTES = 8;
 const POOL_BYTES = 8192;
 
 /**
- * Spans that have ids and record nothing: for a process that exports none, at a tenth of the price of those that could be exported. They say that they are
- * sampled, so that an exporting service further on records a trace that begins here.
+ * Creates spans that have ids and record nothing, for a process without an export, at a tenth of the cost of exportable ones. They are marked as sampled, so
+ * that a downstream service with an export records a trace that starts here.
  */
 export function unrecordedSpans(): TracerProvider {
   const newId = makeIds();
@@ -35,7 +35,7 @@ export function unrecordedSpans(): TracerProvider {
     startSpan: (_name, options, parent = context.active()) =>
       startSpan(options?.root === true ? trace.deleteSpan(parent) : parent),
     startActiveSpan: (...args: unknown[]) => {
-      // The last argument is the work, and the one before it may be a context; the overloads leave no other way to say so.
+      // The last argument is the work, and the one before it may be a context; the overloads cannot express this otherwise.
       const work = args.at(-1) as (span: Span) => unknown;
       const parent = args.length === 4 ? (args[2] as Context) : context.active();
       const span = startSpan(parent);

@@ -26,7 +26,7 @@ describe.each(["grpc", "http/protobuf", "http/json"])("over %s", (protocol) => {
     OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=test",
   });
 
-  it("sends what is sampled to Jaeger, with its resource, and nothing else", async ({ skip }) => {
+  it("sends only sampled spans to Jaeger, with their resource", async ({ skip }) => {
     if (typeof jaeger === "string") return skip(jaeger);
     const variables = variablesFor(jaeger);
     const dropped = await traceOf({ ...variables, ...NEVER_SAMPLED }, "");
@@ -53,12 +53,12 @@ describe.each(["grpc", "http/protobuf", "http/json"])("over %s", (protocol) => {
 
 const LONG = { timeoutMs: 60_000, everyMs: 200 };
 
-/** A caller with a trace of its own, sampled (`1`) or not. */
+/** A caller with a new trace, sampled (`1`) or not. */
 function newCaller(flag: "0" | "1"): string {
   return CALLER.replace(/[0-9a-f]{32}/, crypto.randomUUID().replaceAll("-", "")) + flag;
 }
 
-/** One span in a process that has these variables, all sent when this resolves; the id of its trace. */
+/** Creates one span in a process with these variables; returns the id of its trace once it is sent. */
 async function traceOf(variables: Readonly<Record<string, string>>, caller: string): Promise<string> {
   vi.unstubAllEnvs();
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);

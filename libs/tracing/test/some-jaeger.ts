@@ -3,18 +3,18 @@ import { once } from "node:events";
 import { freePorts, until } from "@muster/testkit";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 
-/** Where a Jaeger takes OTLP, and is asked. */
+/** Addresses at which a Jaeger receives OTLP and answers queries. */
 export type Jaeger = AsyncDisposable & { readonly grpc: string; readonly http: string; readonly query: string };
 
 const IMAGE = "jaegertracing/all-in-one:1.62.0";
 const PORTS = { grpc: 4317, http: 4318, query: 16686, admin: 14269 };
 
-// The test ends its container itself; "false" has testcontainers' own container see to that when the test is killed, too.
+// The test removes its container itself. "false" lets testcontainers remove it after the test is killed.
 process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
 
 /**
- * The `jaeger` of PATH (all-in-one), or one in a container; or why neither exists. With CI=true one must exist: then it throws, unless
- * MUSTER_TESTS_WITHOUT=compose leaves containers out on purpose.
+ * The `jaeger` of PATH (all-in-one), or one in a container; otherwise the reason why neither exists. With CI=true the reason is an error, unless
+ * MUSTER_TESTS_WITHOUT=compose omits containers.
  */
 export async function someJaeger(): Promise<Jaeger | string> {
   const program = await startProgram();

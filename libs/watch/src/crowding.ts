@@ -14,7 +14,7 @@ import type { Nodes } from "./nodes.ts";
 /** Owners with crowded components that are remembered. The oldest ones are forgotten first; their wait starts again. */
 const MAX_OWNERS = 10_000;
 
-/** Finds the crowded places of the owner with this uid, and remembers since when they are. */
+/** Finds the crowded places of the owner with this uid, and records since when each is crowded. */
 export type Crowding = (uid: string, places: readonly Place[], nowMs: number) => readonly Crowded[];
 
 /** `waitMs`: after this, a crowded machine counts as lost. */

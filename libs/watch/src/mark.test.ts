@@ -13,7 +13,7 @@ it.each([
   ["not when it is too far ahead", FRESH_MS + 1, [], false],
   ["not when the time comes that it names, and it was never renewed", HOUR_MS, [HOUR_MS], false],
   ["when the time comes that it names, and it is renewed", HOUR_MS, [HOUR_MS - FRESH_MS, FRESH_MS], true],
-])("believes a mark %s", (_title, aheadMs, steps, believed) => {
+])("accepts a mark %s", (_title, aheadMs, steps, believed) => {
   let monotonicMs = 5;
   let renew = (_key: string): void => undefined;
   const marks = {
@@ -30,7 +30,7 @@ it.each([
   expect(isBelieved(NOW_MS + first + second)).toBe(believed);
 });
 
-it("believes no mark that is missing", () => {
+it("rejects a missing mark", () => {
   const isBelieved = followMark({ onChange: () => () => undefined }, () => undefined, { freshMs: FRESH_MS });
   expect(isBelieved(NOW_MS)).toBe(false);
 });

@@ -3,16 +3,15 @@ import { bucketKeys } from "@muster/proto";
 import type { View } from "@muster/store";
 
 type MarkOptions = {
-  /** A mark that is older proves nothing. */
+  /** Maximum age of a valid mark in milliseconds. */
   readonly freshMs: number;
   /** Never set, unlike the wall clock. */
   readonly monotonicMs?: () => number;
 };
 
 /**
- * Follows the watcher's mark that all nodes are known, and returns whether it is believed at a moment of the wall clock. A mark that a fast clock has written
- * approaches now when its watcher is long gone: it is believed only while it is renewed, too. Call it once for each view, which it follows until that is
- * closed.
+ * Follows the watcher's mark that all nodes are known, and returns whether it is valid at a wall-clock time. A mark that a fast clock has written stays recent
+ * after its watcher has stopped, so it must also be renewed. Call it once for each view, which it follows until that is closed.
  */
 export function followMark(
   marks: Pick<View<unknown>, "onChange">,

@@ -9,7 +9,7 @@ const GPU = { key: "gpu", value: "", effect: "NoSchedule" };
 const EXISTS: Toleration = { key: "gpu", operator: "Exists" };
 const { NodeState, NodesComplete } = muster.watch.v1;
 
-/** Views of one node `n`, which has been as it is for long, and of a current mark. */
+/** Views of one node `n`, whose state is long unchanged, and of a current mark. */
 function nodesWith(node: muster.watch.v1.NodeState.$Properties) {
   const base = { name: "n", ready: true, schedulable: true, observedAtMs: 1 };
   const state = NodeState.decode(NodeState.encode({ ...base, ...node }).finish());
@@ -42,7 +42,7 @@ it.each<[string, muster.watch.v1.NodeState.$Properties, Toleration[], boolean]>(
   );
 });
 
-it("remembers for each owner since when foreign pods have taken the room of a place", () => {
+it("records for each owner since when foreign pods have crowded a place", () => {
   const foreign = { pods: 1, requests: { cpu: 3000 }, examples: ["shop/web"] };
   const nodes = nodesWith({
     allocatable: { cpu: 4000, pods: 10 },

@@ -4,9 +4,12 @@ import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec, type View } from "@muster/store";
 import { followMark } from "./mark.ts";
 
-/** Which nodes are lost, as the watcher publishes them. */
+/** The lost nodes, as the watcher publishes them. */
 export type Nodes = {
-  /** The lost ones of `names` and why, to work whose pods are on the `occupied` ones. None while the watcher or its bucket is not current. */
+  /**
+   * Returns the lost nodes of `names` with the reason, for work whose pods are on the `occupied` ones. Returns none while the watcher or its bucket is not
+   * current.
+   */
   lostAmong(
     names: Iterable<string>,
     about: {
@@ -50,7 +53,7 @@ export async function openNodes(
   return { ...viewNodes({ states, marks, lostAfterMs }), [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose]() };
 }
 
-/** The same on views that the caller has. */
+/** Does the same on existing views of the caller. */
 export function viewNodes({
   states,
   marks,

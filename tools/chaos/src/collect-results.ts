@@ -18,7 +18,7 @@ const PAGE_LIMIT = 50;
 /** The pools and jobs of the run. */
 export type Expected = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
 
-/** Polls until nothing is left or the time is over. */
+/** Polls until all resources are gone or the time is over. */
 export async function waitForCleanUp(
   world: World,
   { pools, jobs }: Expected,

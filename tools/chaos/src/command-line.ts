@@ -42,7 +42,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
   return 0;
 }
 
-/** Like parseArgs of Node, but throws invalid_request. */
+/** Parses as parseArgs of Node does, but throws invalid_request. */
 export function parseWords<Config extends ParseArgsConfig>(config: Config): ReturnType<typeof parseArgs<Config>> {
   try {
     return parseArgs(config);

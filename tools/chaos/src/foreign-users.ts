@@ -28,14 +28,14 @@ export async function endResidents(calls: KubeCalls, plan: ForeignPlan, stop: Ab
 
 type ForeignDeps = {
   readonly calls: KubeCalls;
-  /** On the monotonic clock. */
+  /** Start of the run on the monotonic clock. */
   readonly startedAtMs: number;
   /** Aborted when no further pod may be created. */
   readonly calm: AbortSignal;
   readonly stop: AbortSignal;
 };
 
-/** Creates a pod at its time and deletes it later. The scheduler places it where there is room, also on granted machines. */
+/** Creates a pod at its time and deletes it later. The scheduler may also place it on granted machines. */
 export async function runForeignPod({ calls, startedAtMs, calm, stop }: ForeignDeps, pod: ForeignPod): Promise<void> {
   await pause(startedAtMs + pod.atMs - performance.now(), calm);
   if (calm.aborted) return;

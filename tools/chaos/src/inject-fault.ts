@@ -11,7 +11,7 @@ import type { World } from "./world.ts";
 export type Injection = {
   readonly world: World;
   readonly milestones: Milestones;
-  /** On the monotonic clock: the start of the run. */
+  /** Start of the run on the monotonic clock. */
   readonly startedAtMs: number;
   /** Aborted when no more faults may begin. Faults in force end in time. */
   readonly calm: AbortSignal;
@@ -119,7 +119,7 @@ async function freezeReplicas(
   places: readonly number[] | undefined,
   forMs: number,
 ): Promise<void> {
-  // By pid, so that a successor is not resumed or frozen.
+  // Uses the pid, so that a successor is neither resumed nor frozen.
   const pids = replicasOf(world, service, places).map((replica) => replica.current().pid);
   for (const pid of pids) signal(pid, "SIGSTOP");
   try {

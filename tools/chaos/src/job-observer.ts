@@ -7,7 +7,7 @@ export type JobObserver = AsyncDisposable & {
   /** Every job that ever existed, by its unique name. */
   readonly history: () => ReadonlyMap<string, JobSeen>;
   readonly exists: (job: string) => boolean;
-  /** Its milestone; undefined before the first observation. */
+  /** Milestone of the job; undefined before the first observation. */
   readonly milestone: (job: string) => Milestone | undefined;
   /** Calls the listener with the name of each changed job. Returns a function that removes the listener. */
   readonly onChange: (listener: (job: string) => void) => () => void;

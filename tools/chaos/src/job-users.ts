@@ -94,7 +94,7 @@ async function change(
       const fault = kubeFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
-      // Only final when the observer agrees.
+      // The answer is final only if the observer also finds no job.
       if (fault.code === "not_found" && !world.jobs.exists(work)) return;
       if (fault.code === "invalid_request") {
         userLog.refused.set(work, `${verb}: ${describeFault(fault)}`);

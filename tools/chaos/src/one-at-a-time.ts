@@ -1,4 +1,4 @@
-/** Outages of one server: the second waits for the end of the first. After `stop`, which waits for the last one, none begins. */
+/** Serialises outages of one server. `stop` waits for the last outage; none begins afterwards. */
 export type OneAtATime = {
   readonly run: (work: () => Promise<void>) => Promise<void>;
   readonly stop: () => Promise<void>;

@@ -19,7 +19,7 @@ type KeptPod = {
 
 const TIMING = { minBackoffMs: 50, maxBackoffMs: 500 };
 const SAMPLE_MS = 200;
-/** A new list after an interruption reports its changes one by one, so that shorter ones may be of that order. */
+/** Minimum duration of an excess: the changes of a list after an interruption arrive one by one, which may cause shorter ones. */
 const LASTING_MS = 1000;
 
 /** Samples the nodes until it is disposed. */

@@ -62,9 +62,9 @@ export type Run = {
 
 export const POOLS = { drivers: 10, workers: 30 } as const;
 const REPLICAS = 2;
-/** More than usually hold machines, so that runs reach this limit as well as the capacity of the pools. */
+/** Exceeds the usual number of machine holders, so that runs reach this limit as well as the capacity of the pools. */
 const MAX_EXECUTORS = 9;
-/** Time per session and job in which they are submitted and faults begin. */
+/** Milliseconds per session and job in which work is submitted and faults begin. */
 const WINDOW_MS_PER_WORK = 280;
 /** A run without progress and without a fault in force for this time is stuck. */
 const STUCK_AFTER_MS = 60_000;

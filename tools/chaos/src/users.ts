@@ -19,7 +19,7 @@ export type UserDeps = {
   readonly world: Pick<World, "sessions">;
   readonly milestones: Milestones;
   readonly userLog: UserLog;
-  /** On the monotonic clock. */
+  /** Start of the run on the monotonic clock. */
   readonly startedAtMs: number;
   readonly stop: AbortSignal;
 };

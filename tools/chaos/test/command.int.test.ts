@@ -43,7 +43,7 @@ describe("npm run chaos", () => {
     expect(wrong.errors).toContain('--seed is "much"');
   });
 
-  it("leaves nothing behind after Ctrl-C in the middle of a run", async () => {
+  it("leaves no process and no file behind after Ctrl-C during a run", async () => {
     const place = await mkdtemp(join(tmpdir(), "muster-chaos-test-"));
     try {
       const running = start(["--seed", "7", "--sessions", "20"], { TMPDIR: place });

@@ -22,7 +22,7 @@ export type BenchStack = AsyncDisposable & {
   processorTime(): Promise<ReadonlyMap<string, number>>;
 };
 
-/** Starts a stack with one replica of each service on an embedded cluster. Each replica is a process of its own, and runs its bundle as in `npm start`. */
+/** Starts a stack with one replica of each service on an embedded cluster. Each replica is a separate process, and runs its bundle as in `npm start`. */
 export async function benchStack(options: {
   readonly pools: Readonly<Record<string, number>>;
   /** The nodes only simulate their pods. */

@@ -5,7 +5,7 @@ import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stac
 const SESSIONS = sized(1000, 20);
 const DRIVERS = sized(100, 10);
 const WORKERS = sized(400, 40);
-/** Each session takes one driver and two workers, so the drivers are the scarce machines. */
+/** Each session uses one driver and two workers, so drivers are scarce. */
 const WORKERS_EACH = 2;
 const RUN_MS = 1000;
 const CONCURRENT_SUBMITS = 64;
@@ -90,7 +90,7 @@ async function takeFinished({ sessions }: BenchStack, from: string, all: Session
   return next;
 }
 
-/** Sessions of one shape are granted machines in the order of submission: the distance between a session's two places measures fairness. */
+/** Reports fairness: sessions of one shape are granted machines in the order of submission, so it measures the distance between both positions. */
 function reportOrder(ended: readonly Session[]): void {
   const at = ({ events }: Session, kind: number): number =>
     new Map(events?.map((event) => [Number(event.kind), event.atMs ?? 0])).get(kind) ?? 0;

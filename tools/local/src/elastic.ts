@@ -7,7 +7,7 @@ import { parse, stringify } from "yaml";
 export type Elastic = {
   /** Options of the small cloud that boots the machines: see the README of tools/devcluster. */
   readonly machines: NonNullable<DevClusterOptions["machines"]>;
-  /** As in the pools file of the node-scaler, without the provider. */
+  /** Pools as in the pools file of the node-scaler, without the provider. */
   readonly pools: readonly (Readonly<Record<string, unknown>> & { readonly name: string; readonly max: number })[];
 };
 
@@ -39,7 +39,7 @@ export const ELASTIC: Elastic = {
   ],
 };
 
-/** For machines that boot in seconds; the defaults are for machines that take minutes. */
+/** Intervals for machines that boot in seconds; the defaults are for machines that take minutes. */
 export const INTERVALS = {
   NODE_SCALER_POOL_INTERVAL_MS: "1500",
   NODE_SCALER_HEARTBEAT_INTERVAL_MS: "1200",

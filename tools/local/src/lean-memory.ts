@@ -1,5 +1,5 @@
 /**
- * Keeps a service that has little to do small; the Dockerfile sets the same for the images. The C library has one arena and returns what is free above 128 KiB,
+ * Limits the memory of a mostly idle service; the Dockerfile sets the same for the images. The C library uses one arena and returns free memory above 128 KiB,
  * and a service may release the memory of its start.
  */
 export const LEAN_MEMORY = {

@@ -24,7 +24,7 @@ export async function onlyOne(directory: string): Promise<AsyncDisposable> {
       return { [Symbol.asyncDispose]: () => close(server) };
     }
     if (await answers(path)) break;
-    // Its holder was killed.
+    // The process that created the socket was killed.
     await rm(path, { force: true });
   }
   return throwFault({ code: "already_exists", kind: "local stack in", id: directory });
@@ -34,7 +34,7 @@ function prefix(): string {
   return `muster-${process.getuid?.() ?? 0}-`;
 }
 
-/** Removes the sockets of killed stacks whose directories are not used again, such as those of tests. */
+/** Removes the sockets of killed stacks whose directories are no longer used, such as those of tests. */
 async function removeOrphans(own: string): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const path = join(tmpdir(), name);

@@ -17,7 +17,7 @@ export type NatsVariables = Readonly<Record<string, string | undefined>>;
 /** The NATS server of a stack, and the credentials of its users. */
 export type StackNats = {
   readonly url: string;
-  /** For programs other than the services, with the rights of the command line. */
+  /** Access for programs other than the services, with the rights of the command line. */
   readonly access: NatsAccess & { readonly inboxPrefix: string };
   readonly variablesOf: (user: NatsUserName) => NatsVariables;
   /** Files with the credentials of the command line; empty where the server needs none. */

@@ -17,7 +17,7 @@ import { withLeanMemory } from "./lean-memory.ts";
 import { ROOT } from "./root.ts";
 
 export type StackOptions = {
-  /** All files of the stack; emptied at start. */
+  /** Directory for all files of the stack; emptied at start. */
   readonly directory: string;
   /** Use this cluster instead of an embedded one. */
   readonly kubeconfig?: string;
@@ -35,9 +35,9 @@ export type StackOptions = {
   readonly replicas?: Partial<Readonly<Record<ServiceName, number>>>;
   /** `host:port` of the HTTP API; default: a free port of 127.0.0.1. */
   readonly apiAddress?: string;
-  /** More variables for the services. */
+  /** Additional variables for the services. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The program that the next start of a service runs; default: that of this repository. */
+  /** Returns the program that the next start of a service runs; default: that of this repository. */
   readonly programOf?: (service: ServiceName) => string;
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
@@ -56,7 +56,7 @@ export type Replica = {
 
 export type Stack = AsyncDisposable & {
   readonly natsUrl: string;
-  /** For programs other than the services, with the rights of the command line. */
+  /** Access for programs other than the services, with the rights of the command line. */
   readonly nats: StackNats["access"];
   readonly kubeconfig: string;
   /** Address of the HTTP API, and the file with the token of its owner. */
@@ -257,9 +257,7 @@ function readApiUrl(line: string): string | undefined {
   return (JSON.parse(line) as { readonly url?: string }).url;
 }
 
-/**
- * Waits until the ledger knows the nodes, so that the first session finds its pools. The user's cluster may have no pools; then the session reports it.
- */
+/** Waits until the ledger knows the nodes, so that the first session finds its pools. A user's cluster may have no pools; the session then reports it. */
 async function waitForPools(options: StackOptions, nats: StackNats): Promise<void> {
   const elastic = Object.fromEntries(options.elastic?.pools.map(({ name, max }) => [name, max]) ?? []);
   const scaled = options.poolsFile === undefined ? {} : await readPoolsFile(options.poolsFile);

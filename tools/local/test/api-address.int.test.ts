@@ -4,7 +4,7 @@ import { freePorts } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { chooseApiAddress } from "../src/api-address.ts";
 
-it("takes the requested port, and refuses one that is in use or is no port", async () => {
+it("uses the requested port, and refuses one that is in use or invalid", async () => {
   const [free = 0] = await freePorts(1);
   expect(await chooseApiAddress(String(free))).toBe(`127.0.0.1:${free}`);
   const other = createServer().listen(0, "127.0.0.1");
@@ -17,7 +17,7 @@ it("takes the requested port, and refuses one that is in use or is no port", asy
 });
 
 it("chooses a free port where the default port is in use", async () => {
-  // It stays in use by another process where this one cannot take it.
+  // If this process cannot bind the port, another process already uses it.
   const holder = createServer().on("error", () => undefined);
   await new Promise((resolve) => holder.once("error", resolve).listen(8480, "127.0.0.1", () => resolve(undefined)));
   const address = await chooseApiAddress(undefined);

@@ -56,7 +56,7 @@ describe("with a session, a job, a replica set and a lease", { timeout: 400_000 
     await world.expectAllGoesOn("roomy");
   });
 
-  it("continues from a backup when the volume of NATS is lost, and runs nothing twice", async () => {
+  it("restores a backup after the volume of NATS is lost, and runs no work twice", async () => {
     const file = join(world.directory, "backup");
     await world.cli(`backup ${file}`);
     const ended = new Map(world.stack.replicas.map((replica) => [replica, replica.current()]));

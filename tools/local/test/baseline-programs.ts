@@ -15,7 +15,7 @@ export type BaselinePrograms = AsyncDisposable & {
   readonly has: (app: string) => boolean;
 };
 
-/** Why the programs cannot be built; undefined where they can. */
+/** Returns why the programs cannot be built; undefined if they can. */
 export function baselineIsMissing(): string | undefined {
   const { status } = spawnSync("git", ["cat-file", "-e", `${BASELINE}^{commit}`], { cwd: ROOT, stdio: "ignore" });
   return status === 0

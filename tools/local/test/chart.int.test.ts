@@ -24,7 +24,7 @@ describe.skipIf(missing !== undefined)(
     let env: NodeJS.ProcessEnv;
     const kubectl = async (words: string) =>
       (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
-    /** Without hooks: no controller runs their Job here. */
+    /** Omits hooks, because no controller runs their Job here. */
     const install = (verb: "install" | "upgrade", values: object, namespace = SYSTEM) =>
       helm([verb, "muster", CHART, "--namespace", namespace, "--no-hooks", "--take-ownership", ...given(values)], env);
 
@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(
     it("refuses to change the number of NATS servers in place, and changes it by the steps of the docs", async () => {
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
       await install("install", { "nats.replicas": 1 });
-      // No StatefulSet controller makes claims here.
+      // No StatefulSet controller creates claims here.
       await writeFile(join(directory.path, "claim.json"), JSON.stringify(claimOf("data-nats-0")));
       await kubectl(`apply -f ${directory.path}/claim.json`);
       const differs = /nats.replicas is 3, and NATS was installed with 1: .*docs\/beyond-one-cluster.md/;
@@ -144,7 +144,7 @@ describe.skipIf(missing !== undefined)(
           env,
         );
       await install("install", {});
-      // No controller here makes volumes, binds claims, or orphans dependents.
+      // No controller here creates volumes, binds claims, or orphans dependents.
       const provisioner = "muster.dev/test";
       const large = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", metadata: { name: "large" }, provisioner };
       await writeFile(join(directory.path, "class.json"), JSON.stringify({ ...large, allowVolumeExpansion: true }));

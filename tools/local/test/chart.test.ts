@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined)(
       { release: "default", work: "work", machines: "machines" },
       { release: "machines", work: "muster-system", machines: "default" },
       { release: "muster-work", work: "machines", machines: "muster-system" },
-    ])("replaces a namespace only where a namespace stands: $release, $work, $machines", async (place) => {
+    ])("replaces only namespaces: $release, $work, $machines", async (place) => {
       const renderedAs = (names: typeof place) =>
         render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
       const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined)(
       expect(pulled.map(({ image }) => image)).toEqual(built);
     });
 
-    it("names an image by its digest unless a tag replaces it, and refuses what is no digest", async () => {
+    it("names an image by its digest unless a tag replaces it, and refuses an invalid digest", async () => {
       const digest = `sha256:${"a".repeat(64)}`;
       const imageOf = async (tag: string) => {
         const objects = await render("here", { "image.digests": { watcher: digest }, "image.tag": tag });
@@ -412,7 +412,7 @@ describe.skipIf(missing !== undefined)(
   },
 );
 
-/** How the chart with these values serves the HTTP API. */
+/** Renders how the chart with these values serves the HTTP API. */
 async function gatewayOf(values: object) {
   const objects = await render("here", values);
   const named = (kind: string, name: string) =>

@@ -55,7 +55,7 @@ const pages = globSync(DOCUMENTS, { cwd: ROOT, exclude: NOT_GUIDES })
   })
   .filter(({ commands }) => commands.length > 0);
 
-/** A file that a page asks its reader to write: with `cat`, or as the document of that name. */
+/** Returns the content of a file that the reader of a page writes: with `cat`, or as the document of that name. */
 function writtenBy(text: string, file: string): string | undefined {
   const [, written] = new RegExp(`cat > ${file} <<'END'\\n([^]*?)\\nEND\\n`).exec(text) ?? [];
   if (written !== undefined) return written;

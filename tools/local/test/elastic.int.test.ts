@@ -95,7 +95,7 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
   });
 
   it("leaks no machine and boots none twice when the node-scaler is killed during a boot", async () => {
-    // The cloud is slow: it makes machines that the restarted scaler does not know.
+    // The cloud is slow: it creates machines that the restarted scaler does not know.
     await cloud.inject({ id: "slow", match: { calls: ["create"] }, fault: { do: "delay", ms: 700 }, times: 4 });
     const before = (await cloud.counters()).launched;
     await submit(world, "killed", elasticSession(0.5));
@@ -104,7 +104,7 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
     await scaler?.kill(100);
     const session = await untilSession(world, "killed", "is finished", isFinished);
     expect(eventNames(session).at(-1)).toBe("DONE");
-    // Machines of the killed scaler may be made once more under other names, and not more often.
+    // Machines of the killed scaler may be created again under other names, but at most once.
     expect((await cloud.counters()).launched - before).toBeLessThanOrEqual(8);
     await expectEmptyPool();
   });

@@ -35,7 +35,7 @@ export type InstalledWorld = AsyncDisposable & {
   readonly fileOf: ClusterTools["fileOf"];
   readonly json: <Answer>(words: string) => Promise<Answer>;
   readonly muster: (words: string) => Promise<string>;
-  /** With the rights of the command line. */
+  /** Access with the rights of the command line. */
   readonly nats: NatsAccess;
   readonly install: () => Promise<void>;
   /** Adds values, and installs this chart instead of the present one. */
@@ -55,7 +55,7 @@ export type NatsForMuster = {
 export type Installation = {
   /** Kubeconfig with all rights. */
   readonly kubeconfig: string;
-  /** More values, such as the registry. */
+  /** File with additional values, such as the registry. */
   readonly valuesFile: string | undefined;
   /** Variables of the provision-engine. */
   readonly leaseEnv: Readonly<Record<string, string>>;

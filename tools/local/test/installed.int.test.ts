@@ -20,7 +20,7 @@ const STOP = process.env["MUSTER_E2E_STOP_NODE"];
 const START = process.env["MUSTER_E2E_START_NODE"];
 const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
 const LONG = { timeout: 600_000 };
-/** Time in which a service reconnects to NATS and regains its lead. */
+/** Longer than a service takes to reconnect to NATS and regain its lead. */
 const SETTLED_MS = 10_000;
 const NODES_STOP =
   "continues all four when the kubelets of their nodes stop" +
@@ -59,7 +59,7 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
       .filter(({ status }) => status?.phase === "Running")
       .map(({ metadata }) => metadata?.uid)
       .sort();
-  /** The same pods run, and every service reports them. */
+  /** Expects that the same pods run, and that every service reports them. */
   const expectAllRun = async (before: readonly (string | undefined)[]): Promise<void> => {
     expect(before).toHaveLength(7);
     const isReady = async (): Promise<boolean> => /READY/.test(await world.muster("get replica-set kept"));
@@ -150,7 +150,7 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
 
   it("upgrades the services and NATS while the work runs, touches no pod of it, and loses no request", async () => {
     const keyOfBackup = `-n ${SYSTEM} get secret muster-nats-nkeys -o jsonpath={.data.backup\\.nk}`;
-    // Like an installation from before this user existed.
+    // Simulates an installation that is older than this user.
     await world.kubectl(
       `-n ${SYSTEM} patch secret muster-nats-nkeys --type json --patch [{"op":"remove","path":"/data/backup.nk"}]`,
     );
@@ -302,7 +302,7 @@ async function end(world: InstalledWorld, pods: readonly V1Pod[]): Promise<void>
   }
 }
 
-/** A watcher with a key that NATS does not know. */
+/** Starts a watcher with a key that NATS does not know. */
 async function givenWrongKey(world: InstalledWorld): Promise<void> {
   const { spec } = await world.json<V1Deployment>(`-n ${SYSTEM} get deployment watcher`);
   const text = JSON.stringify(spec?.template.spec).replaceAll("muster-nats-nkeys", "intruder");

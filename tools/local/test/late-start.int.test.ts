@@ -120,7 +120,7 @@ async function closedGate(kubeconfig: string, copy: string) {
   };
 }
 
-/** Pools of the node-scaler; their cloud is unreachable, too. */
+/** Writes the pools of the node-scaler; their cloud is unreachable. */
 async function cloudThatIsAway(directory: string): Promise<Record<string, string>> {
   const tokenFile = join(directory, "cloud.token");
   await writeFile(tokenFile, "token", { mode: 0o600 });

@@ -11,7 +11,7 @@ it("keeps the options that the environment has", () => {
   expect(withLeanMemory({}).NODE_OPTIONS).toBe("--expose-gc");
 });
 
-it("is what the images have, too", async () => {
+it("equals the settings of the images", async () => {
   const dockerfile = await readFile(join(ROOT, "Dockerfile"), "utf8");
   for (const [name, value] of Object.entries(LEAN_MEMORY)) expect(dockerfile).toContain(`${name}=${value}`);
 });

@@ -68,7 +68,7 @@ export const LEASE_CASES: Readonly<Record<LeaseType, LeaseCase>> = {
       expect(result).toMatchObject({ ports: [CONTAINER_PORT], addresses: [expect.any(String)] });
       const { store, ...rest } = (await output()) as { readonly store: unknown };
       expect(rest).toEqual({ greeting: CONTAINER_GREETING, token: PASSWORD, starts: world.isRealCluster ? 1 : 0 });
-      // It resolved the name of the store and authenticated with its password.
+      // The pod resolved the name of the store and authenticated with its password.
       if (world.isRealCluster) expect(store).toMatchObject({ mode: "seq" });
     },
   },
@@ -130,7 +130,7 @@ async function expectSlice(lease: ActiveLease): Promise<void> {
   expect(await refusalOf(user.delete(quotas, "muster-lease"))).toContain("forbidden");
 }
 
-/** Makes pods for the slice. Where a node reports no ephemeral storage, they request 0 of it, because no such node fits another number. */
+/** Creates pods for the slice. If a node reports no ephemeral storage, they request 0 of it, because no other amount fits. */
 async function podMaker({
   calls,
   world,

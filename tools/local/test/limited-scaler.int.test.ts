@@ -55,7 +55,7 @@ for (const { name, start } of MAKERS) {
       return nodes.find(({ phase }) => phase === muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE);
     };
 
-    it("makes a node and ends it: cordons it, evicts its pods, and deletes it", { timeout: 600_000 }, async () => {
+    it("creates a node and ends it: cordons it, evicts its pods, and deletes it", { timeout: 600_000 }, async () => {
       const first = await until("a standby node exists", available, PATIENCE);
       const node = first.kubernetesNode;
       await world.calls.create(PODS, podOn(node));

@@ -55,7 +55,7 @@ export type LimitedOptions = {
   readonly throwaway?: boolean;
   /** Files of deploy/kubernetes that grant more rights. */
   readonly rights?: readonly string[];
-  /** More variables for the services. */
+  /** Additional variables for the services. */
   readonly env?: Readonly<Record<string, string>>;
 };
 

@@ -22,7 +22,7 @@ const TFJOB = `runs a TFJob under Kubeflow's own definition, with the names of T
 type Cluster = {
   readonly on: string;
   readonly skip: boolean;
-  /** Whether it has its own kubelets and controllers. */
+  /** Whether the cluster has its own kubelets and controllers. */
   readonly whole: boolean;
   readonly start: () => Promise<LimitedWorld>;
 };
@@ -122,7 +122,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
           const { events } = await world.jobs.listJobEvents({ key: { kind: "Job", name } });
           return events.some(({ reason }) => reason === "SuccessfulCreatePod");
         });
-        // Only now, so that nothing above can come too late.
+        // Set only now, so that the earlier steps cannot be too late.
         const body = { spec: { runPolicy: { ttlSecondsAfterFinished: 1 } } };
         await world.calls.patch(JOBS, name, { kind: "merge", body });
         await until(`${name} is removed`, async () => !(await world.exists(job)), { timeoutMs: 120_000 });

@@ -8,7 +8,7 @@ import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 
-/** A provider that makes machines for a cluster, and its state for the tests. */
+/** A provider that creates machines for a cluster, and its state for the tests. */
 export type MachineMaker = AsyncDisposable & {
   /** The provider's entry in the pools file of the node-scaler. */
   readonly provider: Readonly<Record<string, unknown>>;

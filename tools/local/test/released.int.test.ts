@@ -20,7 +20,7 @@ const real = process.env["MUSTER_E2E_KUBECONFIG"];
 /** A shell command that imports the images of $ARCHIVE into every node. */
 const LOAD = process.env["MUSTER_E2E_LOAD_IMAGES"];
 const SKIPPED = LOAD === undefined ? " (skipped: MUSTER_E2E_LOAD_IMAGES names no command)" : "";
-/** In the Docker engine, and the image of the work. */
+/** Base image, which the Docker engine has; the work of the test also uses it. */
 const BASE = "node:24-bookworm-slim";
 const PATIENCE = { timeoutMs: 180_000, everyMs: 300 };
 const LONG = { timeout: 1_200_000 };

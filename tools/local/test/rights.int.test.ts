@@ -91,7 +91,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
   "replication-farm": {
     "pods default": "get list watch create patch delete",
     "nodes everywhere": "get",
-    // Its labels choose the queue of a replica set.
+    // The labels of the namespace choose the queue of a replica set.
     "namespaces default": "get",
   },
   "node-scaler": {
@@ -103,7 +103,7 @@ const MAY: Readonly<Record<ServiceName, Matrix>> = {
     "tokenreviews.authentication.k8s.io everywhere": "create",
     "subjectaccessreviews.authorization.k8s.io everywhere": "create",
   },
-  // It grants itself more rights in the namespace of a lease, by the only role that it may bind.
+  // The service grants itself more rights in the namespace of a lease, with the only role that it may bind.
   "provision-engine": {
     "pods everywhere": "list watch",
     "namespaces everywhere": "get list create delete",

@@ -61,7 +61,7 @@ function templateOf(version: string): string {
   return JSON.stringify({ metadata: { labels: { app: NAME } }, spec });
 }
 
-/** For a real cluster only: the embedded cluster does not route Services. */
+/** Runs on a real cluster only: the embedded cluster does not route Services. */
 export function rollingSuite(kubeconfig: string): void {
   describe("a rolling update under traffic on the real cluster", { timeout: 300_000 }, () => {
     let world: World;

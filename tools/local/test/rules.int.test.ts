@@ -14,7 +14,7 @@ import { whyNoContainers } from "./containers.ts";
 const IMAGE = "prom/prometheus:v2.42.0";
 const lack = whyNoContainers([IMAGE]);
 
-/** Each is the first event that a process counts. */
+/** Events of which the first one of a process triggers its alert. */
 const EVENTS = {
   MusterStoreRefuses: `db_client_operation_duration_count{error_type="limit_exceeded",db_collection_name="sessions"} 1`,
   MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,
@@ -22,7 +22,7 @@ const EVENTS = {
   MusterRecordUnreadable: `muster_session_unreadable_total 1`,
   MusterSetInTrouble: `muster_farm_alerts_total{muster_farm_urgency="HIGH"} 1`,
 };
-/** Each is a gauge at a value that triggers its alert. */
+/** Gauges with values that trigger their alerts. */
 const STATES = {
   MusterLeaseStuck: `muster_lease_stuck 1`,
   MusterVolumeFills: volume(3.4),

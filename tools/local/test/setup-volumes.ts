@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Owner } from "../src/containers/setup/files.ts";
 import { ROOT } from "../src/root.ts";
 
-/** Makes the folders that docker-compose.yml mounts into the container `setup`, and returns their owner as the user of the services. */
+/** Creates the folders that docker-compose.yml mounts into the container `setup`, and returns their owner as the user of the services. */
 export async function makeSetupVolumes(
   stack: AsyncDisposableStack,
 ): Promise<{ readonly root: string; readonly service: Owner }> {

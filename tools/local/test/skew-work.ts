@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { job, leases, replicaSet, session } from "./skew-documents.ts";
 import type { Command, Skew } from "./skew-world.ts";
 
-/** Every kind of work from its submission to its end, by one command line. */
+/** Runs every kind of work from submission to end, with one command line. */
 export async function expectAllWorks(skew: Skew, cli: Command, name: string, number: number): Promise<void> {
   const key = skew.path(`${name}.key`);
   const run = async (): Promise<void> => {
@@ -72,7 +72,7 @@ export async function startLasting(skew: Skew): Promise<void> {
   await cli(`run --detach ${await skew.fileOf("waiting.yaml", [job("waiting", { replicas: 6, file: path("end") })])}`);
 }
 
-/** Both command lines show the lasting work as it was. */
+/** Expects that both command lines show the lasting work unchanged. */
 export async function expectLasting({ newCli, oldCli }: Skew): Promise<void> {
   for (const cli of [oldCli, newCli]) {
     const [sessions, jobs, sets, held] = await Promise.all(

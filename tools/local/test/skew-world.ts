@@ -19,9 +19,9 @@ export type Command = (line: string) => Promise<string>;
 /** A world whose services and commands are of either version. */
 export type Skew = AsyncDisposable & {
   readonly world: World;
-  /** How services ended that nothing killed. */
+  /** Exit reasons of services that no test killed. */
   readonly crashes: readonly string[];
-  /** Replaces the service by that of the other version after kill -9. */
+  /** Kills the service with -9, and starts that of the other version. */
   readonly replace: (service: ServiceName, by: "old" | "new") => Promise<void>;
   readonly oldCli: Command;
   readonly newCli: Command;

@@ -110,7 +110,7 @@ export function smallSession(options: {
   };
 }
 
-/** The same, with a driver that exits once the file exists. */
+/** Builds the same session, with a driver that exits once the file exists. */
 export function sessionUntilFile(file: string): ReturnType<typeof smallSession> {
   const small = smallSession({ driverSeconds: 0 });
   const command = ["node", "-e", untilFile(file)];
@@ -165,7 +165,7 @@ export const eventNames = (session: Session): string[] =>
 
 export const isFinished = (session: Session): boolean => session.finishedAtMs > 0;
 
-/** The invariants after every session: nothing is reserved, no pod is left, and no pod was created twice. */
+/** Expects the invariants after every session: no reservation and no pod remains, and no pod was created twice. */
 export async function expectNothingLeft(world: World): Promise<void> {
   await until("no reservation and no reserved machine exists", async () => {
     const { reservations } = await world.ledger.listReservations({});

@@ -50,7 +50,7 @@ async function killFirst(world: World, services: readonly ServiceName[]): Promis
   }
 }
 
-/** False for a refusal that passes; rethrows any other error. */
+/** Returns false for a temporary refusal; rethrows any other error. */
 function isLaterPossible(error: unknown): false {
   const fault = faultOf(error);
   if (fault === undefined || !isRetryable(fault)) throw error;
@@ -84,7 +84,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   // The tests of the chart cover the rest on a real cluster.
   if (isRealCluster) return;
 
-  it("runs a session from submit to result and leaves nothing behind", async () => {
+  it("runs a session from submission to result and leaves no object behind", async () => {
     await submit(world, "good", smallSession({ driverSeconds: 0.2 }));
     const session = await untilSession(world, "good", "is finished", isFinished);
     expect(eventNames(session)).toEqual(GOOD);

@@ -21,18 +21,18 @@ const { ComponentKind } = muster.session.v1;
 const { AllocationStrategy } = muster.farm.v1;
 const IMAGE = "node:24-bookworm-slim";
 
-/** One request, from the view of its caller. */
+/** One request, as its caller observes it. */
 export type Request = {
   readonly to: string;
   readonly startMs: number;
   readonly endMs: number;
-  /** Absent where the request succeeded. */
+  /** The refusal; undefined if the request succeeded. */
   readonly refused?: { readonly fault: Fault | undefined; readonly message: string };
 };
 
 export type Seen = {
   readonly requests: readonly Request[];
-  /** When NATS was unreachable. */
+  /** Periods in which NATS was unreachable. */
   readonly away: readonly { readonly fromMs: number; readonly toMs: number }[];
   /** Names of the acknowledged objects, by kind. */
   readonly acknowledged: Readonly<Record<Kind, readonly string[]>>;
@@ -114,7 +114,7 @@ export async function steadyRequests(access: NatsAccess, options: WriteOptions):
   };
 }
 
-/** Every acknowledged object exists exactly once. */
+/** Expects that every acknowledged object exists exactly once. */
 export function expectKept({ acknowledged }: Pick<Seen, "acknowledged">, existing: Seen["acknowledged"]): void {
   for (const kind of ["sets", "sessions"] as const) {
     expect(acknowledged[kind].length).toBeGreaterThan(10);

@@ -65,7 +65,7 @@ describe("while NATS is unreachable", { timeout: 400_000 }, () => {
     await until("it has logged the disconnect", () => logs(({ status }) => status === "disconnected"), LONG);
     const words = await stopped(service, child);
     expect(words.filter(({ level }) => level === "error")).toEqual([]);
-    // It cannot release the session in flight, and logs that.
+    // The service cannot release the session in flight, and logs that.
     if (service === "session-controller")
       expect(words).toContainEqual(expect.objectContaining({ status: "abandoned" }));
 

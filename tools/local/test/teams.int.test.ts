@@ -26,8 +26,8 @@ const PATIENCE = { timeoutMs: 90_000, everyMs: 100 };
 const LONG = { timeout: 300_000 };
 
 /**
- * Writes a checkpoint when it must leave. Where it finds one, it states the step and exits with 0.
- * A pod that Kubernetes creates before Muster has suspended its Job has no component, and trains nothing.
+ * Writes a checkpoint when it is terminated. If it finds one, it prints the step and exits with 0. A pod that Kubernetes creates before Muster has suspended
+ * its Job has no component, and does not train.
  */
 const TRAIN = `
   import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -141,7 +141,7 @@ describe.skipIf(real === undefined)("two teams that share GPUs of the real clust
   });
 });
 
-/** Gives two nodes of the pool `workers` GPUs and a pool of their own until the end. Returns the one with the most. */
+/** Adds GPUs to two nodes of `workers`, and moves them to a separate pool until the end. Returns the node with the most GPUs. */
 async function addGpus({ calls, ledger }: LimitedWorld, stack: AsyncDisposableStack): Promise<string> {
   const { items } = await calls.list<V1Node>(NODES, { query: { labelSelector: "pool=workers" } });
   const chosen = items.slice(0, GPUS_OF_NODES.length).map(({ metadata }) => metadata?.name ?? "");

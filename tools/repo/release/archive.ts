@@ -8,11 +8,11 @@ export type Entry = { readonly path: string; readonly content: Buffer; readonly 
 const BLOCK = 512;
 const MAX_NAME = 100;
 const MAX_PREFIX = 155;
-/** Place of the operating system in the header of gzip, and the value that names none. */
+/** Position of the operating system in the header of gzip, and the value for an unknown one. */
 const GZIP_OS = 9;
 const UNKNOWN_OS = 255;
 
-/** Builds an archive in the format ustar, sorted by path, with owner 0 and one time in seconds. The same entries in any order give the same bytes. */
+/** Builds an archive in the format ustar, sorted by path, with owner 0 and one time in seconds. The order of the entries does not change the bytes. */
 export function buildTar(entries: readonly Entry[], timeS: number): Buffer {
   const sorted = entries.toSorted((a, b) => (a.path < b.path ? -1 : 1));
   const repeated = sorted.find(({ path }, index) => path === sorted[index - 1]?.path);

@@ -4,7 +4,7 @@ import type { Entry } from "./archive.ts";
 export type ChartRelease = {
   readonly version: string;
   readonly repository: string;
-  /** By name of the image. */
+  /** Digests by name of the image. */
   readonly digests: ReadonlyMap<string, string>;
 };
 

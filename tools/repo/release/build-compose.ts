@@ -1,4 +1,4 @@
-/** Turns docker-compose.yml into the one of a release: images by digest, nothing to build. Throws when an image has no digest. */
+/** Converts docker-compose.yml to that of a release: images by digest, no builds. Throws if an image has no digest. */
 export function buildCompose(text: string, repository: string, digests: ReadonlyMap<string, string>): string {
   const released = text
     .replaceAll(/^ +build: .*\n/gm, "")

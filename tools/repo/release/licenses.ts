@@ -1,4 +1,4 @@
-/** Licenses of packages that Muster may contain, as SPDX identifiers: none asks more than its text beside the program. */
+/** SPDX identifiers of the licenses that packages of Muster may have: each requires only its text beside the program. */
 export const ALLOWED = [
   "0BSD",
   "Apache-2.0",

@@ -24,7 +24,7 @@ const run = promisify(execFile);
 const MAX_BUFFER = 64 * 1024 * 1024;
 const LICENSES = "THIRD-PARTY-LICENSES.txt";
 const NAMESPACE = "muster-system";
-/** Beside docker-compose.yml: files that it mounts, and something to run. */
+/** Folders that docker-compose.yml mounts, and examples. */
 const COMPOSE_FOLDERS = ["deploy/nats", "deploy/prometheus", "deploy/grafana", "deploy/dashboards", "examples"];
 
 export type ReleaseOptions = {
@@ -40,7 +40,7 @@ export type ReleaseOptions = {
   readonly dockerConfig: string;
   /** A private key of OpenSSH. */
   readonly signKey: string | undefined;
-  /** Time of all files, in seconds since 1970. */
+  /** Unix time of all files in seconds. */
   readonly timeS: number;
   /** The commit, and the URL of the sources, for the labels of the images. */
   readonly revision: string;

@@ -1,4 +1,4 @@
-/** Makes everything that a user installs without a clone. */
+/** Builds all artifacts that a user installs without a clone. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -26,7 +26,7 @@ SOURCE_DATE_EPOCH is the time of all files, in seconds since 1970 (default: the 
 docs/releasing.md has all steps of a release.
 `;
 
-/** Reads the command line; undefined where it asks for help. Throws with every argument that is wrong, its value and a correct one. */
+/** Reads the command line; undefined if it requests help. Throws an error with every wrong argument, its value and a correct one. */
 export function readOptions(args: readonly string[], env: NodeJS.ProcessEnv): ReleaseOptions | undefined {
   const { values, positionals } = parseArgs({
     args: [...args],

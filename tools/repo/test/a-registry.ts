@@ -4,12 +4,12 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { digestOf } from "../release/build-layout.ts";
 
-/** A registry of the OCI distribution API in this process. It asks for a token of `user` with the password `password` before it accepts a push. */
+/** A registry of the OCI distribution API in this process. It requires a token of `user` with the password `password` before it accepts a push. */
 export type Registry = AsyncDisposable & {
   readonly host: string;
   /** The content of the config.json that `docker login` stores. */
   readonly dockerConfig: string;
-  /** By `repository@reference`. */
+  /** Manifests by `repository@reference`. */
   readonly manifests: ReadonlyMap<string, Stored>;
   readonly uploads: () => number;
 };

@@ -24,6 +24,6 @@ it.each([
       ["d", "e"],
     ],
   ],
-])("knows %s", (_what, graph, cycles) => {
+])("recognises %s", (_what, graph, cycles) => {
   expect(findImportCycles(new Map(Object.entries(graph)))).toEqual(cycles);
 });

@@ -24,7 +24,7 @@ const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine
 const KEPT = { engine: { key: "kept" }, sessions: { "session-keys": "kept" } };
 const options = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
-it("makes a key for each NATS user, a certificate, and the keys of engine and browser sessions, and writes the public parts", () => {
+it("creates a key for each NATS user, a certificate, and the keys of engine and browser sessions, and writes the public parts", () => {
   const made = planKeys(NOTHING, options, RANDOM_MAKERS);
   expect(made.map(({ kind, name, because }) => `${kind} ${name}: ${because}`)).toEqual([
     "Secret muster-nats-authority: missing",
@@ -47,7 +47,7 @@ it("makes a key for each NATS user, a certificate, and the keys of engine and br
   expect(tls?.stringData?.["ca.crt"]).toBe(authority?.stringData?.["tls.crt"]);
 });
 
-it("makes only the keys of engine and browser sessions for an external NATS, and does not overwrite its authority", () => {
+it("creates only the keys of engine and browser sessions for an external NATS, and does not overwrite its authority", () => {
   const made = planKeys(NOTHING, { ...options, users: [] }, RANDOM_MAKERS);
   expect(made.map(({ name }) => name)).toEqual(["muster-provision-engine", "muster-gateway-session"]);
   expect(planKeys({ ...NOTHING, ...KEPT }, { ...options, users: [] }, RANDOM_MAKERS)).toEqual([]);
@@ -130,7 +130,7 @@ it("derives the same public key from a seed as NATS' own library, and refuses ot
   expect(() => publicKeyOf("SUAAAA")).toThrow(/not one of a user/);
 });
 
-it("makes a certificate that TLS accepts for each of its names, and for no other", async () => {
+it("creates a certificate that TLS accepts for each of its names, and for no other", async () => {
   const nowMs = Date.now();
   const made = makeCertificate(["nats", "*.nats-servers.here"], nowMs, makeAuthority(nowMs));
   const { "tls.crt": cert = "", "ca.crt": authority = "" } = made;
@@ -142,7 +142,7 @@ it("makes a certificate that TLS accepts for each of its names, and for no other
   await expect(server.greeting("elsewhere", authority)).rejects.toThrow(/does not match/);
 });
 
-it("makes authorities that clients can trust together, while one replaces the other", async () => {
+it("creates authorities that clients can trust together, while one replaces the other", async () => {
   const nowMs = Date.now();
   const [old, next] = [makeAuthority(nowMs), makeAuthority(nowMs)].map((each) =>
     makeCertificate(["nats"], nowMs, each),

@@ -30,7 +30,7 @@ const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
 
 it("allows each service exactly the ledger methods that its source calls", async () => {
   for (const user of NATS_USERS) {
-    // The gateway has a test of its own.
+    // The gateway has a separate test.
     if (user === "gateway" || user === "cli" || user === "backup" || user === "reservation-manager") continue;
     const source = await sourceOf(user);
     const byClient = Object.entries(CALLS_OF_CLIENT).flatMap(([name, calls]) =>
@@ -66,7 +66,7 @@ async function sourceOf(app: string): Promise<string> {
   return (await Promise.all(own.map((name) => readFile(join(directory, name), "utf8")))).join("\n");
 }
 
-it("makes keys with which nats-server accepts the configuration, and keeps existing ones", async () => {
+it("creates keys with which nats-server accepts the configuration, and keeps existing ones", async () => {
   expect(await writeKeys(directory)).toEqual({ made: NATS_USERS, kept: [] });
   expect((await stat(join(directory, "nkeys/watcher.nk"))).mode & 0o777).toBe(0o600);
   await cp(join(DEPLOY, "nats"), directory, { recursive: true });
@@ -85,7 +85,7 @@ it("makes keys with which nats-server accepts the configuration, and keeps exist
   await expect(check(process.env)).rejects.toThrow(/MUSTER_NATS_KEY_/);
 });
 
-it("keeps existing keys, and makes keys of new users", async () => {
+it("keeps existing keys, and creates keys of new users", async () => {
   await writeKeys(directory);
   const [before, seed] = [await publicKeys(), await readFile(join(directory, "nkeys/watcher.nk"), "utf8")];
   await rm(join(directory, "nkeys/node-scaler.nk"));
@@ -110,7 +110,7 @@ it("names the file without a key, and changes nothing", async () => {
   expect(await readFile(join(directory, "nkeys/watcher.nk"), "utf8")).toBe("garbage\n");
 });
 
-/** By user, in the form of the variable name. */
+/** Public keys by user, named as their variables. */
 async function publicKeys(): Promise<Record<string, string | undefined>> {
   const variables = parseEnv(await readFile(join(directory, "public.env"), "utf8"));
   return Object.fromEntries(

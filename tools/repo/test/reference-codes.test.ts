@@ -15,13 +15,13 @@ const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8
 const all = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map(([, found = ""]) => found);
 const quoted = (text: string): string[] => all(text, /"([A-Za-z][\w-]*)"/g);
 
-/** The words of a union of string literals. */
+/** Reads the words of a union of string literals. */
 async function unionOf(path: string, type: string): Promise<string[]> {
   const [, declared = ""] = new RegExp(`type ${type} =([^;{]*);`).exec(await read(path)) ?? [];
   return quoted(declared);
 }
 
-/** The words of a constant list. */
+/** Reads the words of a constant list. */
 async function listOf(path: string, name: string): Promise<string[]> {
   const [, declared = ""] = new RegExp(`${name} = \\[([^\\]]*)\\]`).exec(await read(path)) ?? [];
   return quoted(declared);

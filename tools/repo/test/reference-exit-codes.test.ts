@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../../..");
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 
-/** Joined, because a path in one text would make Nx see a dependency on the program. */
+/** Joined from two strings, so that Nx infers no dependency on the program. */
 const START = join("tools/local/src", "main.ts");
 /** The files of a program in which its exit codes are. A program that ends without setting one exits with 0. */
 const PROGRAMS: Readonly<Record<string, readonly string[]>> = {

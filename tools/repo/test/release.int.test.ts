@@ -29,7 +29,7 @@ const SOURCES = {
   revision: "0".repeat(40),
   source: "https://example.com/muster",
 };
-/** As of a shell of a user: nothing of this test and of npm. */
+/** The environment of a user's shell, without variables of this test and of npm. */
 const env = { ...processEnv(), PATH: process.env["PATH"] };
 
 const missing = spawnSync("helm", ["version"]).status === 0 ? undefined : "helm is not on the PATH";
@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
   }, TIMEOUT_MS);
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  it("have the same bytes when they are made again", async () => {
+  it("have the same bytes when they are rebuilt", async () => {
     const output = join(directory, "second");
     await makeRelease({ ...options, output });
     const contentsOf = async (folder: string) =>

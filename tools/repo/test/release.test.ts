@@ -42,7 +42,7 @@ describe("archives", () => {
     }
   });
 
-  it("refuse a path that is there twice, and one that is too long", () => {
+  it("refuse a duplicate path, and one that is too long", () => {
     expect(() => buildTar([file("a"), file("a")], 0)).toThrow("a is twice in the archive");
     expect(() => buildTar([file("x".repeat(101))], 0)).toThrow("too long");
   });
@@ -215,7 +215,7 @@ describe("files of the release", () => {
     expect(sums).toMatch(/^e3b0c442[0-9a-f]{56} {2}a\ne3b0c442[0-9a-f]{56} {2}b\n$/);
   });
 
-  it("have the configuration of the Dockerfile in their images, and refuse what they do not know", async () => {
+  it("have the configuration of the Dockerfile in their images, and refuse unknown instructions", async () => {
     const dockerfile = await readFile(join(ROOT, "Dockerfile"), "utf8");
     const stage = readStage(dockerfile);
     expect(stage).toMatchObject({

@@ -19,7 +19,7 @@ describe("npm scripts", () => {
   });
 
   // A shell caches the path of `node`, which before the installation is the machine's.
-  it.each(Object.keys(scripts).filter(isHook))("%s runs nothing in the shell that installed Node", (name) => {
+  it.each(Object.keys(scripts).filter(isHook))("%s runs no command in the shell that installed Node", (name) => {
     expect(scripts[name]).toBe(PREPARE);
   });
 });

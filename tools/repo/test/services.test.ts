@@ -91,7 +91,7 @@ it("accept from the chart exactly the variables that they read, and no secret", 
   expect(await variablesOf("watcher")).toContain("WATCHER_RELIST_MS");
 });
 
-it("have a checklist that names each place for a new service", async () => {
+it("have a checklist that names each file to change for a new service", async () => {
   const checklist = await read("docs/checklists/new-app.md");
   const others = [
     "libs/proto/src/service-names.ts",

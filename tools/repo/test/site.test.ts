@@ -107,7 +107,7 @@ describe("the search", () => {
     expect(urlsOf(query)).toEqual(["docs/elastic-pools.html#fields"]);
   });
 
-  it.each(["", "- =", "elastic nonsense"])("finds nothing by %o", (query) => {
+  it.each(["", "- =", "elastic nonsense"])("returns no result for %o", (query) => {
     expect(urlsOf(query)).toEqual([]);
   });
 });
@@ -115,7 +115,7 @@ describe("the search", () => {
 describe("a build", () => {
   const index = "# Documents\n\n## Reference\n\n- [Fields](fields.md)\n";
 
-  it("places a page that no index lists by its folder, and else in the guides", async () => {
+  it("places a page that no index lists by its folder, or else in the guides", async () => {
     const built = await buildFrom({
       "README.md": "# Start\n",
       "docs/README.md": index,

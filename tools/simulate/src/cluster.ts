@@ -50,7 +50,7 @@ export class Cluster {
     });
   }
 
-  /** Changes the pod with this uid; does nothing when it is gone. */
+  /** Changes the pod with this uid; does nothing if it no longer exists. */
   updatePod(name: string, uid: string, change: (pod: V1Pod) => V1Pod): void {
     const pod = this.pods.get(name);
     if (pod?.metadata?.uid === uid) this.#putPod(name, change(pod));

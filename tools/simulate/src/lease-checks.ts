@@ -104,7 +104,7 @@ function isRunning({ phase }: LeaseRecord): boolean {
 }
 
 function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate: Violate): void {
-  // Its heir has taken its workload.
+  // Its heir has taken over its workload.
   const isHandedOver = before.phase === "ACTIVE" && after.phase === "ENDED" && after.heir !== undefined;
   if (after.phase !== before.phase && !NEXT_PHASES[before.phase].includes(after.phase) && !isHandedOver)
     violate(id, "a lease goes through its phases in order", `${before.phase} became ${after.phase}`);
@@ -172,7 +172,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
   const recordMade = (name: string, lease: string, run: number): void => {
     const record = leaseOf(world, lease);
     if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) {
-      // The object that was made in time under this name is gone.
+      // The object that was created in time under this name is gone.
       inTime.delete(name);
       return;
     }

@@ -21,7 +21,7 @@ export type LeasePlan = {
   readonly orderAtMs: number;
   readonly durationMs: number;
   readonly by: "request" | "stream";
-  /** When the order is repeated. */
+  /** Delay after which the order is repeated; undefined: never. */
   readonly repeatMs: number | undefined;
   readonly renewMs: number | undefined;
   readonly endMs: number | undefined;

@@ -20,7 +20,7 @@ export type PartPlan = {
   /** A need without requests is a whole machine. */
   readonly needs: readonly { readonly component: string; readonly pool: string; readonly requests?: Quantities }[];
   readonly runMs: number;
-  /** All of its machines are of one rack. */
+  /** Whether all of its machines must be in one rack. */
   readonly inOneRack: boolean;
   /** Releases the reservation before its pods are gone. */
   readonly releasesEarly: boolean;
@@ -128,10 +128,10 @@ async function runOwner(deps: OwnerDeps, plan: PartPlan): Promise<void> {
 
 type Held = { readonly reservationId: string; readonly pods: readonly V1Pod[] };
 
-/** As for the controllers, which give a member another machine if its own has had no room for so long. */
+/** Time without room after which a member gets another machine, as for the controllers. */
 const CROWDED_MS = 60_000;
 
-/** Returns when each pod is placed or gone, or when one that waits is lost: its node is gone, or has had no room for too long. */
+/** Resolves when each pod is placed or gone, or when a waiting pod is lost: its node is gone, or has had no room for too long. */
 async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { readonly isLost: boolean }> {
   const { cluster } = deps.world;
   const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);

@@ -51,7 +51,7 @@ function outsideDomain(
   return outside && `${outside.node} of ${valueOf(outside.node) ?? "no value"}`;
 }
 
-/** Why this grant of the node breaks a rule; undefined: it breaks none. */
+/** Returns the rule that this grant of the node violates; undefined: none. */
 function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string | undefined {
   const { name, ready, schedulable, foreign, occupants, ownerUses, allocatable } = facts;
   const holder = ledger.holders.get(name);

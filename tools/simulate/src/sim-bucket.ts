@@ -17,7 +17,7 @@ export type BucketWorld = {
   readonly onWrite: ((key: string, before: Uint8Array | undefined, after: Uint8Array | undefined) => void)[];
 };
 
-/** One watch of one process. Changes arrive in order, each with its own lag. */
+/** A watch of one process. Changes arrive in order, each with a random lag. */
 type Watch = {
   readonly process: Process;
   readonly notify: (change: KeyChange) => void;
@@ -130,7 +130,7 @@ function watch<Value>(
   const received = new Set<string>();
   let wake = Promise.withResolvers<undefined>();
   let backlog: (() => void)[] = [];
-  /** One queue for all changes, so that they stay in order. */
+  /** Queues all changes, so that they stay in order. */
   const arrive = (work: () => void): void => {
     backlog.push(work);
     network.deliver(process, () => {

@@ -29,7 +29,7 @@ const REPLICAS: readonly Role[] = [
   "watcher",
 ];
 const MS_PER_LEASE = 2000;
-/** After this time without faults, clean-up has run twice since the last end. */
+/** Long enough without faults that clean-up has run twice since the last end. */
 const TIDY_MS = 60_000;
 
 /** Runs one seed: leases with faults, then a time without faults, then the final checks. */
@@ -71,7 +71,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
       rule: "no code fails unexpectedly",
       found,
     });
-  // After a violation the history may be impossible.
+  // After a violation the history may be impossible, so it is not judged.
   if (isFine()) checks.judge();
   endAll();
   const records = plans.flatMap(({ id }) => leaseOf(world, id) ?? []);

@@ -32,10 +32,10 @@ export type QueuePlant = {
 
 const REPLICAS = 2;
 const MS_PER_REQUEST = 700;
-/** Without faults the ledger always decides soon, so that many requests wait for quota and machines alone. */
+/** Share of seeds without faults. There the ledger always decides soon, so that many requests wait only for quota and machines. */
 const FAULTLESS_SEEDS = 0.3;
 const SNAPSHOT_EVERY_ENTRIES = 20;
-/** In some seeds machines and quota are kept for those that have waited so long. */
+/** Waiting time after which some seeds hold machines and quota for a request. */
 const HOLD_AFTER_MS = 20_000;
 /** All work must be over within this time after the last event and the last fault. */
 const END_WITHIN_MS = 3_600_000;
@@ -96,7 +96,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   time.after(windowMs + 5000, undefined, () => nemesis.heal());
   await runUntilQuiet(world, owners, { violations, untilMs, signal: options.signal });
   violations.push(...world.defects.map((found) => defectOf(world, found)));
-  // After a violation the history may be impossible.
+  // After a violation the history may be impossible, so it is not judged.
   if (violations.length === 0) violations.push(...judgeEnd(world, owners));
   stop.abort();
   endAll();

@@ -68,7 +68,7 @@ const REPLICAS: readonly Role[] = [
 ];
 const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
 const MS_PER_SESSION = 600;
-/** Where nodes have sizes, every third session has shared components. */
+/** Every third session has shared components if nodes have sizes. */
 const SHARED_EVERY = 3;
 /** All sessions must end within this time after the last submission and the last fault. A session may run for a quarter of an hour. */
 const END_WITHIN_MS = 3 * 3_600_000;
@@ -124,7 +124,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const isSharingOver = (): boolean => sharing === undefined || isAllDone(sharing);
   await runToTheEnd(world, shapes, answers, { violations, untilMs, isSharingOver, signal: options.signal });
   if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
-  // After a violation the history may be impossible.
+  // After a violation the history may be impossible, so it is not judged.
   if (violations.length === 0)
     violations.push(...judgeSharing(world, sharing), ...judge(world, shapes, observer.observed()));
   sharing?.stop();
@@ -199,7 +199,7 @@ function judge(world: World, shapes: readonly Shape[], observed: Parameters<type
     .map(({ work, rule, expected, found }) => ({ atMs, session: work, rule, found: `${found}; expected ${expected}` }));
 }
 
-/** One rule of real runs is weaker here: an unreadable log may lose the result. */
+/** Accepts a lost result of an unreadable log: this rule of real runs is weaker here. */
 function isExplained(rule: string, session: string | undefined, { sessions }: Parameters<typeof judgeRun>[1]): boolean {
   return rule === RESULT_RULE && (sessions.get(session ?? "")?.warnings.length ?? 0) > 0;
 }

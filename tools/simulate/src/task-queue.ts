@@ -2,7 +2,7 @@
 export type Process = {
   readonly name: string;
   alive: boolean;
-  /** Its code does not run before this time. */
+  /** Time before which the code of the process does not run. */
   frozenUntilMs: number;
   /** Offset of its wall clock from virtual time. */
   clockOffsetMs: number;

@@ -46,7 +46,7 @@ export type FaultKind =
   | "foreign pod on a granted machine";
 
 export const CALM: Risks = { lostBefore: 0, lostAfter: 0, lostHint: 0, twice: 0, slow: 0 };
-/** Some seeds have many faults, to combine them; others have few, to show the effect of a single one. */
+/** Fault rates of a seed: many, to combine faults, or few, to isolate a single one. */
 const CLIMATES: readonly [Risks, ...Risks[]] = [
   CALM,
   { lostBefore: 0.003, lostAfter: 0.003, lostHint: 0.05, twice: 0.01, slow: 0.01 },

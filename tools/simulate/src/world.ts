@@ -25,20 +25,20 @@ export type LeaseObject = {
 };
 
 export type LeaseObjects = {
-  /** By lease and run. */
+  /** Created objects by lease and run. */
   readonly made: Map<string, LeaseObject>;
   uids: number;
   /** Called for each new object. */
   readonly onMake: ((object: LeaseObject) => void)[];
 };
 
-/** Everything outside the replicas. */
+/** Simulated environment of the replicas. */
 export type World = {
   readonly time: VirtualTime;
   readonly startMs: number;
-  /** For code without its own source. */
+  /** Random source for code without a separate one. */
   readonly random: Random;
-  /** For the wall clocks of processes. */
+  /** Random source for the wall clocks of processes. */
   readonly clocks: Random;
   readonly weather: Weather;
   readonly network: Network;
@@ -57,7 +57,7 @@ export type World = {
   readonly cluster: Cluster;
   readonly kubelets: Kubelets;
   readonly shapes: ReadonlyMap<string, Shape>;
-  /** Kept logs, by session, pod and container. */
+  /** Kept logs by session, pod and container. */
   readonly keptLogs: Map<string, Uint8Array>;
   /** Errors that are not faults, and log lines of level error. */
   readonly defects: string[];

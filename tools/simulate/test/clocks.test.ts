@@ -3,7 +3,7 @@ import { simulate } from "../src/simulate.ts";
 import type { TamperNodes } from "../src/replicas/reservation-manager.ts";
 
 const AHEAD_MS = 600_000;
-/** After the time of the last mark. */
+/** Later than the last mark. */
 const UNTIL_MS = 900_000;
 /** The defect is found in a part of the runs: whether a request comes at the wrong moment is up to the seed. */
 const SEEDS = [8, 11];

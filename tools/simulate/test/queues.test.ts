@@ -61,7 +61,7 @@ const grantsLate: TamperEvents = (events) =>
 const countsNoUse: TamperEvents = (events) =>
   events.map((event) => (event.kind === "granted" ? { ...event, use: new Map() } : event));
 
-/** A ledger that gives all parts to the first machine of their pool. */
+/** A ledger that grants all parts on the first machine of their pool. */
 const packsAll: TamperEvents = (events) =>
   events.map((event) => {
     if (event.kind !== "granted") return event;
@@ -71,7 +71,7 @@ const packsAll: TamperEvents = (events) =>
     return { ...event, machines };
   });
 
-/** A ledger that gives the wrong reason. */
+/** A ledger that reports a wrong reason. */
 const mistakes: TamperEvents = (events) =>
   events.map((event) =>
     event.kind === "preempted" && event.reason === "RECLAIM" ? { ...event, reason: "WITHIN_QUEUE" } : event,

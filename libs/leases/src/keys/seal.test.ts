@@ -52,7 +52,7 @@ it("opens every text that was sealed to it, and seals deterministically", () => 
   );
 });
 
-it("shares nothing between two texts, places or recipients", () => {
+it("gives two texts, places or recipients no common bytes", () => {
   const keyIn = (sealed: string) =>
     Buffer.from(sealed.slice(SEALED_PREFIX.length), "base64url").subarray(0, 32).toString("hex");
   const keys = [
@@ -70,13 +70,13 @@ it.each<[string, Partial<SealedPlace>]>([
   ["another lease", { id: "4711-2" }],
   ["the order of another user", { user: engine.userId }],
   ["another field", { field: "secret_env.TOKEM" }],
-])("opens nothing that was copied into %s", (_where, changes) => {
+])("opens no text that was copied into %s", (_where, changes) => {
   const place = { ...PLACE, ...changes };
   const sealed = sealText(user, engine.userId, "hunter2", PLACE);
   expect(faultIn(() => openText(engine, sealed, place))).toMatchObject({ field: `data.${place.field}` });
 });
 
-it("opens nothing altered or unsealed, and shows none of its content", () => {
+it("opens no altered or unsealed text, and shows none of its content", () => {
   const sealed = Buffer.from(sealText(user, engine.userId, "hunter2", PLACE).slice(SEALED_PREFIX.length), "base64url");
   const open = (bytes: Uint8Array) =>
     faultIn(() => openText(engine, SEALED_PREFIX + Buffer.from(bytes).toString("base64url"), PLACE));
@@ -91,7 +91,7 @@ it("opens nothing altered or unsealed, and shows none of its content", () => {
   expect(faultIn(() => openText(engine, "hunter2", PLACE))).toEqual(NOT_OPENED);
 });
 
-it("refuses recipients without a key, and keys that give everyone the same secret", () => {
+it("refuses recipients without a key, and weak public keys whose shared secret is public", () => {
   expect(faultIn(() => sealText(engine, "1", "hunter2", PLACE))).toMatchObject({
     reason: 'cannot be sealed: "1" is no public key',
   });

@@ -13,8 +13,8 @@ const CIPHER = "aes-256-gcm";
 const DOMAIN = "muster-lease-v1/sealed";
 
 /**
- * Seals a text so that only the owner of the recipient's id (an ed25519 public key in base58) can open it, and only at this place. Deterministic for the same
- * signer, so that sending a file again sends the same order. The length stays visible. Throws FaultError invalid_request if the recipient's id is not a key.
+ * Seals a text so that only the owner of the recipient's id (an ed25519 public key in base58) can open it, and only for this field. Deterministic for one
+ * signer, so that a file sent twice has one order. The length stays visible. Throws FaultError invalid_request if the recipient's id is not a key.
  */
 export function sealText(by: Signer, recipient: string, text: string, place: SealedPlace): string {
   const edwards = publicKeyOf(recipient);
@@ -36,7 +36,7 @@ export function sealText(by: Signer, recipient: string, text: string, place: Sea
   return SEALED_PREFIX + Buffer.concat(sealed).toString("base64url");
 }
 
-/** Opens a text that was sealed to this key for this place. Otherwise throws FaultError invalid_request, which names the field but none of its content. */
+/** Opens a text that was sealed to this key for this field. Otherwise throws FaultError invalid_request, which names the field but none of its content. */
 export function openText(by: Signer, sealed: string, place: SealedPlace): string {
   const bytes = Buffer.from(sealed.slice(SEALED_PREFIX.length), "base64url");
   const own = bytes.subarray(0, KEY_BYTES);
@@ -61,13 +61,13 @@ export function openText(by: Signer, sealed: string, place: SealedPlace): string
 
 const NOT_OPENED = "cannot be opened: it was sealed for another key, lease, user or field, or altered";
 
-/** Each key seals only one text, so that a derived nonce is safe. */
+/** Derives a key that seals only one text, so that a derived nonce is safe. */
 function keyOf(shared: Uint8Array, own: Uint8Array, their: Uint8Array) {
   const bytes = Buffer.from(hkdfSync("sha256", shared, Buffer.concat([own, their]), DOMAIN, KEY_BYTES + NONCE_BYTES));
   return { key: bytes.subarray(0, KEY_BYTES), nonce: bytes.subarray(KEY_BYTES) };
 }
 
-/** node:crypto refuses public keys that give everyone the same secret. */
+/** node:crypto refuses weak public keys whose shared secret is public. */
 function sharedOf(agreed: () => Uint8Array, otherwise: () => never): Uint8Array {
   try {
     return agreed();

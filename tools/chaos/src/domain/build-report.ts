@@ -1,7 +1,7 @@
 import type { Finding } from "./finding.ts";
 import { type JobSeen, nodesByWork, type Observed } from "./observed.ts";
 
-/** One line of the story of a session or job. */
+/** One line of the history of a session or job. */
 export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
 
 /** The story of a session or job includes faults from this time before its start to this time after its end. */

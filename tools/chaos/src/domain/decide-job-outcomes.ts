@@ -1,13 +1,13 @@
 import type { UserAction, JobShape } from "./plan-jobs.ts";
 
-/** How a job ended: `Succeeded`, or `Failed` with the reason of that condition. */
+/** The outcome of a job: `Succeeded`, or `Failed` with the reason of that condition. */
 export type JobOutcome =
   | "Succeeded"
   | `Failed ${"PodFailed" | "PermanentExitCode" | "BackoffLimitExceeded" | "DeadlineExceeded" | "Cancelled"}`;
 
 export type JobExpectation = {
   readonly outcomes: readonly JobOutcome[];
-  /** Whether it may be deleted before it has ended. */
+  /** Whether the job may be deleted before it has ended. */
   readonly mayBeDeleted: boolean;
   readonly because: string;
 };
@@ -46,7 +46,7 @@ function ownOutcome({ intent }: JobShape): JobOutcome[] {
     case "deadline":
       return ["Failed DeadlineExceeded"];
     case "pool-too-small":
-      // Only its user ends it.
+      // Only its user ends such a job.
       return [];
   }
 }

@@ -3,7 +3,7 @@ import type { Shape } from "./plan-shapes.ts";
 export const TERMINALS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Terminal = (typeof TERMINALS)[number];
 
-/** How a session ended: `DONE`, `CANCELLED`, `INTERNAL_ERROR`, or `ERROR` with its stable code. */
+/** The outcome of a session: `DONE`, `CANCELLED`, `INTERNAL_ERROR`, or `ERROR` with its stable code. */
 export type Outcome =
   | "DONE"
   | "CANCELLED"
@@ -12,7 +12,7 @@ export type Outcome =
 
 /** The faults that affected this session. */
 export type Hits = {
-  /** One of its machines was off between its grant and its end. */
+  /** Whether one of its machines was off between its grant and its end. */
   readonly nodeLost: boolean;
   /** A fault was in force during its life, and may have used up its time. */
   readonly disturbed: boolean;
@@ -42,7 +42,7 @@ function outcomesOf(shape: Shape, { disturbed }: Hits): Outcome[] {
   const whenDisturbed: Outcome[] = disturbed ? ["INTERNAL_ERROR"] : [];
   switch (shape.intent) {
     case "good":
-      // Only its user ends it.
+      // Only its user ends an endless session.
       return isEndless(shape) ? [] : ["DONE"];
     case "driver-fails":
     case "worker-fails":

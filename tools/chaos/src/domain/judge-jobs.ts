@@ -75,8 +75,8 @@ function judgeTwins(pods: readonly PodSeen[]): Finding[] {
 export const CROWDED_AFTER_MS = 8000;
 
 /**
- * Every pod is the first of its member, or replaces one after a restart of the budget, an outage of a machine, a deletion, a user's pause, a preemption, or
- * because it found no room on its machine.
+ * Every pod is the first of its member, or has a valid predecessor: a restart within the budget, an outage of a machine, a deletion, a pause by a user, a
+ * preemption, or a lack of room on its machine.
  */
 function judgeCreations(
   shape: JobShape,
@@ -107,7 +107,7 @@ function isCrowdedOut({ isShared, boundPlace, firstSeenMs, goneMs }: PodSeen): b
   return isShared === true && boundPlace === undefined && (goneMs ?? 0) - firstSeenMs >= CROWDED_AFTER_MS;
 }
 
-/** How often a reservation of the job was granted again: it keeps its id when it is preempted and waits again. */
+/** Counts the repeated grants of the job's reservation, which keeps its id when it is preempted and waits again. */
 function preemptionsOf({ name }: JobShape, { ledger }: Observed): number {
   const grants = ledger.flatMap((entry) =>
     entry.kind === "granted" && entry.work === name ? [entry.reservation] : [],

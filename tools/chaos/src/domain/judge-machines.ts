@@ -22,7 +22,7 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
   return confirmed || boundPlace !== undefined;
 }
 
-/** A session may replace a pod that never started if its machine was off, and one that found no room for its part. */
+/** A session may replace a pod that never started if its machine was off, and a pod that found no room for its part. */
 function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
   const nodes = nodesByWork(ledger);

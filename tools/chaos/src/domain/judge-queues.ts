@@ -27,7 +27,7 @@ export function judgeQueues(
 
 type Limits = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** By queue and by pool and resource. */
+/** Computes limits by queue, and by pool and resource. */
 function limitsOf(teams: readonly TeamQueue[]): Limits {
   const limits = new Map<string, Map<string, number>>();
   const add = (queue: string, pool: string, machines: number): void => {

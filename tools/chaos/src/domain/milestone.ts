@@ -9,7 +9,7 @@ export type Progress = {
   /** Kinds of its events. */
   readonly events: readonly string[];
   readonly anyPodMade: boolean;
-  /** Its outcome is known, and waits for the clean-up. */
+  /** Whether its outcome is known and only its clean-up is missing. */
   readonly concluded: boolean;
   readonly finished: boolean;
 };

@@ -2,7 +2,7 @@ import type { Amounts } from "@muster/resources";
 
 /** The amounts that pods and grants share. */
 export type RoomSeen = {
-  /** By node. */
+  /** Allocatable amounts by node. */
   readonly allocatable: ReadonlyMap<string, Amounts>;
   /** Foreign pods that exist since before the first request, and the time of their end. */
   readonly residents: readonly { readonly name: string; readonly node: string; readonly untilMs: number | undefined }[];
@@ -12,15 +12,15 @@ export type RoomSeen = {
 
 /** The observations of one run, as plain data for the checks and for reports. */
 export type Observed = {
-  /** By name; their state at the end. */
+  /** Final states of sessions by name. */
   readonly sessions: ReadonlyMap<string, SessionSeen>;
-  /** By name; every job that ever existed. */
+  /** Every job that ever existed, by name. */
   readonly jobs: ReadonlyMap<string, JobSeen>;
   /** Names of the sessions and jobs whose submission was acknowledged. */
   readonly acknowledged: ReadonlySet<string>;
-  /** By session or job: the non-retryable error that its user received. */
+  /** The non-retryable error that its user received, by session or job. */
   readonly refused: ReadonlyMap<string, string>;
-  /** By session: the kinds of its published events. */
+  /** Kinds of published events by session. */
   readonly published: ReadonlyMap<string, ReadonlySet<string>>;
   /** Every pod of Muster that ever existed. */
   readonly pods: readonly PodSeen[];
@@ -30,16 +30,16 @@ export type Observed = {
   readonly podDeletions: readonly PodDeletion[];
   readonly faults: readonly FaultSeen[];
   readonly left: Leftovers;
-  /** Absent where nodes have no sizes. */
+  /** Undefined if nodes have no sizes. */
   readonly room?: RoomSeen;
-  /** Absent where there are none. */
+  /** Undefined if the run has no queues. */
   readonly queues?: readonly QueueSeen[];
 };
 
-/** One queue, from all observed states of it. Amounts by pool and resource, `workers cpu`. */
+/** One queue, from all its observed states. Amounts by pool and resource, `workers cpu`. */
 export type QueueSeen = {
   readonly name: string;
-  /** Its last state. */
+  /** Its last observed reason. */
   readonly reason: string;
   readonly pending: number;
   readonly admitted: number;
@@ -79,7 +79,7 @@ export type JobSeen = {
   /** The changes of its terminal conditions: `Succeeded`, `Failed PodFailed`; `none` after one was removed. */
   readonly ends: readonly string[];
   readonly endedAtMs: number | undefined;
-  /** When it was deleted. */
+  /** Time of its deletion; undefined: it exists. */
   readonly goneMs: number | undefined;
   /** Its last conditions, for reports. */
   readonly state: string;
@@ -105,7 +105,7 @@ export type PodSeen = {
   readonly firstSeenMs: number;
   /** Whether it was ever observed without its scheduling gate. */
   readonly confirmed: boolean;
-  /** Whether it has a part of its machine. */
+  /** Whether it uses a part of its machine. */
   readonly isShared?: boolean;
   readonly node: string;
   readonly boundPlace: number | undefined;
@@ -156,7 +156,7 @@ export type Leftovers = {
   readonly reservations: readonly string[];
   readonly machines: readonly string[];
   readonly deadLetters: readonly string[];
-  /** Use of queues, and states of queues that are not those of the ledger. Absent where there are no queues. */
+  /** Use of queues, and states of queues that differ from the ledger. Undefined if the run has no queues. */
   readonly queues?: readonly string[];
   readonly locks: readonly string[];
 };

@@ -27,7 +27,7 @@ describe("planFaults", () => {
     expect(plan(1).faults).not.toEqual(plan(2).faults);
   });
 
-  it("hits every service at every phase when there are forty faults", () => {
+  it("hits every service at every phase with forty faults", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         const hit = new Set(
@@ -88,7 +88,7 @@ describe("planFaults", () => {
     );
   });
 
-  it("spares the job-controller and the pods of jobs when there are no jobs", () => {
+  it("spares the job-controller and the pods of jobs in a run without jobs", () => {
     const { shapes } = plan(1);
     const policy = { faults: 100, windowMs: 1000, replicas: 2, pools: POOLS, patienceMs: 2000 };
     const faults = planFaults(1, { shapes, jobs: [] }, policy);

@@ -5,7 +5,7 @@ import { type Random, randomFrom } from "./random.ts";
 export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
 export type Service = (typeof SERVICES)[number];
 
-/** When a fault begins: a time after the start of the run, or after a session or job has reached a phase. */
+/** The start of a fault: a time after the start of the run, or after a session or job has reached a phase. */
 export type Trigger =
   | { readonly kind: "time"; readonly atMs: number }
   | { readonly kind: "phase"; readonly work: string; readonly phase: Phase; readonly afterMs: number };
@@ -58,7 +58,7 @@ export type FaultPolicy = {
 /** The planned sessions and jobs. */
 export type PlannedWork = { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] };
 
-/** Every second fault hits a service at a phase of a session or job; the other half is drawn with these weights. */
+/** Weights of the drawn faults. They are every second fault; the others hit a service at a phase of a session or job. */
 const WEIGHTS = {
   kill: 3,
   freeze: 5,

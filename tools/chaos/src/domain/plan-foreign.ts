@@ -9,11 +9,11 @@ export type ForeignPod = {
   readonly requests: Quantities;
   /** The only node that it may run on; undefined: any. */
   readonly node: string | undefined;
-  /** After the start of the run. */
+  /** Milliseconds after the start of the run. */
   readonly atMs: number;
-  /** It is deleted after this time. */
+  /** Milliseconds after which it is deleted. */
   readonly forMs: number;
-  /** It keeps its node for this time after its deletion. */
+  /** Milliseconds for which it keeps its node after its deletion. */
   readonly termMs: number;
 };
 
@@ -30,7 +30,7 @@ export const AGENT_REQUESTS: Quantities = { cpu: "250m", memory: "128Mi" };
 const RESIDENTS = { drivers: 1, workers: 3 } as const;
 const EVERY_MS = 500;
 const MAX_LIFE_MS = 8000;
-/** At most half of a machine, so that several pods and parts share it. */
+/** Limits a pod to half of a machine, so that several pods and parts share it. */
 const MAX_CPU_QUARTERS = 8;
 const MAX_MEMORY_GIB = 4;
 

@@ -51,10 +51,10 @@ export type UserAction = {
 export type JobShape = {
   readonly name: string;
   readonly intent: JobIntent;
-  /** After the start of the run. */
+  /** Milliseconds after the start of the run. */
   readonly submitAtMs: number;
   readonly submitTwice: boolean;
-  /** In the order of the spec. */
+  /** The replica types in the order of the spec. */
   readonly types: readonly ReplicaShape[];
   /** The job succeeds once all pods of this type have succeeded; undefined where all types must. */
   readonly winner: string | undefined;
@@ -89,7 +89,7 @@ const WEIGHTS: Readonly<Record<JobIntent, number>> = {
 };
 const WORKER = "worker";
 export const FLAKY = "flaky";
-/** More restarts than a flaky member needs while the others work. */
+/** Exceeds the restarts of a flaky member while the others work. */
 const AMPLE_BACKOFF_LIMIT = 60;
 /** Exit code for which a rule of the job restarts its gang. */
 export const GANG_CODE = 42;

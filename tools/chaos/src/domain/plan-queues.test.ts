@@ -4,7 +4,7 @@ import { randomFrom } from "./random.ts";
 
 const seeds = Array.from({ length: 50 }, (_, seed) => seed);
 
-it("plans teams that own fewer machines than there are, and may borrow enough for the largest job", () => {
+it("plans teams that own only a part of the machines, and may borrow enough for the largest job", () => {
   for (const seed of seeds) {
     const teams = planQueues(seed);
     expect(planQueues(seed)).toEqual(teams);
@@ -19,7 +19,7 @@ it("plans teams that own fewer machines than there are, and may borrow enough fo
   expect(new Set(seeds.map((seed) => planQueues(seed)[2]?.weight))).toEqual(new Set([0, 1]));
 });
 
-it("lets those that borrow come first, and the owner of most later", () => {
+it("lets borrowing teams submit first, and the owner of most machines later", () => {
   const random = randomFrom(1, "teams");
   const count = (isFirstHalf: boolean): number => seeds.filter(() => planTeam(random, isFirstHalf) === "team-a").length;
   expect(count(true)).toBeLessThan(seeds.length / 3);

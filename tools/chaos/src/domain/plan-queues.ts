@@ -1,13 +1,13 @@
 import { DRIVERS, WORKERS } from "./plan-shapes.ts";
 import { type Random, randomFrom } from "./random.ts";
 
-/** The queue of one team. Amounts are those of so many whole machines. */
+/** The queue of one team. Amounts are numbers of whole machines. */
 export type TeamQueue = {
   readonly name: string;
   readonly weight: number;
   /** It reclaims its quota from work that borrows it. */
   readonly isReclaiming: boolean;
-  /** By pool. */
+  /** Quotas by pool. */
   readonly quotas: Readonly<Record<string, { readonly nominal: number; readonly borrowingLimit: number }>>;
 };
 

@@ -36,7 +36,7 @@ export type PodShape = {
 export type Shape = {
   readonly name: string;
   readonly intent: Intent;
-  /** After the start of the run. */
+  /** Milliseconds after the start of the run. */
   readonly submitAtMs: number;
   /** The user sends the same submission twice concurrently. */
   readonly submitTwice: boolean;

@@ -1,4 +1,4 @@
-/** Makes the pictures of the console's tutorial: follows its steps in a browser, on a stack of its own. */
+/** Creates the pictures of the console's tutorial: follows its steps in a browser, on a separate stack. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -16,7 +16,7 @@ document.addEventListener("DOMContentLoaded", () => {
   });
 });
 
-/** Without a choice, the page has the scheme of the system. */
+/** Without a choice, the page uses the scheme of the system. */
 function apply(scheme: string | null): void {
   if (scheme === "light" || scheme === "dark") root.dataset["scheme"] = scheme;
 }

@@ -94,7 +94,7 @@ function excerptOf(text: string, terms: readonly string[]): string {
   return `${start > 0 ? "…" : ""}${text.slice(start, end)}${end < text.length ? "…" : ""}`;
 }
 
-/** Splitting by a group puts the matches at the odd places. */
+/** Splits by a group, so that the matches have odd indexes. */
 function markTerms(text: string, terms: readonly string[]): readonly (string | HTMLElement)[] {
   return text.split(patternOf(terms)).map((part, index) => {
     if (index % 2 === 0) return part;

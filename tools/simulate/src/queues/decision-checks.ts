@@ -34,12 +34,12 @@ import type { CheckDecision, ReservationPolicy } from "../replicas/reservation-m
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
 
-/** One decision of a ledger, before it is written. */
+/** A decision of a ledger before it is written. */
 type PolicyDecision = Decision & { readonly policy: ReservationPolicy };
 
 type Granted = Extract<LedgerEvent, { kind: "granted" }>;
 
-/** By the numbers of the properties that must always hold; `checkDecisions` has the first one. Each is checked at every decision with events. */
+/** Properties that must always hold, by number; `checkDecisions` has the first one. Each is checked at every decision with events. */
 const PROPERTIES: readonly Property<PolicyDecision>[] = [
   { rule: "2: a grant is within what its queue owns, borrows and is lent", findBroken: findExceeded },
   {
@@ -205,7 +205,7 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const ledger = rebuild(causes.reduce(evolve, before));
   const machines = withCompleteness(buildMachines(nodes, ledger), areAllKnown);
   const is = describePlan(decided);
-  // Only passes preempt: they have no cause.
+  // Only passes preempt, and a pass has no cause.
   const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
   const start = { ledger, machines };
   const others = plans.map((plan) => describePlan(plan(start, policy, nowMs).events));

@@ -3,7 +3,7 @@ import type { Preemptible, Queue, Quota } from "@muster/reservation-manager/queu
 
 /** No queue has this name. */
 export const MISSING = "missing";
-/** The other seeds preempt nothing, so that quota and machines alone decide there. */
+/** Share of seeds with preemption; in the others, only quota and machines decide. */
 const PREEMPTING_SEEDS = 0.7;
 const MAX_QUEUES = 6;
 const MAX_LEVELS = 3;
@@ -28,13 +28,13 @@ export function drawForest(random: Random): readonly Queue[] {
   });
 }
 
-/** Which work may be preempted for the requests of a queue, and which of its own. */
+/** The work that requests of a queue may preempt, and the work of the queue that others may preempt. */
 type Preempting = Pick<
   Queue,
   ("reclaim" | "fairSharing" | "withinQueue" | "whileBorrowing") | ("minRunTimeMs" | "permitsNonPreemptible")
 >;
 
-/** Draws whether the queues of a seed preempt, and then the policies of each state of a queue. It has a random source of its own. */
+/** Draws whether the queues of a seed preempt, and then the policies of each state of a queue. Uses a separate random source. */
 export function drawPreempting(random: Random): (queue: Queue) => Queue {
   if (!random.chance(PREEMPTING_SEEDS)) return (queue) => queue;
   const which = <Field extends string>(field: Field, never: number): { readonly [Each in Field]?: Preemptible } => {
@@ -89,7 +89,7 @@ function drawPolicy(random: Random): Policy {
   };
 }
 
-/** In most cases cpu of pool a, so that queues compete. Without memory only requests of cpu are possible. */
+/** Usually draws cpu of pool a, so that queues compete. Without memory, only requests of cpu are possible. */
 function drawQuotas(random: Random): Queue["quotas"] {
   if (random.chance(0.2)) return new Map();
   const quotas = new Map<string, Quota>([["a cpu", drawQuota(random, 1)]]);

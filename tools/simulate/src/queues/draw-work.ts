@@ -15,20 +15,20 @@ export type WorkPlan = {
   readonly priority: number;
   readonly wait: boolean;
   readonly runMs: number;
-  /** It is cancelled so long after its submission, if it still waits then; undefined: never. */
+  /** Milliseconds after submission at which waiting work is cancelled; undefined: never. */
   readonly cancelAfterMs: number | undefined;
-  /** Its pods exist for so long after its end. */
+  /** Milliseconds that its pods exist after its end. */
   readonly lingerMs: number;
 } & Leaving;
 
-/** How the work ends when it is preempted. */
+/** The end of preempted work. */
 type Leaving = {
   readonly notPreemptible: boolean;
   /** The time that its pods have, from the preemption on. */
   readonly graceMs: number;
-  /** Its controller accepts so long after the preemption. */
+  /** Milliseconds after the preemption at which its controller accepts it. */
   readonly acceptAfterMs: number;
-  /** Its pods are gone so long after that; those that take longer than their grace are deleted by force. */
+  /** Milliseconds from acceptance until its pods are gone; pods beyond their grace period are deleted by force. */
   readonly leaveMs: number;
 };
 

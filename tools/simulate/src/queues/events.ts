@@ -14,7 +14,7 @@ export type Stage = {
   readonly machines: Machines;
   /** The queues of the seed. */
   readonly forest: readonly Queue[];
-  /** The queues as they are stated now. */
+  /** The current specifications of the queues. */
   readonly stated: Map<string, Queue>;
   readonly random: Random;
   /** Draws other policies of preemption for a queue. */
@@ -53,7 +53,7 @@ const EVENTS: Readonly<Record<EventKind, (stage: Stage) => string>> = {
 
 const EVERY_MS = { min: 50, max: 3000 };
 
-/** Makes events happen until the time, and then restores machines and queues as they were at the start. */
+/** Runs events until the time, and then restores machines and queues to their initial state. */
 export function startEvents(stage: Stage, untilMs: number): void {
   const { world, random } = stage;
   for (const queue of stage.forest) putQueue(stage, queue);

@@ -14,7 +14,7 @@ const END_RULE = "3: at the end nothing that waits could be granted";
 const START_RULE = "4: what its quota and the machines suffice for starts in the end";
 const LEFT_RULE = "at the end no use of a queue and no machine is left";
 
-/** The ledger that the first entries of the log give. */
+/** Replays the first entries of the log into a ledger. */
 function replayLog({ ledger }: World, entries = ledger.entries.length): Ledger {
   return ledger.entries
     .slice(0, entries)
@@ -102,7 +102,7 @@ function findDifference(one: readonly string[], other: readonly string[]): strin
   return `it has ${missing ?? "nothing more"}, the other ${added ?? "nothing more"}`;
 }
 
-/** All that the ledger keeps, a line for each entry. */
+/** Describes the complete state of the ledger, one line per entry. */
 function describeLedger(ledger: Ledger): readonly string[] {
   const { reservations, owners, holders, parts, grantedByKind, leaving, limits, queues, use, queue } = ledger;
   const lines = { reservations, owners, holders, parts, grantedByKind, leaving, limits, queues };

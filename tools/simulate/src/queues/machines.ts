@@ -24,7 +24,7 @@ type Owner = { readonly kind: string; readonly id: string };
 
 export type Machines = {
   readonly all: readonly SimMachine[];
-  /** Publishes the machine as it is now. */
+  /** Publishes the current state of the machine. */
   readonly publish: (machine: SimMachine) => void;
   /** Starts and ends the pods of a grant. */
   readonly startPods: (owner: Owner, machines: readonly Machine[]) => void;

@@ -16,29 +16,29 @@ import type { Machines } from "./machines.ts";
 /** The progress of the work of all teams. */
 export type Owners = {
   readonly plans: readonly WorkPlan[];
-  /** By owner whose work is over: how it ended. */
+  /** Outcomes of ended work, by owner. */
   readonly outcomes: ReadonlyMap<string, string>;
 };
 
 const RETRY_MS = 400;
 const CALL_TIMEOUT_MS = 5000;
 const MAX_START_MS = 500;
-/** Between two deaths of the controller, and until the next one starts. */
+/** Bounds of the time between two deaths of the controller, and until the next one starts. */
 const LIFE_MS = { min: 500, max: 20_000 };
 const AWAY_MS = { min: 10, max: 5000 };
 /** Answers that are final for requests that do not wait. */
 const SHORT_NOW: readonly string[] = ["pool_availability", "limit_exceeded"];
 
-/** One job, as the API server keeps it, or one session. */
+/** One job, as the API server stores it, or one session. */
 type Job = {
   readonly plan: WorkPlan;
   /** The time that its pods ran before they left. */
   ranMs: number;
-  /** When its pods have started; undefined: it has none. */
+  /** Start time of its pods; undefined: it has none. */
   startedAtMs: number | undefined;
-  /** When its controller has accepted to leave; undefined: it stays. */
+  /** Time at which its controller accepted the preemption; undefined: it did not. */
   leavesSinceMs: number | undefined;
-  /** When it ended. */
+  /** Time of its end. */
   endedAtMs: number | undefined;
 };
 
@@ -62,8 +62,8 @@ export type OwnerOptions = {
 };
 
 /**
- * Runs the controller of all owners, which requests over the bus. It learns of decisions from the log, without delay. It is killed again and again, and its
- * successor continues with what the API server and the log have.
+ * Runs the controller of all owners, which sends requests over the bus. It reads decisions from the log without delay. It is killed repeatedly, and its
+ * successor continues from the state of the API server and the log.
  */
 export function startOwners(world: World, { machines, plans, random, untilMs, end }: OwnerOptions): Owners {
   const outcomes = new Map<string, string>();
@@ -155,7 +155,7 @@ async function runJob(deps: OwnerDeps, job: Job): Promise<void> {
   }
 }
 
-/** Returns when the next step is due, in milliseconds from now, if nothing changes. */
+/** Returns the milliseconds until the next step if nothing changes. */
 async function advance(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
   const { plan } = job;
   const nowMs = deps.world.time.nowMs;
@@ -220,7 +220,7 @@ function over({ world, outcomes }: OwnerDeps, job: Job, outcome: string): number
   return 0;
 }
 
-/** Releases whatever the log has of the owner: a deposed leader may answer from its old ledger, and a request that was delayed reserves once more. */
+/** Releases every reservation of the owner in the log: a deposed leader may answer from its old ledger, and a delayed request may reserve again. */
 async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
   const { world, machines, service } = deps;
   const { id, lingerMs } = job.plan;

@@ -70,7 +70,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     verify: verifySignature,
     digest,
     key: ENGINE_SIGNER.userId,
-    // All runs share one key.
+    // All runs share one key, so none is unopened.
     unopened: () => 0,
     policy: ENGINE.order,
     quota: ENGINE.quota,

@@ -6,7 +6,7 @@ import { watchedBuckets, type World } from "../world.ts";
 
 export type Role = "session-controller" | "reservation-manager" | "watcher" | "provision-engine";
 
-/** One running replica of a service. */
+/** A running replica of a service. */
 export type Replica = {
   readonly role: Role;
   readonly process: Process;
@@ -58,7 +58,7 @@ export function endReplica(world: World, { process, gone }: Replica): void {
 export type Starter = {
   /** Starts a replica of a service, under a new name. */
   readonly start: (role: Role) => Replica;
-  /** At the end of a simulation: Node keeps a signal that combines others, and all that listens to it, until one of them is aborted. */
+  /** Aborts all signals at the end of a simulation. Node retains a combined signal and its listeners until one of its sources is aborted. */
   readonly endAll: () => void;
 };
 

@@ -32,11 +32,11 @@ export type TamperEvents = (events: readonly LedgerEvent[]) => readonly LedgerEv
 /** The nodes that a replica knows when it decides. */
 export type KnownNodes = {
   readonly nodes: readonly NodeFacts[];
-  /** Otherwise nothing may be granted. */
+  /** Whether all nodes are known; otherwise nothing may be granted. */
   readonly areAllKnown: boolean;
 };
 
-/** Checks a decision of a ledger, before it is written, against the nodes as its replica knows them at that moment. */
+/** Checks a decision of a ledger before it is written, against the nodes that its replica knows at that moment. */
 export type CheckDecision = (ledger: Ledger, events: readonly LedgerEvent[], known: KnownNodes) => void;
 
 export type ReservationPolicy = typeof CONFIG.policy;
@@ -45,9 +45,9 @@ export type ManagerOptions = {
   readonly tamper?: TamperNodes | undefined;
   readonly tamperEvents?: TamperEvents | undefined;
   readonly check: CheckDecision;
-  /** Whether it follows queues. Otherwise there are none. */
+  /** Whether the replica follows queues; otherwise none exist. */
   readonly hasQueues?: boolean;
-  /** Default: that of the configuration. */
+  /** Default: the policy of the configuration. */
   readonly policy?: ReservationPolicy;
   /** Called with the ledger that a new leader has read, and the sequence of its last entry. */
   readonly onRecovered?: (ledger: Ledger, sequence: number) => void;

@@ -6,7 +6,7 @@ import { installDefinitions, installLeaseRole } from "../../definitions.ts";
 import { ELASTIC, POOLS, publishCloud } from "../../elastic.ts";
 
 type Config = {
-  /** All state of the cluster; a restart continues with it. */
+  /** Directory with all state of the cluster; a restart continues with it. */
   readonly directory: string;
   /** The folder with the files for clients: the kubeconfig, the pools file, and the token of the small cloud. */
   readonly access: string;

@@ -18,7 +18,7 @@ describe("planCertificates", () => {
       (step) => `${step.kind}: ${step.because}`,
     );
 
-  it("creates both the first time, and nothing while both are valid", () => {
+  it("creates both the first time, and none while both are valid", () => {
     expect(planned({ authority: undefined, server: undefined })).toEqual([
       "make-authority: missing",
       "make-certificate: missing",
@@ -69,7 +69,7 @@ describe("planCertificates", () => {
     expect(planned(found())).toEqual(expected);
   });
 
-  it("makes a certificate for the names of NATS that is valid immediately and never outlives its authority", () => {
+  it("creates a certificate for the names of NATS that is valid immediately and never outlives its authority", () => {
     const made = new X509Certificate(server.cert);
     expect(made.subjectAltName).toBe("DNS:nats, DNS:localhost, IP Address:127.0.0.1");
     expect(made.ca).toBe(false);

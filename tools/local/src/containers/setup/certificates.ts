@@ -11,7 +11,7 @@ const CERTIFICATE_LEFT_MS = 30 * DAY_MS;
 /** Both in PEM form. */
 export type Certificate = { readonly cert: string; readonly key: string };
 
-/** The stored certificates; undefined where none was made. */
+/** The stored certificates; undefined if missing. */
 export type Kept = { readonly authority: Certificate | undefined; readonly server: Certificate | undefined };
 
 export type CertificateStep = {
@@ -48,7 +48,7 @@ function check(found: Certificate | undefined, untilMs: number): X509Certificate
 
 const CURVE = { keyType: "ec", curve: "P-256", algorithm: "sha256" } as const;
 
-/** Makes the authority, which signs only the certificate of NATS. */
+/** Creates the authority, which signs only the certificate of NATS. */
 export async function makeAuthority(nowMs: number): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: "muster authority" }], {
     ...CURVE,
@@ -62,7 +62,7 @@ export async function makeAuthority(nowMs: number): Promise<Certificate> {
   return { cert: made.cert, key: made.private };
 }
 
-/** Makes the certificate of NATS for the names that containers and this machine use. */
+/** Creates the certificate of NATS for the names that containers and this machine use. */
 export async function makeCertificate(authority: Certificate, nowMs: number): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: "nats" }], {
     ...CURVE,

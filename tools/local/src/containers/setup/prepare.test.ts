@@ -91,10 +91,10 @@ it("changes nothing the second time, and trusts the same authority after a renew
   ]);
 });
 
-it("completes what a killed run has left: any file that is missing, empty, or half written under its temporary name", async () => {
+it("recreates any file that a killed run left missing, empty, or half written under its temporary name", async () => {
   await prepare(setup);
   const files = [...(await everything()).keys()].filter((file) => !file.endsWith("compose.yml"));
-  // One user stands for all.
+  // Tests the files of one user, because those of all users are written alike.
   for (const file of files.filter((each) => !each.includes("kept/nkeys/") || each.endsWith("/watcher"))) {
     await rm(file);
     await writeFile(`${file}.new`, "half");

@@ -18,7 +18,7 @@ const SUFFIX = ".kubeconfig";
 export type Setup = {
   /** Has a folder for each volume of the container. */
   readonly root: string;
-  /** All other containers run as this user. */
+  /** User of all other containers. */
   readonly service: Owner;
   /** Port of NATS on this machine, for the command line. */
   readonly natsPort: number;
