@@ -7,7 +7,7 @@ import { makeScan } from "./ownership.ts";
 
 const seen = { name: "web", revision: 1, read: { record: aSet({ name: "web" }) } };
 
-/** A farm whose view has the set, whatever the store has. */
+/** A farm whose view contains the set, whatever the store contains. */
 function lateView(isStored: () => boolean) {
   const locked: string[] = [];
   const stop = new AbortController();

@@ -5,7 +5,7 @@ import { finishSteps, newPodsOwned, type PodsOwned } from "./pass-pods.ts";
 type Steps = PodsOwned["steps"];
 type Outcome = Awaited<Steps extends Map<string, infer Step> ? Step : never>;
 
-/** What a farm remembers of pods after these steps. */
+/** Returns a farm's memory of pods after these steps. */
 function ownedAfter(outcomes: readonly Outcome[]): PodsOwned {
   const steps: Steps = new Map(outcomes.map((outcome, at) => [`web-${at}`, Promise.resolve(outcome)]));
   const sets = { get: () => Promise.resolve(undefined) };

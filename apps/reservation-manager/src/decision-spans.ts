@@ -13,8 +13,8 @@ import { idOf, type Reservation } from "./domain/ledger/reservation.ts";
 const TRACER = "@muster/reservation-manager";
 
 /**
- * A refusal is an answer, not a failure of the decision: it is an attribute with its code. The span has no children, so that it is not made the active one,
- * which would cost as much as a small decision.
+ * Traces one decision. A refusal is an answer, not an error: the span has its code as an attribute. The span has no children, so it does not become the active
+ * span, which would cost as much as a small decision.
  */
 export async function inDecisionSpan<Result>(
   name: string,
@@ -40,7 +40,7 @@ export async function inDecisionSpan<Result>(
   }
 }
 
-/** A span of its own for what was decided without a request. */
+/** Records a separate span for decisions that no request caused. */
 export async function showPlan(steps: Steps): Promise<void> {
   await inSpan(TRACER, "plan grants", {}, (span) => {
     showSteps(span, steps);
@@ -48,7 +48,7 @@ export async function showPlan(steps: Steps): Promise<void> {
   });
 }
 
-/** What became of a decision; of one that was refused the code of its fault. */
+/** The outcome of a decision; for a refusal, the code of its fault. */
 export type DecisionOutcome =
   | Exclude<Verdict["kind"], "refuse">
   | ReleaseVerdict["kind"]

@@ -9,29 +9,29 @@ import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines
 import type { Queue } from "./domain/ledger/queue.ts";
 import type { Reservation } from "./domain/ledger/reservation.ts";
 
-/** What the ledger's keeper needs from outside. */
+/** What the ledger's keeper needs from its environment. */
 export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
-  /** The live nodes that are known. */
+  /** The known live nodes. */
   readonly nodes: () => readonly NodeFacts[];
-  /** All pools that are scaled. */
+  /** All scaled pools. */
   readonly scalings: () => readonly PoolScaling[];
-  /** All queues that are stated; another list when one of them changes. */
+  /** All configured queues; a new list when one of them changes. */
   readonly queues: () => readonly Queue[];
-  /** Whether the nodes are all there are. */
+  /** Returns whether every node is known. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
-  /** Announces what is on disk, under the trace of the request that it answers where that is known. Must not throw. */
+  /** Announces an event that is on disk, under the trace of the request that caused it if known. Must not throw. */
   readonly announce: (news: News, caller: Context | undefined) => void;
-  /** Called with each decision: for metrics. */
+  /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
-  /** Called with what becomes of preemptions once it is on disk, and with each limit that a pass has reached: for metrics and the log. */
+  /** Called, for metrics and the log, with each outcome of a preemption that is on disk, and with each limit that a pass reached. */
   readonly preemption: (news: PreemptionNews) => void;
-  /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
+  /** Waits for `ms`, by default the delay before a failed pass is retried; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
-/** What became of a reservation: as it is now, or as it was before when it is over. `preempted`: its owner shall end the work, or does not have to any more. */
+/** A change of a reservation: its current state, or its last state if it ended. `preempted`: the owner has to end the work, or no longer has to. */
 export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
   ReservationReport,
   "beneficiary"

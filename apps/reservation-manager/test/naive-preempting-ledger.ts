@@ -18,7 +18,7 @@ import {
   type Work,
 } from "./naive-world.ts";
 
-/** What an owner asks for. */
+/** The request of an owner. */
 export type WorkRequest = {
   readonly owner: Owner;
   readonly queue?: string | undefined;
@@ -67,18 +67,18 @@ type Verdict =
     };
 
 export type PreemptionOutcome = {
-  /** Only of a request. */
+  /** Set only for a request. */
   readonly verdict?: Verdict;
-  /** In their order. */
+  /** The events in their order. */
   readonly events: readonly PreemptionEvent[];
 };
 
-/** The grace period of an owner that states none. */
+/** Grace period of an owner that states none. */
 const DEFAULT_GRACE_MS = 30_000;
 
 /**
- * A ledger with queues, machines and preemption. After every operation it grants one request after another until none of those that wait fits. Then it
- * preempts for one request after another. It decides each time from everything that it holds.
+ * A reference ledger with queues, machines and preemption. After every operation it grants one request after another until no waiting request fits. Then it
+ * preempts for one request after another. It computes each decision from its whole state.
  */
 export class NaivePreemption {
   #world: PreemptionWorld;
@@ -167,7 +167,7 @@ export class NaivePreemption {
     return { kind: "waiting", sequence: work.sequence };
   }
 
-  /** A queue whose numbers cannot be known refuses nothing: what is in it waits until it is repaired. */
+  /** A queue with an unknown quota refuses nothing: its work waits until the queue is repaired. */
   #refusalOf(work: Work): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | "POOL_CAPACITY" | undefined {
     if (!isPossible(this.#world, work)) return "POOL_CAPACITY";
     const { queue } = work;
@@ -196,7 +196,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "accepted" });
   }
 
-  /** It waits at its old place. Work that is not preempted stays. */
+  /** The work waits at its old place. Work that is not preempted stays. */
   #requeue(owner: Owner): void {
     const work = this.#workOf(owner);
     const preemptedFor = work?.grant?.leaving?.beneficiary;
@@ -206,7 +206,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "requeued" });
   }
 
-  /** What is promised to an owner is kept from borrowers no more, so that a preemption may let more be granted. */
+  /** A grant may use up a promise. Then its quota is no longer kept from borrowers, so a preemption may allow more grants. */
   #pass(): void {
     this.#dropUnserved();
     for (;;) {
@@ -253,7 +253,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "preempted", beneficiary, reason, deadlineMs });
   }
 
-  /** The beneficiary has what it needs, or is over. */
+  /** Withdraws preemptions whose beneficiary has what it needs, or has ended. */
   #withdrawFor(beneficiary: Work): void {
     const withdrawn = this.#world.work.filter((each) => isToBeWithdrawn(each, beneficiary.sequence));
     this.#world = withdrawnFor(this.#world, beneficiary);

@@ -26,8 +26,8 @@ export function stepReal(run: Run, operation: PreemptionOperation): Verdict | un
   }
 }
 
-/** What was decided; the owners' own words are left out. */
-export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
+/** Prints decisions in a canonical form, without the events that repeat an owner's request. */
+export function printEvents(events: readonly LedgerEvent[]): readonly string[] {
   return events.flatMap((event) => {
     switch (event.kind) {
       case "granted":
@@ -44,7 +44,7 @@ export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
   });
 }
 
-export function sayNaive(events: ReturnType<NaivePreemption["step"]>["events"]): readonly string[] {
+export function printNaive(events: ReturnType<NaivePreemption["step"]>["events"]): readonly string[] {
   return events.flatMap((event) => {
     switch (event.kind) {
       case "granted":

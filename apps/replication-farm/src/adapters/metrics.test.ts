@@ -15,6 +15,6 @@ it("reports sets in trouble by urgency, none included, so that an alert on it en
   expect(await scraped()).toEqual(["HIGH 1", "LOW 0"]);
   troubled.HIGH = 0;
   expect(await scraped()).toEqual(["HIGH 0", "LOW 0"]);
-  // Before there are any, so that the first is a rise.
+  // Both counters exist before the first alert, so that alert rules see an increase.
   expect(await scraped("alerts_total")).toEqual(["HIGH 0", "LOW 0"]);
 });

@@ -6,7 +6,7 @@ import type { Rollout } from "./rollout.ts";
 /** A set and its places. */
 type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
 
-/** What the user can do about a trouble; empty: wait. */
+/** Advises the user about a trouble; empty: wait. */
 export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: number): string {
   const { name, spec, transferNotBeforeMs } = placed.set;
   const { length: replicas } = placed.replicas;
@@ -49,13 +49,13 @@ export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: numbe
   }
 }
 
-/** What the user can do where no eligible node is free; with so few replicas the set needs none. */
+/** Advises the user if no eligible node is free; a set with few enough replicas needs none. */
 export function adviseNode({ name, spec }: ReplicaSet, replicas: number): string {
   const selected = spec.nodeSelector === "" ? "it" : spec.nodeSelector;
   return `label, uncordon or add a node for ${selected}, or \`muster scale ${name} --replicas ${replicas}\``;
 }
 
-/** What shows more about a replica that is not ready. */
+/** Names the commands that show more about a replica that is not ready. */
 export function adviseReplica(replica: {
   readonly pod: string;
   readonly node: string;
@@ -68,7 +68,7 @@ export function adviseReplica(replica: {
   return `\`kubectl describe pod ${pod}\` and \`kubectl logs ${pod}\` say more`;
 }
 
-/** How to follow a rolling update, and how to reverse, resume or finish it. */
+/** Names the commands that follow, reverse, resume or finish a rolling update. */
 export function adviseRollout({ id, undone, phase }: Rollout): string {
   const follow = `\`muster roll status ${id}\` follows it`;
   const isUndone = undone % 2 === 1;

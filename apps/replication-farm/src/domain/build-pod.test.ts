@@ -7,7 +7,7 @@ import { buildPod } from "./build-pod.ts";
 const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };
 const PLACE = { node: "n-1", ordinal: 7 };
 const TERM = { key: "metadata.name", operator: "In", values: ["n-1"] };
-/** Also read the other way round: a running pod keeps later ones of its pod id away whatever became of its own labels. */
+/** Schedulers apply this term in both directions: a running pod repels later pods of its pod id even if its own labels were removed. */
 const ALONE = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { pod_id: "proxy" } } };
 
 function build(template: unknown, traceparent = "") {

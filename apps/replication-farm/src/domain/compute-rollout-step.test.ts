@@ -41,7 +41,7 @@ describe("one step of a rolling update", () => {
   });
 });
 
-/** Pods of both sets, as the world has them: what is asked for comes later, becomes healthy later or never, and falls ill. */
+/** The pods of both sets. Requested pods appear later, become healthy or not, and may become unhealthy. */
 type World = { old: boolean[]; fresh: boolean[]; oldDesired: number; newDesired: number };
 
 const healthy = (pods: readonly boolean[]): number => pods.filter(Boolean).length;

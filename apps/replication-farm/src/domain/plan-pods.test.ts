@@ -91,7 +91,7 @@ describe("pods of a set", () => {
     ],
     ["nodes-unknown", { nodes: undefined }, none, new Map()],
     ["node-taken", {}, new Map([["a", "web-0"]]), new Map()],
-    // Its own pod after its labels were removed by hand.
+    // The set's own pod after its labels were removed manually.
     ["node-taken", {}, new Map([["a", "web-1"]]), new Map()],
     ["pause", {}, none, new Map([[1, { times: 1, notBeforeMs: 2_000_000 }]])],
   ])("wait, and say why: %s", (because, rest, occupied, restarts) => {

@@ -197,11 +197,11 @@ describe("an update whose set is not there", () => {
   });
 });
 
-/** Both sets, their pods and their update, moved by their own plans; each actor may stop after any write. */
+/** Both sets, their pods and their update, driven by their own plans; each actor may stop after any write. */
 class World {
   sets: Map<string, ReplicaSet>;
   rollout: Rollout | undefined;
-  /** The update as it is, or was before it ended. */
+  /** The update, or its last state before it ended. */
   last: Rollout;
   pods: (SetPod & { readonly set: string })[] = [];
   readonly nodes: string[];
@@ -210,7 +210,7 @@ class World {
   readonly relabelled = new Set<string>();
   nowMs = 0;
   #nodesEver = 0;
-  /** Pods that fell ill between a step of the update and the set's carrying it out. */
+  /** Pods that became unhealthy between a step of the update and the set's execution of it. */
   #illMeanwhile = 0;
 
   constructor(old: number, rollout: Rollout, nodes: readonly string[]) {
@@ -229,9 +229,9 @@ class World {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }
 
-  /** The least number of healthy replicas after a removal. */
+  /** The minimum of healthy replicas after any removal. */
   least(): number {
-    // What an undo has begun to take away may continue to go once that is undone.
+    // Removals that an undo began may continue after the undo is reversed.
     const { undone, minimum } = this.last;
     return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }
@@ -302,7 +302,7 @@ class World {
     toggle(this.relabelled, this.nodes[which % this.nodes.length]);
   }
 
-  /** A node goes, and its pod with it. */
+  /** Removes a node with its pod. */
   vanish(which: number): void {
     const [gone] = this.nodes.splice(which % Math.max(1, this.nodes.length), 1);
     this.#illMeanwhile += this.pods.filter(({ node, health }) => node === gone && health === "READY").length;
@@ -314,14 +314,14 @@ class World {
     this.nodes.push(`m${this.#nodesEver}`);
   }
 
-  /** The update is over, and what is left is as it should be. */
+  /** Returns whether the update is over and the final state is as desired. */
   isAtRest(): boolean {
     const [set, ...others] = this.sets.values();
     const isWhole = this.healthy() === set?.spec.replicasDesired && this.pods.length === this.healthy();
     return this.rollout === undefined && others.length === 0 && isWhole;
   }
 
-  /** In both sets. */
+  /** Desired replicas of both sets together. */
   wanted(): number {
     return this.last.oldDesired + this.last.newDesired;
   }
@@ -374,7 +374,7 @@ const MISHAPS = ["time", "ill", "cordon", "relabel", "vanish", "appear", "undo"]
 type Move = (typeof MOVES)[number] | (typeof MISHAPS)[number];
 
 function move(world: World, what: Move, which: number): void {
-  // Its owner comes back at once after each step.
+  // The owner returns immediately after each step.
   if (what === "rollout") for (let step = 0; step <= which % 4; step += 1) world.stepRollout();
   else if (what === "old" || what === "fresh") world.stepSet(what === "old" ? "web" : "web-2");
   else if (what === "recover") world.recover(which);
@@ -410,7 +410,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     moves: fc.array(fc.record({ what, which: fc.nat({ max: 11 }) }), { maxLength: 120 }),
   });
 
-  /** Two steps before the old set carries out the first one; then it takes away from cordoned nodes what is healthy. */
+  /** Two steps before the old set executes the first one; then it removes healthy pods from cordoned nodes. */
   const twoStepsAtOnce: Start = {
     old: 4,
     target: 2,
@@ -444,7 +444,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
           expect(new Set(world.pods.map(({ node }) => node)).size).toBe(world.pods.length);
           const most = Math.max(old, target);
           expect(world.wanted()).toBeLessThanOrEqual(most);
-          // And the new node of a transfer.
+          // The new node of a transfer adds one.
           for (const { placements } of world.sets.values()) expect(placements.length).toBeLessThanOrEqual(most + 1);
         };
         for (const which of ill) step("ill", which);

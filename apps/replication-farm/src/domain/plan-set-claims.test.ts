@@ -8,7 +8,7 @@ const farm = (session: string, selector = ""): LiveFarm => ({ session, selector:
 const sets = (count: number): OwnableSet[] =>
   Array.from({ length: count }, (_none, index) => ({ name: `set-${index}`, labels: {}, owner: undefined }));
 
-/** What comes of it when every farm does what it plans, round by round. */
+/** Executes every farm's plan round by round, and returns the final sets. */
 function settle(farms: readonly LiveFarm[], start: readonly OwnableSet[]): OwnableSet[] {
   const live = new Set(farms.map(({ session }) => session));
   let now = start.map((set) => (set.owner !== undefined && live.has(set.owner) ? set : { ...set, owner: undefined }));

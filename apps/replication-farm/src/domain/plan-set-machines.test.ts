@@ -36,7 +36,7 @@ const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<Ledge
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
 };
 
-/** On machines of pool gpu, one a node, and as many replicas wanted as it is on unless said otherwise. */
+/** A set on machines of pool gpu, one per node; by default it desires as many replicas as it has nodes. */
 const onMachines = (nodes: readonly string[], desired = nodes.length, set: Partial<ReplicaSet> = {}): ReplicaSet =>
   placedOn(nodes, {
     spec: aSpec({ replicasDesired: desired, pool: "gpu", nodeSelector: "" }),

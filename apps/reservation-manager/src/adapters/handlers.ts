@@ -7,12 +7,12 @@ import { machineWriter } from "./machine-messages.ts";
 import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 import { toWireQueueState } from "./queue-messages.ts";
 
-/** Reservations in one page: what is asked for when nothing is, and the most. */
+/** Default and maximum number of reservations in one page. */
 const MAX_PAGE_SIZE = 500;
-/** The same for machines. Pages end earlier where they would not fit into one message. */
+/** Default and maximum number of machines in one page. A page ends earlier if more would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
-/** The methods of ReservationService, answered by the ledger's keeper. `scaledAtMs`: when a pool's scaling was last written; 0: it is not scaled. */
+/** Builds the handlers of ReservationService on the ledger's keeper. `scaledAtMs` returns when a pool's scaling was last written; 0: the pool is not scaled. */
 export function makeHandlers(
   keeper: LedgerKeeper,
   scaledAtMs: (pool: string) => number,
@@ -120,7 +120,7 @@ function listQueues(keeper: LedgerKeeper): Handlers<typeof ReservationService>["
   };
 }
 
-/** 0 asks for the most. */
+/** A limit of 0 selects the maximum. */
 function clampLimit(limit: number, most: number): number {
   return limit === 0 ? most : Math.min(limit, most);
 }

@@ -22,7 +22,7 @@ export const queueCodec: Codec<WireQueue> = {
   decode: (bytes) => wire.Queue.decode(bytes),
 };
 
-/** What a later version states and this one does not know admits nothing, nor does a queue that is too large for the log. */
+/** Reads a queue. It admits nothing if it states something that this version does not know, or if it is too large for the log. */
 export function toQueue(message: WireQueue): Queue {
   const queue = readQueue(message);
   if (queueBytes(queue) <= MAX_CHANGE_BYTES) return queue;
@@ -31,7 +31,7 @@ export function toQueue(message: WireQueue): Queue {
 }
 
 function readQueue(message: WireQueue): Queue {
-  // Copies of a message lack the fields that have their defaults.
+  // A copied message lacks the fields that have their default values.
   const { name, parent, weightMilli, maxPriority, problem, strategy, stopPolicy } = message;
   const unknown = findUnknown(message);
   const why = problem === "" ? unknown : problem;
@@ -67,7 +67,7 @@ function toPolicies({
   };
 }
 
-/** The highest priority that there is. */
+/** Maximum of a Kubernetes priority (int32). */
 const MAX_PRIORITY = 2 ** 31 - 1;
 
 function toPolicy<Field extends string>(field: Field, policy = ""): { readonly [Each in Field]?: Preemptible } {
@@ -119,7 +119,7 @@ export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properti
   };
 }
 
-/** The queue above, and what those below it borrowed. */
+/** Reads the parent queue and the decayed borrowing of its children. */
 export function toPastShares({
   parent,
   shareMillionths,

@@ -4,7 +4,7 @@ import { MAX_VICTIMS } from "../domain/decisions/find-victims.ts";
 import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import type { LedgerMetrics } from "./metrics.ts";
 
-/** A limit that is reached in each pass is logged once in this time. */
+/** Interval between two log entries about the same limit. */
 export const LOG_LIMIT_MS = 60_000;
 
 const MEANING: Record<PreemptionLimit, string> = {
@@ -13,7 +13,7 @@ const MEANING: Record<PreemptionLimit, string> = {
   MAX_VICTIMS: `${MAX_VICTIMS} victims are not enough for a request, and no larger set is searched`,
 };
 
-/** Counts what becomes of preemptions, and logs the limits that they reach. */
+/** Counts the outcomes of preemptions, and logs the limits that they reach. */
 export function reportPreemptions(
   metrics: Pick<LedgerMetrics, "preemption">,
   logger: Pick<Logger, "warn">,

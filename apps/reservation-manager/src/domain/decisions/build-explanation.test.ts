@@ -24,7 +24,7 @@ const holder = (id: string, sequence: number, machines: number, sinceMs: number)
   return { owner: ownerOf(id), sequence, machines, parts: 0, sinceMs };
 };
 
-it("names who holds machines of the pool, most machines first, and why its other nodes cannot be granted", () => {
+it("names the holders of the pool's machines, most machines first, and why its other nodes cannot be granted", () => {
   const run = runOf(
     [
       ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
@@ -71,7 +71,7 @@ it("names the owner of a machine whose node is lost", () => {
   ]);
 });
 
-it("says how many are ahead, by priority", () => {
+it("counts the requests ahead, by priority", () => {
   const run = runOf(
     [nodeOf("a1", "a")],
     requestOf("one", ["a"]),
@@ -112,7 +112,7 @@ it("lists up to its limit and counts the rest", () => {
   expect([concurrency?.holders.listed.length, concurrency?.holders.more, concurrency?.granted]).toEqual([20, 10, 30]);
 });
 
-it("says that it waits behind the hold of an older request, and that the older one has it", () => {
+it("states that a request waits behind the hold of an older request, and that the older one has the hold", () => {
   const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a"]), requestOf("large", ["a", "a"]));
   step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
@@ -131,7 +131,7 @@ it("says that it waits behind the hold of an older request, and that the older o
   });
 });
 
-it("names the concurrency limit, who uses it and since when", () => {
+it("names the concurrency limit, the reservations that use it and since when", () => {
   const run = runOf(
     ["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
     requestOf("one", ["a"], { concurrencyLimit: 1 }),
@@ -144,7 +144,7 @@ it("names the concurrency limit, who uses it and since when", () => {
   });
 });
 
-it("says that the pools are not known yet, for want of a complete list of nodes", () => {
+it("states that the pools are not known yet while the list of nodes is incomplete", () => {
   const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]), requestOf("x", ["a"]));
   run.world = { ...run.world, machines: withCompleteness(buildMachines([], run.world.ledger), false) };
   const { because, message, pools } = explain(run, "x");
@@ -153,7 +153,7 @@ it("says that the pools are not known yet, for want of a complete list of nodes"
   expect(pools).toMatchObject([{ capacity: 0, holders: { listed: [holder("one", 1, 1, 1)] } }]);
 });
 
-it("says what a granted reservation holds, and that it waits for nothing", () => {
+it("lists the machines of a granted reservation, and states that it does not wait", () => {
   const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]));
   expect(explain(run, "one")).toMatchObject({
     because: undefined,

@@ -30,7 +30,7 @@ function show(states: readonly MachineState[]): readonly string[] {
   return states.map(({ node, pool, standing, holder }) => `${node} ${pool} ${standing} ${holder?.owner.id ?? "-"}`);
 }
 
-it("says what each node counts as and who holds it, in whatever state it is", () => {
+it("reports the standing and the holder of each node, in whatever state it is", () => {
   const run = startRun([1, 2, 3, 4].map((number) => nodeOf(`a${number}`, "a")));
   step(run, { kind: "reserve", request: requestOf("x", ["a", "a", "a", "a"]) });
   step(run, { kind: "node", facts: nodeOf("a2", "a", { ready: false }) });
@@ -67,7 +67,7 @@ it("distinguishes a cordon from a taint, also of a node that is not ready", () =
   expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
 });
 
-it("says what a tainted node is for needs that tolerate its taints, and what of it they can be granted", () => {
+it("reports the standing of a tainted node for needs that tolerate its taints, and what of it they can be granted", () => {
   const tainted = { schedulable: false, taints: [{ key: "gpu", effect: "NoSchedule" }] };
   const run = startRun([
     nodeOf("a1", "a", tainted),
@@ -91,7 +91,7 @@ it("keeps a held node that has lost its label in the pool that it was granted fo
   expect(show(all(run, "a", 100))).toEqual(["a1 a held ox"]);
 });
 
-it("says whether every node is known", () => {
+it("reports whether every node is known", () => {
   const { world } = startRun();
   const request = { pool: undefined, after: undefined, limit: 1 };
   expect(buildMachinePage(world, request)).toEqual({ machines: [], next: undefined, complete: true });
@@ -99,7 +99,7 @@ it("says whether every node is known", () => {
   expect(buildMachinePage(unknown, request).complete).toBe(false);
 });
 
-it("shows every node of the pool and every held one once, in the order of names, whatever the size of the pages", () => {
+it("lists every node of the pool and every held one once, in the order of names, for every page size", () => {
   fc.assert(
     fc.property(
       operations,

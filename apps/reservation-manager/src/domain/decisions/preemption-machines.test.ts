@@ -58,7 +58,7 @@ function isExceeded({ holders, parts }: Ledger, node: string, nodes: Decision["n
   });
 }
 
-it("keeps the rules of preemption where machines are scarce", () => {
+it("obeys the rules of preemption where machines are scarce", () => {
   fc.assert(
     fc.property(machineRuns, play),
     WORLDS === undefined ? { numRuns: 80, seed: 1 } : { numRuns: Number(WORLDS) },

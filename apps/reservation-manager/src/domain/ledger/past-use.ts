@@ -2,25 +2,25 @@ import type { QueueNode } from "./queue-forest.ts";
 import type { Queues } from "./queue.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
-/** What the queues below one queue borrowed in the past. */
+/** What the children of one queue borrowed in the past. */
 export type PastShares = {
-  /** When they were counted. */
+  /** Time of the count. */
   readonly atMs: number;
-  /** By queue, the decayed average of its share, in millionths; without those of 0. */
+  /** Decayed average of the share by queue, in millionths; queues with 0 are omitted. */
   readonly shares: ReadonlyMap<string, number>;
 };
 
-/** By the queue above. Only of queues with a half-life. */
+/** By parent queue; only parents with a half-life. */
 export type PastUse = SortedMap<string, PastShares>;
 
 export const noPastUse: PastUse = SortedMap.empty(compareText);
 
-/** What is added to the share of the queue where it is compared with the others of its parent, in millionths. */
+/** Returns the amount, in millionths, that past borrowing adds to the queue's share when siblings are compared. */
 export function pastShareOf({ queue, parent }: QueueNode, pastUse: PastUse): number {
   return parent === undefined ? 0 : (pastUse.get(parent.queue.name)?.shares.get(queue.name) ?? 0);
 }
 
-/** After a count. Without shares nothing is kept. */
+/** Stores a count; a count without shares is dropped. */
 export function withPastShares(pastUse: PastUse, parent: string, { atMs, shares }: PastShares): PastUse {
   return shares.size === 0 ? pastUse.delete(parent) : pastUse.set(parent, { atMs, shares });
 }

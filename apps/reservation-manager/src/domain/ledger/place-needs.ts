@@ -1,18 +1,18 @@
 import type { PoolNeed } from "./reservation.ts";
 import { placeShared, withoutKept, type FreeKey, type PartialKey, type PartialNode, type Room } from "./room.ts";
 
-/** What a need of a pool and what is free on the nodes that it accepts. Rooms of one pool may have nodes in common. */
+/** A need of a pool, and the free amounts of the nodes that it accepts. Rooms of one pool may share nodes. */
 export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; readonly room: Room };
 
-/** The nodes of the parts, undefined where none has room, and of the whole machines, fewer than the need's where there are too few. */
+/** Nodes of the parts (undefined: none has room), and of the whole machines (fewer than needed if too few are free). */
 export type PlacedNeed = { readonly parts: readonly (string | undefined)[]; readonly whole: readonly string[] };
 
-/** How many parts have a node. */
+/** Counts the parts that have a node. */
 export function countPlaced(parts: PlacedNeed["parts"]): number {
   return parts.filter((node) => node !== undefined).length;
 }
 
-/** What was taken of a room: the keys that it has no more, and the nodes that have become partial or fuller. */
+/** Changes to a room: the keys that were removed, and the nodes that became partial or fuller. */
 type Taken = {
   readonly free: readonly FreeKey[];
   readonly partial: readonly PartialKey[];
@@ -29,8 +29,8 @@ function takenOf(before: Room, after: Room): Taken {
 }
 
 /**
- * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines,
- * first on nodes that no later need accepts. Optimal for whole machines of two needs. A heuristic for more needs, and for parts.
+ * Places the needs of one pool, those with the fewest nodes first, each in the room that the earlier ones leave. Places parts as `placeShared` does, then whole
+ * machines, first on nodes that no later need accepts. Optimal for whole machines of two needs; a heuristic for more needs and for parts.
  */
 export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[] {
   const placed = new Map<RoomForNeed, PlacedNeed>();
@@ -51,7 +51,7 @@ export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[]
   return rooms.map((each) => placed.get(each) ?? { parts: [], whole: [] });
 }
 
-/** What is left of a room while machines are kept for these needs of the same pool (`withoutKept`). */
+/** Returns the room that remains while machines are kept for these needs of the same pool (`withoutKept`). */
 export function withoutKeptFor(room: Room, kept: readonly RoomForNeed[]): Room {
   const [first, ...others] = kept;
   if (first?.room === room && others.length === 0) return withoutKept(room, first.need);
@@ -82,7 +82,7 @@ function firstOf<Entry>(entries: Iterator<Entry>, count: number): readonly Entry
   return first;
 }
 
-/** The room without what was taken of other rooms: it may have the same nodes, under the same keys. */
+/** Removes from the room what was taken of other rooms, which may contain the same nodes under the same keys. */
 function withoutTaken(room: Room, taken: readonly Taken[]): Room {
   if (taken.length === 0) return room;
   let { free, partial } = room;

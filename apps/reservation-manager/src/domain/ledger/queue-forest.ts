@@ -1,12 +1,12 @@
 import type { PairAmounts, Queue, Queues } from "./queue.ts";
 
-/** Why a queue admits nothing. What is wrong with a queue, other than that it has queues below it, is wrong with those, too. */
+/** Why a queue admits nothing. Queues below inherit each problem of it except NOT_A_LEAF. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
-/** Its quota cannot be known. */
+/** Problems that make the quota unknown. */
 type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "TOO_DEEP" | "UNREADABLE";
 
-/** A queue in its tree. What depends on the machines is not here, so that a forest lives as long as its queues. */
+/** A queue in its tree. Amounts that depend on machines are not part of it, so a forest is valid as long as its queues. */
 export type QueueNode = {
   readonly queue: Queue;
   readonly parent: QueueNode | undefined;
@@ -15,22 +15,22 @@ export type QueueNode = {
   readonly pathFromRoot: readonly QueueNode[];
   readonly children: readonly QueueNode[];
   readonly root: QueueTree;
-  /** Its quota with what the queues below it lend. At the root without the amounts that it gets from its pools. */
+  /** Its quota plus what the queues below it lend. For the root, without the amounts of its pools. */
   readonly total: PairAmounts;
-  /** What of that it lends to no other queue; without pairs that have no lending limit. */
+  /** The part of `total` that it never lends; only pairs with a lending limit. */
   readonly guaranteed: PairAmounts;
   readonly problem: QueueProblem | undefined;
 };
 
-/** Ends of the pairs that are limited only where a queue or one above it names them. */
+/** Suffixes of the pairs that are limited only if a queue or one above it names them. */
 const OPTIONAL_RESOURCES = [" pods", " ephemeral-storage"];
 
 export type QueueTree = {
   /** Name of the root. */
   readonly name: string;
-  /** Pairs for which some queue of the tree has a quota. */
+  /** Pairs with a quota in some queue of the tree. */
   readonly named: ReadonlySet<string>;
-  /** The root has no quota: of pairs that are not named it has what the nodes of its pools can allocate. */
+  /** True if the root has no quota. Then pairs that no queue names are limited to what the nodes of its pools can allocate. */
   readonly hasPoolsAsQuota: boolean;
 };
 
@@ -38,7 +38,7 @@ export type QueueForest = ReadonlyMap<string, QueueNode>;
 
 const forests = new WeakMap<Queues, QueueForest>();
 
-/** The trees of these queues. A queue whose parent is missing, or that is below itself, has a tree of its own, and admits nothing. */
+/** Builds the trees of these queues. A queue with a missing parent, or in a cycle, gets a tree of its own and admits nothing. */
 export function forestOf(queues: Queues): QueueForest {
   const known = forests.get(queues);
   if (known !== undefined) return known;
@@ -72,7 +72,7 @@ function buildForest(queues: Queues): QueueForest {
   return forest;
 }
 
-/** Whether a walk up from the queue comes back to it. A queue that hangs below a cycle has a parent that is in one. */
+/** Returns whether the queue is part of a cycle. Queues that merely hang below a cycle are not. */
 function isBelowItself(queue: Queue, queues: Queues): boolean {
   const seen = new Set<string>();
   for (let { parent } = queue; parent !== undefined && !seen.has(parent); parent = queues.get(parent)?.parent) {
@@ -130,7 +130,7 @@ function addNode(
   return node;
 }
 
-/** `above`: what is wrong with the queues above it. What makes quotas unknown comes first. */
+/** Finds the queue's problem. `above`: the problem of its parent. Problems that make quotas unknown have precedence. */
 function problemOf(
   { problem, stopPolicy }: Queue,
   above: QueueProblem | undefined,
@@ -148,17 +148,17 @@ export function* withQueuesBelow(node: QueueNode): Generator<QueueNode> {
   for (const child of node.children) yield* withQueuesBelow(child);
 }
 
-/** Whether the quota of the queue cannot be known. */
+/** Returns whether the quota of the queue is unknown. */
 export function isBroken({ problem }: QueueNode): boolean {
   return problem !== undefined && problem !== "HELD" && problem !== "NOT_A_LEAF";
 }
 
-/** Whether a quota limits the pair for the queue. */
+/** Returns whether a quota limits the pair for the queue. */
 export function isLimited({ path }: QueueNode, pair: string): boolean {
   return !isOptional(pair) || path.some(({ queue }) => queue.quotas.has(pair));
 }
 
-/** Work of a queue with a quota uses only what the queue names. */
+/** A queue with a quota may use only resources that it names. */
 export function mayUse({ queue }: QueueNode, pair: string): boolean {
   return queue.quotas.size === 0 || queue.quotas.has(pair) || isOptional(pair);
 }
@@ -169,7 +169,7 @@ function isOptional(pair: string): boolean {
 
 const limited = new WeakMap<QueueNode, WeakMap<PairAmounts, PairAmounts>>();
 
-/** The amounts that a quota limits for the queue. */
+/** Returns the amounts that a quota limits for the queue. */
 export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
   const known = limited.get(node) ?? new WeakMap<PairAmounts, PairAmounts>();
   limited.set(node, known);

@@ -2,19 +2,19 @@ import { compareText, SortedMap } from "./sorted-map.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 
-/** What granted work uses, by queue. */
+/** Quota used by granted work, by queue. */
 export type QueueUse = {
   /** By the queue that the work names, whether or not it exists. */
   readonly own: SortedMap<string, PairAmounts>;
-  /** By queue that exists, what is limited: of its own work, and of the queues below it what exceeds what they guarantee themselves. */
+  /** Limited use by existing queue: that of its own work, plus the use below it that exceeds what those queues guarantee themselves. */
   readonly tree: SortedMap<string, PairAmounts>;
-  /** `tree` once preempted work has left and its beneficiaries have what it leaves; absent: as now. What is granted has to fit into both. */
+  /** `tree` after preempted work has left and its beneficiaries run; absent: equal to `tree`. A grant has to fit into both. */
   readonly later?: SortedMap<string, PairAmounts>;
 };
 
 export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: SortedMap.empty(compareText) };
 
-/** The use after a grant in the queue, or with the factor -1 after its release. */
+/** Returns the use after a grant in the queue, or with the factor -1 after its release. */
 export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
   const node = forestOf(queues).get(queue);
   const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
@@ -24,7 +24,7 @@ export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: P
   return { own, tree, ...(use.later && { later: withTreeUse(use.later, node, limited, factor) }) };
 }
 
-/** The use of the tree with so much more, or less, in the queue. `amounts`: those that are limited for it. */
+/** Returns the use of the tree after the queue's use changed by `amounts`, which are those limited for the queue. */
 export function withTreeUse(
   tree: QueueUse["tree"],
   node: QueueNode,
@@ -43,7 +43,7 @@ export function withTreeUse(
   return after;
 }
 
-/** What the change of a queue's use changes in its parent's. */
+/** Returns how the change of a queue's use changes its parent's. */
 function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, change: PairAmounts): PairAmounts {
   if (node.guaranteed.size === 0) return change;
   const above = new Map<string, number>();
@@ -54,12 +54,12 @@ function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, c
   return above;
 }
 
-/** What of the use counts as its parent's, too. */
+/** Returns the part of the use that also counts as its parent's. */
 export function upOf(node: QueueNode, pair: string, used: number): number {
   return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
 }
 
-/** The use by tree after a change of the queues. */
+/** Recomputes the use by tree after a change of the queues. */
 export function rebuildUse(own: QueueUse["own"], queues: Queues): QueueUse {
   const forest = forestOf(queues);
   let tree = noUse.tree;

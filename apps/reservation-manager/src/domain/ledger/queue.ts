@@ -1,35 +1,35 @@
 import { compareText, SortedMap } from "./sorted-map.ts";
 
-/** A node of the tree of queues, as its team or administrator states it. Amounts are those of the ledger: millicores of cpu, otherwise bytes or pieces. */
+/** A node of the tree of queues, as its team or administrator configures it. Amounts have the ledger's units: millicores of cpu, otherwise bytes or pieces. */
 export type Queue = {
   readonly name: string;
   /** Undefined: it is the root of a tree. */
   readonly parent?: string;
-  /** In thousandths. With 0 it borrows only when no other queue has work that fits. */
+  /** Weight in thousandths. With 0 it borrows only when no other queue has work that fits. */
   readonly weightMilli: number;
-  /** By `pairKey`. Empty: it has no quota of its own, and may use what its tree has. */
+  /** Quotas by `pairKey`. Empty: it has no quota of its own and uses that of its tree. */
   readonly quotas: ReadonlyMap<string, Quota>;
   readonly strategy: "BestEffortFIFO" | "StrictFIFO";
   readonly stopPolicy: "None" | "Hold" | "HoldAndDrain";
   /** Higher priorities are lowered to this. */
   readonly maxPriority?: number;
-  /** Found where it was read; it admits nothing then. */
+  /** Set by the reader of an invalid queue, which then admits nothing. */
   readonly problem?: string;
-  /** Which work of other queues that borrow its requests may preempt, for what the queue owns. Absent, as in the next two: none. */
+  /** Work of borrowing queues that its requests may preempt to reclaim its own quota. Absent, as in the next two fields: none. */
   readonly reclaim?: Preemptible;
-  /** Which work of other queues that have a larger share. */
+  /** Work of queues with a larger share that its requests may preempt. */
   readonly fairSharing?: Preemptible;
-  /** Which work of its own. Any: of lower priority, or newer and of the same priority. */
+  /** Work of its own that its requests may preempt. Any: of lower priority, or newer and of the same priority. */
   readonly withinQueue?: Preemptible;
-  /** Requests that must borrow preempt borrowers of lower priority, of at most this one. */
+  /** Requests that have to borrow preempt borrowers of lower priority, up to this priority. */
   readonly whileBorrowing?: number;
-  /** Its work is not preempted before it has had its machines for so long. */
+  /** Minimum time that its work keeps its machines before it may be preempted. */
   readonly minRunTimeMs?: number;
-  /** Its work may state that it is not to be preempted. */
+  /** Its work may opt out of preemption. */
   readonly permitsNonPreemptible?: boolean;
-  /** The owner releases a gang that is not ready so long after its grant. The ledger only shows it. */
+  /** The owner releases a gang that is not ready within this time after its grant. The ledger only displays it. */
   readonly readyTimeoutMs?: number;
-  /** What the queues below it borrowed in the past counts in their order, half of it after so long. Absent: it does not count. */
+  /** Half-life of past borrowing, which counts in the order of the queues below. Absent: past borrowing does not count. */
   readonly pastUseHalfLifeMs?: number;
 };
 
@@ -38,13 +38,13 @@ export type Preemptible = "LowerPriority" | "Any";
 /** What a queue owns of one resource in one pool. */
 export type Quota = {
   readonly nominal: number;
-  /** The most that it uses beyond what it owns; undefined: no limit. */
+  /** Maximum use beyond the own quota; undefined: no limit. */
   readonly borrowingLimit?: number;
-  /** The most of what it owns that other queues may use; undefined: all. */
+  /** Maximum of its quota that other queues may use; undefined: all. */
   readonly lendingLimit?: number;
 };
 
-/** Amounts by `pairKey`; without those of 0. */
+/** Amounts by `pairKey`; entries of 0 are omitted. */
 export type PairAmounts = ReadonlyMap<string, number>;
 
 export type Queues = SortedMap<string, Queue>;
@@ -52,10 +52,10 @@ export type Queues = SortedMap<string, Queue>;
 export const noQueues: Queues = SortedMap.empty(compareText);
 export const NO_PAIRS: PairAmounts = new Map();
 
-/** Stands for each resource of a pool that is not named. */
+/** Stands for each resource of a pool that the queue does not name. */
 export const ANY_RESOURCE = "";
 
-/** A resource in a pool. No name of a pool or a resource has a space. */
+/** Key of a resource in a pool. Names of pools and resources contain no space. */
 export function pairKey(pool: string, resource: string): string {
   return `${pool} ${resource}`;
 }

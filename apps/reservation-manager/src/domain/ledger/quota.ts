@@ -2,36 +2,35 @@ import { upOf, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
 import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 
-/** What the quota of queues is compared with. */
+/** Use and capacity that quotas are compared with. */
 export type QuotaWorld = {
   readonly use: QueueUse["tree"];
   /** As in `QueueUse`. */
   readonly later?: QueueUse["tree"] | undefined;
-  /** What the nodes of the pools can allocate together. */
+  /** Total allocatable amounts of the nodes, by pool and resource. */
   readonly pools: PairAmounts;
 };
 
-/** A pair for which the quota does not suffice. */
+/** A pair whose quota does not suffice. */
 export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
 
 /**
- * What the queue could use in addition: what it guarantees itself and does not use, and of what its tree has free as much as its borrowing limit allows.
- * Negative where use exceeds quota. The formula of Kueue's resource nodes.
+ * Returns what the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative where use exceeds quota.
+ * The formula is that of Kueue's resource nodes.
  */
 export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
   const free = freeOfTree(node, pair, world);
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 
-/** What the queue and the queues below it could use in addition together. */
+/** Returns what the queue and those below it together could use in addition. */
 export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
   const now = availableOf(node, pair, pools, use);
   return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));
 }
 
 /**
- * How much has to be free for the parent of a queue that uses so much, so that `needed` more is free for the queue; undefined: it never is with this use. The
- * inverse of `freeOfTree`.
+ * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices. The inverse of `freeOfTree`.
  */
 export function neededAbove(
   node: QueueNode,
@@ -45,18 +44,18 @@ export function neededAbove(
   return above > shareableOf(node, pair, total, used) ? undefined : above;
 }
 
-/** The most that the queue, with those below it, could use in addition of what its parent has free. */
+/** Returns the maximum that the queue and those below it could take of their parent's free quota. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
   return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
 }
 
-/** The most that work of the queue can ever have: what is free for it while nothing is used. */
+/** Returns the maximum that work of the queue can ever use: what is free for it while nothing is used. */
 export function mostOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   return mayUse(node, pair) ? mostOfTree(node, pair, pools) : 0;
 }
 
-/** The most that the queue and the queues below it can ever have together. */
+/** Returns the maximum that the queue and those below it can ever use together. */
 export function mostOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
   return availableOf(node, pair, pools, undefined);
 }
@@ -77,14 +76,14 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
   return free;
 }
 
-/** Its quota with what the queues below it lend. */
+/** Returns its quota plus what the queues below it lend. */
 export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
   if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;
   return total + (pools.get(pair) ?? pools.get(pairKey(pairOf(pair).pool, ANY_RESOURCE)) ?? 0);
 }
 
-/** The first pair whose available amount is less than requested. */
+/** Returns the first pair of which less is available than requested. */
 export function findShortage(asked: PairAmounts, availableFor: (pair: string) => number): PairShortage | undefined {
   for (const [pair, requested] of asked) {
     const available = availableFor(pair);
@@ -94,8 +93,8 @@ export function findShortage(asked: PairAmounts, availableFor: (pair: string) =>
 }
 
 /**
- * How far from the queue the quota is that suffices for what is asked for in addition to what is used: 0 is its own with those below it, 1 its parent's. More
- * than 0: the queue borrows.
+ * Returns how many levels above the queue the first quota is that suffices for the request: 0 is the queue's own with those below it, 1 its parent's. Above 0
+ * the queue borrows.
  */
 export function levelOf(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
   let level = 0;

@@ -4,7 +4,7 @@ import { pairOf, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
 export type Share = {
-  /** Its weight is 0 and it borrows: it comes after all queues that have a weight. */
+  /** Its weight is 0 and it borrows, so it comes after all queues that have a weight. */
   readonly isLast: boolean;
   readonly numerator: bigint;
   /** 0 with a numerator above 0: the queue borrows although its tree can lend nothing. */
@@ -14,8 +14,8 @@ export type Share = {
 export const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
 
 /**
- * The largest share over all resources: what the queue borrows of the resource in all pools, over what its parent can have at most in all pools, over its
- * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to what is borrowed, as in Kueue's fair sharing.
+ * Returns the largest share over all resources. A share is the borrowed amount over the parent's maximum, each summed over all pools, divided by the queue's
+ * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to borrowing, as in Kueue's fair sharing.
  */
 export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
   const { parent } = node;
@@ -42,7 +42,7 @@ export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<Quot
   return most;
 }
 
-/** The share with what the queue borrowed in the past, in millionths: the order between queues. Preemption compares without it. */
+/** Adds past borrowing, in millionths, to the share: the order between queues uses it. Preemption compares without it. */
 export function withPastShare(share: Share, pastMillionths: number): Share {
   if (pastMillionths === 0) return share;
   const { isLast, numerator, denominator } = share;
@@ -55,7 +55,7 @@ export function withPastShare(share: Share, pastMillionths: number): Share {
 
 const MILLION = 1_000_000n;
 
-/** For people, and for what is counted: comparisons use the fraction. */
+/** Converts a share for display and for counts; comparisons use the exact fraction. */
 export function millionthsOf({ numerator, denominator }: Share): number {
   if (numerator === 0n) return 0;
   if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
@@ -74,7 +74,7 @@ export function compareShares(a: Share, b: Share): number {
 
 const lendables = new WeakMap<QueueNode, { readonly pools: PairAmounts; readonly lendable: PairAmounts }>();
 
-/** By resource, what the parent can have at most in all pools together, of what is limited for the queue. */
+/** Maximum of each limited resource that the parent can have in all pools together. */
 function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): PairAmounts {
   const known = lendables.get(node);
   if (known?.pools === pools) return known.lendable;
@@ -89,13 +89,13 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   return lendable;
 }
 
-/** The exact fraction in lowest terms, such as 3/8; 1/0 where nothing can be lent. */
+/** The exact fraction in lowest terms, such as 3/8; 1/0 if the tree can lend nothing. */
 export function fractionOf({ numerator, denominator }: Share): string {
   const divisor = greatestDivisor(numerator, denominator);
   return `${numerator / divisor}/${denominator / divisor}`;
 }
 
-/** For people: the exact fraction, and as a decimal with up to 6 digits. */
+/** Prints the exact fraction and a decimal of up to 6 digits. */
 export function printShare(share: Share): string {
   const { numerator, denominator } = share;
   if (denominator === 0n) return "infinite";

@@ -4,8 +4,8 @@ import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
 
 /**
- * Lists of needs in the order in which they are tried; one must fit. Without a topology these are the needs themselves, otherwise the needs in each domain
- * where each need has a node. The domain with the fewest free machines comes first, so that large ones stay free; ties by value.
+ * Lists the needs to try, in order; one list must fit. Without a topology these are the needs themselves, otherwise the needs in each domain where each need
+ * has a node. The domain with the fewest free machines comes first, which keeps large domains free; ties by value.
  */
 export function alternativesOf(gang: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
   const { topology } = gang;
@@ -21,7 +21,7 @@ export function alternativesOf(gang: PoolGang, machines: Machines): readonly (re
   return domains.map(({ value }) => inDomain(needs, topology, value));
 }
 
-/** By list of needs and domain, so that one list in one domain is one object: what is known of it is kept by its identity. */
+/** Caches lists by needs and domain, because other caches use the identity of a list as their key. */
 const listsByDomain = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
 function inDomain(needs: readonly PoolNeed[], key: string, value: string): readonly PoolNeed[] {
