@@ -43,7 +43,7 @@ async function apply(name: string, count: number): Promise<void> {
   );
 }
 
-it("a thousand changes immediately end as the last ones say, each audited once, with places and pods for what is left of them", async () => {
+it("a thousand rapid changes end in the state of the last ones, each audited once, with placements and pods for the remaining sets", async () => {
   await Promise.all(
     SETS.map(async (name) => {
       for (let count = 1; count <= APPLIES; count += 1) await apply(name, count);

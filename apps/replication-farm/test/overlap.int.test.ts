@@ -47,7 +47,7 @@ async function stored(name: string, nodeSelector: string, rest: Parameters<typeo
   await until(`${name} is seen`, () => world.world.set(name) !== undefined);
 }
 
-it("who asks for nodes that another set of the pod id selects is refused, whatever the clocks say and whichever is older", async () => {
+it("a request for nodes that another set of the pod id selects is refused, whatever the clocks and the ages", async () => {
   await stored("first", "n1=yes");
   await expect(applied("thief", specOf({ podId: "first", nodeSelector: "disk=ssd" }))).rejects.toThrow(/set first/);
   const beside = await applied("beside", specOf({ podId: "first", nodeSelector: "n2=yes" }));
@@ -62,7 +62,7 @@ it("who asks for nodes that another set of the pod id selects is refused, whatev
   );
 });
 
-it("a set on its way out takes no spec, and its pods cannot be kept any more", async () => {
+it("a set in deletion accepts no spec, and no request to keep its pods", async () => {
   await stored("leaving", "n1=yes", { deletion: { keepPods: false, atMs: 1 } });
   await expect(applied("leaving", specOf({ podId: "leaving", nodeSelector: "n1=yes" }))).rejects.toThrow(
     /is being deleted/,

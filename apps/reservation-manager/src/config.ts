@@ -20,12 +20,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     nats: readNatsAccess(read),
     /** Node label whose value is the name of the pool. */
     poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
-    /** Maximum silence of a leader before another replica takes over. */
+    /** A leader that is silent for this long is replaced. */
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
-    /** Maximum distance between the watcher's mark and the current time, in either direction. Beyond it the service grants nothing. */
+    /** Maximum distance between the watcher's mark and now, before or after. Beyond it nothing is granted. */
     nodesFreshMs: read.integer("RESERVATION_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     policy: {
-      /** Time that other requests may overtake one before machines are held for it. */
+      /** How long a request may be overtaken before machines are held for it. */
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
       machinesPerPlan: MACHINES_PER_PLAN,
       /** Maximum waiting requests. */

@@ -21,7 +21,7 @@ const trails = fc.array(fc.tuple(fc.constantFrom("web", "db", "cache"), fc.integ
   maxLength: 12,
 });
 
-it("the pages of a trail from its end are the whole trail, and each costs what its limit says", async () => {
+it("the pages of a trail, read from its end, contain the whole trail, and each costs at most its limit", async () => {
   await fc.assert(
     fc.asyncProperty(trails, fc.integer({ min: 1, max: 20 }), async (runs, limit) => {
       await using bus = memoryBus();

@@ -3,7 +3,7 @@ import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { startMetrics } from "./metrics.ts";
 
-it("reports sets in trouble by urgency, none included, so that an alert on it ends", async () => {
+it("reports sets in trouble by urgency, including 0, so that an alert on it ends", async () => {
   await using telemetry = await startTelemetry({ service: "replication-farm", version: "test", env: {} });
   const troubled = { HIGH: 1, LOW: 0 };
   using _metrics = startMetrics({ owned: () => 2, unreadable: () => 0, troubled: (urgency) => troubled[urgency] });

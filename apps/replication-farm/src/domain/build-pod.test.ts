@@ -16,7 +16,7 @@ function build(template: unknown, traceparent = "") {
 }
 
 describe("buildPod", () => {
-  it("names the pod after set and ordinal, and says whose it is over what the template says", () => {
+  it("names the pod after set and ordinal, and overrides owner labels of the template", () => {
     const mine = { app: "x", [labels.owner]: "other", [labels.podId]: "else", [labels.installation]: "no" };
     const { metadata } = build({ metadata: { labels: mine, annotations: { note: "n" } }, spec: { containers: [{}] } });
     expect(metadata).toEqual({
@@ -37,13 +37,13 @@ describe("buildPod", () => {
     });
   });
 
-  it("has a machine of a pool to itself, whatever the template says", () => {
+  it("makes a pod on a machine of a pool exclusive, whatever the template states", () => {
     const template = JSON.stringify({ metadata: { labels: { [labels.exclusive]: "false" } }, spec: {} });
     const { metadata } = buildPod(aSet({ spec: aSpec({ pool: "gpu", template }) }), PLACE, POLICY);
     expect(metadata.labels).toMatchObject({ "muster.dev/exclusive": "true" });
   });
 
-  it("runs always, on its node alone, and not before its maker has looked again", () => {
+  it("restarts always, runs only on its node, and starts only once its creator has confirmed it", () => {
     const gate = { name: "example.com/other" };
     const { spec } = build({ spec: { restartPolicy: "Never", schedulingGates: [gate], containers: [] } });
     expect(spec).toEqual({
@@ -59,7 +59,7 @@ describe("buildPod", () => {
     });
   });
 
-  it("names the node in each term of an affinity that the template has, and keeps the rest of it", () => {
+  it("adds the node to each term of the template's affinity, and keeps the rest of it", () => {
     const required = "requiredDuringSchedulingIgnoredDuringExecution";
     const terms = [{ matchExpressions: [{ key: "a", operator: "Exists" }] }, {}];
     const affinity = {
@@ -77,7 +77,7 @@ describe("buildPod", () => {
     });
   });
 
-  it("hands the trace of the change on, unless a container has its own", () => {
+  it("passes the trace of the change to containers that set no other", () => {
     const own = { env: [{ name: "TRACEPARENT", value: "mine" }] };
     const { metadata, spec } = build({ spec: { containers: [{ name: "a" }, own] } }, "00-1-2-01");
     expect(metadata.annotations).toEqual({ [annotations.traceparent]: "00-1-2-01" });

@@ -26,7 +26,7 @@ describe("nodes for a set", () => {
     expect(names(found.usable)).toEqual(usable ? ["a"] : []);
   });
 
-  it("are not those on which a pod of the pod id belongs to no set", () => {
+  it("exclude those where a pod of the pod id belongs to no set", () => {
     const foreign = new Map([["a", "web-1"]]);
     const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, foreign });
     expect(names(found.eligible)).toEqual(["b"]);
@@ -34,7 +34,7 @@ describe("nodes for a set", () => {
     expect(found.foreign).toEqual(foreign);
   });
 
-  it("are among the machines of the set where it has a pool", () => {
+  it("are limited to the machines of the set if it has a pool", () => {
     const found = findNodes(readSelector("selector", ""), [node("a"), node("b")], { ...look, among: new Set(["b"]) });
     expect(names(found.eligible)).toEqual(["b"]);
   });
@@ -44,7 +44,7 @@ describe("nodes for a set", () => {
     ["-x=1", "not a label key"],
     ["a in b", "expected: '('"],
     ["a=b c", "expected: ',' or 'end of string'"],
-  ])("selected by %s are refused with a reason, or read", (text, words) => {
+  ])("of the selector %s are refused with a reason, or parsed", (text, words) => {
     const read = (): unknown => readSelector("node_selector", text);
     if (text === "a==") expect(read()).toEqual([{ key: "a", operator: "in", values: [""] }]);
     else expect(read).toThrow(words);

@@ -30,7 +30,7 @@ function aLook(rollout: Partial<Rollout>, sets: Partial<RolloutSnapshot> = {}): 
 describe("an update that is being created", () => {
   const unmarked = (set: ReplicaSet): RolloutSet => well({ ...set, rollout: undefined });
 
-  it("marks one set after the other, and then begins with the numbers that both have", () => {
+  it("marks one set after the other, and then begins with the numbers of both", () => {
     const first = planRollout(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: unmarked(newSet([])) }));
     expect(first).toMatchObject({ kind: "write-set", next: { name: "web", rollout: "web-2" } });
     const second = planRollout(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
@@ -42,7 +42,7 @@ describe("an update that is being created", () => {
     });
   });
 
-  it("is given up when a set was scaled meanwhile so that the minimum could never be kept", () => {
+  it("is abandoned if a set was scaled meanwhile so that the minimum could never be kept", () => {
     const small = { ...oldSet, spec: { ...oldSet.spec, replicasDesired: 1 } };
     const look = { phase: "CREATING", target: 2, minimum: 2 } as const;
     const given = planRollout(aLook(look, { old: well(small), fresh: unmarked(newSet([])) }));
@@ -59,7 +59,7 @@ describe("an update that is being created", () => {
     });
   });
 
-  it("gives way to an update that has one of its sets", () => {
+  it("yields to an update that has one of its sets", () => {
     const others = well({ ...newSet([]), rollout: "web-9" });
     const given = planRollout(aLook({ phase: "CREATING" }, { fresh: others }));
     expect(given).toMatchObject({
@@ -123,18 +123,18 @@ describe("an update that runs", () => {
   });
 });
 
-describe("what is audited of an update", () => {
+describe("the audit of an update", () => {
   const auditsOf = (look: RolloutSnapshot) => {
     const step = planRollout(look);
     return step.kind === "write" || step.kind === "write-set" ? step.audits : [];
   };
 
-  it("names who asked for it, and says that it is a canary", () => {
+  it("names the client, and identifies a canary", () => {
     const [begun] = auditsOf(aLook({ phase: "CREATING", by: "ann", leaveOld: true }));
     expect(begun).toMatchObject({ eventType: "ROLLING_UPDATE_CREATION", details: { by: "ann", leave_old: true } });
   });
 
-  it("has the end of the old set, and calls an update that was undone canceled", () => {
+  it("records the end of the old set, and calls an undone update cancelled", () => {
     const gone = aLook({ phase: "FINISHING" }, { old: well({ ...oldSet, placements: [] }) });
     expect(auditsOf(gone)).toMatchObject([{ eventType: "DELETED", details: { roll_id: "web-2" } }]);
     const end = { old: well({ ...oldSet, rollout: undefined }) };
@@ -148,7 +148,7 @@ describe("what is audited of an update", () => {
 });
 
 describe("sets that share their nodes after a canary", () => {
-  it("both say so, beside what they shared with before, and only so many", () => {
+  it("both list the other, beside their earlier ones, up to the maximum", () => {
     const before = Array.from({ length: 16 }, (_none, index) => `s${index}`);
     const look = { phase: "FINISHING", leaveOld: true, newDesired: 3 } as const;
     const old = well({ ...oldSet, sharesWith: before });
@@ -159,7 +159,7 @@ describe("sets that share their nodes after a canary", () => {
     expect(second).toMatchObject({ next: { name: "web-2", sharesWith: ["web"] } });
   });
 
-  it("share with what comes after one of them, too", () => {
+  it("also share with the successor of one of them", () => {
     const fresh = well(newSet([], { rollout: undefined }));
     const old = well({ ...oldSet, sharesWith: ["canary", "web-2"] });
     const marks = planRollout(aLook({ phase: "CREATING" }, { old, fresh }));
@@ -167,7 +167,7 @@ describe("sets that share their nodes after a canary", () => {
   });
 });
 
-it("an update waits until a set has left the node that it was about to leave", () => {
+it("an update waits until a set has finished leaving a node", () => {
   const transfer = aTransfer("a", "d");
   const leaving = well({ ...oldSet, transfer });
   expect(planRollout(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({
@@ -176,8 +176,8 @@ it("an update waits until a set has left the node that it was about to leave", (
   });
 });
 
-describe("an update whose set is not there", () => {
-  it("ends, audited as cancelled, and leaves the other set what it has", () => {
+describe("an update whose set is missing", () => {
+  it("ends, audited as cancelled, and leaves the other set its replicas", () => {
     expect(planRollout(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({
       kind: "write-set",
       next: { name: "web", rollout: undefined, spec: { replicasDesired: 2 } },
@@ -388,7 +388,7 @@ function move(world: World, what: Move, which: number): void {
   else world.stepPods(what === "old-pods" ? "web" : "web-2");
 }
 
-describe("an update, its sets and their pods, in any order, on nodes that come, go and change, with pods that fall ill, and undone", () => {
+describe("an update, its sets and their pods, in any order, with changing nodes, failing pods, and undos", () => {
   const what = fc.constantFrom<Move>(...MOVES, ...MISHAPS);
   const some = fc.array(fc.nat({ max: 5 }), { maxLength: 4 });
   type Start = {
@@ -425,7 +425,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     ],
   };
 
-  it("takes nothing away below the minimum, keeps one pod a node, and ends with the set it leads to alone", () => {
+  it("removes no replica below the minimum, keeps one pod per node, and ends with only the set that it leads to", () => {
     fc.assert(
       fc.property(rollouts, ({ old, target, minimum, spare, ill, cordoned, moves }) => {
         fc.pre(minimum <= target && minimum < Math.max(old, target));
@@ -471,7 +471,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
   }, 240_000);
 });
 
-it("an undone update that continued a canary leaves the canary with what it had", () => {
+it("an undone update that continued a canary restores the canary's number", () => {
   const rollout = aRollout({
     phase: "FINISHING",
     undone: 1,

@@ -36,7 +36,7 @@ const STEP = {
 } as const;
 const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
-/** What is asked for, in its order, by an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
+/** Returns the calls, in order, of an executor of epoch 2 while the store has this record; by default the executor may have lost the lead. */
 async function calls(
   stored: SessionRecord | undefined,
   created: Created,
@@ -68,7 +68,7 @@ const MADE = {
   outcome: { kind: "pod-created", component: "server-0", uid: "uid-1", node: "workers-0" },
 };
 
-it("confirms a pod after it is made, once the store says that the session is still its own", async () => {
+it("confirms a new pod once the store shows that the session is still its own", async () => {
   expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({
     asked: ["create bench-server-0", "load bench", "confirm bench-server-0 uid-1"],
     came: MADE,
@@ -88,11 +88,11 @@ it.each([
   expect(await calls(stored, UNCONFIRMED)).toEqual({ asked: ["create bench-server-0", "load bench"], came: MADE });
 });
 
-it("tries again when the store answers with a record of before it took over", async () => {
+it("retries if the store answers with a record from before its take-over", async () => {
   expect((await calls(record({ epoch: 1 }), UNCONFIRMED)).came).toBe("unavailable");
 });
 
-it("asks nothing more for a pod that is confirmed already", async () => {
+it("makes no further calls for a pod that is confirmed already", async () => {
   const { asked, came } = await calls(undefined, { ...UNCONFIRMED, confirmed: true });
   expect([asked, came]).toEqual([["create bench-server-0"], MADE]);
 });

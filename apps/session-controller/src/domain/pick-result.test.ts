@@ -19,11 +19,11 @@ it.each([
   ["the log was not read to its end", { unreadable: "kubernetes is away" }, /end .* missing: kubernetes is away/],
   ["the last object is cut by what is kept", { text: '{"b":1}]}\nbye\n', startMissing: true }, /longer than/],
   ["the rest of a cut line looks like an object", { text: '{"b":1}\nbye\n', startMissing: true }, /longer than/],
-])("takes no other line and says so when %s", (_title, log, lost) => {
+])("uses no other line and reports that when %s", (_title, log, lost) => {
   expect(pickResult(log, "")).toEqual({ resultJson: "", lost: expect.stringMatching(lost) as string });
 });
 
-it("finds nothing, and misses nothing, where there is no log, or none of JSON at its end", () => {
+it("finds no result, and reports none missing, without a log or without JSON at its end", () => {
   expect(pickResult(undefined, "")).toEqual({ resultJson: "", lost: undefined });
   expect(pickResult({ text: "half a line\nbye\n", startMissing: true }, "")).toEqual({
     resultJson: "",
@@ -42,7 +42,7 @@ it.each([
   expect(picked.lost !== undefined).toBe(spoiled);
 });
 
-it("needs no log when the driver has left a file", () => {
+it("needs no log if the driver has left a file", () => {
   expect(pickResult({ unreadable: "away" }, '{"b":2}')).toEqual({ resultJson: '{"b":2}', lost: undefined });
 });
 
@@ -54,7 +54,7 @@ it("states why the file is no result, and why the log has none either", () => {
   );
 });
 
-it("keeps an object of 32 KiB and not of a byte more", () => {
+it("accepts an object of 32 KiB and no larger one", () => {
   const line = (bytes: number) => `{"b":"${"x".repeat(bytes - 8)}"}`;
   const pick = (bytes: number) => pickResult({ text: line(bytes), startMissing: false }, "");
   expect(pick(32 * 1024)).toEqual({ resultJson: line(32 * 1024), lost: undefined });
