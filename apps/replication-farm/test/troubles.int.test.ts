@@ -37,17 +37,14 @@ async function settle(name: string): Promise<ReplicaSet> {
   return found.record;
 }
 
-it.each([1, 3])(
-  "a set of %i whose pods the API server refuses for hours reports only that",
-  async (wanted) => {
-    const name = `refused-${wanted}`;
-    const spec = aSpec({ podId: name, replicasDesired: wanted });
-    await world.sets.create(name, placedOn(["n1"], { name, uid: name, fence: 1, spec }));
-    for (const endMs = nowMs + 2 * HOUR_MS; nowMs < endMs; nowMs += 300_000)
-      expect((await settle(name)).trouble).toMatchObject({ code: "POD_REFUSED" });
-    expect(alerts.filter((each) => each === `resolve pod_refused_${name}`)).toEqual([]);
-  },
-);
+it.each([1, 3])("a set of %i whose pods the API server refuses for hours reports only that", async (wanted) => {
+  const name = `refused-${wanted}`;
+  const spec = aSpec({ podId: name, replicasDesired: wanted });
+  await world.sets.create(name, placedOn(["n1"], { name, uid: name, fence: 1, spec }));
+  for (const endMs = nowMs + 2 * HOUR_MS; nowMs < endMs; nowMs += 300_000)
+    expect((await settle(name)).trouble).toMatchObject({ code: "POD_REFUSED" });
+  expect(alerts.filter((each) => each === `resolve pod_refused_${name}`)).toEqual([]);
+});
 
 it("a rolling update that ends between the reads of its set and itself is not missed", async () => {
   const name = "just-freed";

@@ -87,32 +87,29 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
   it.each([
     ["wakes-up", "removes the pod itself", "SIGCONT"],
     ["dies", "has the pod removed by a sweep that it wakes", "SIGKILL"],
-  ] as const)(
-    "that creates a pod late, which is never scheduled, and that %s, %s",
-    async (title, _then, signal) => {
-      const name = `late-${title}`;
-      await using slow = await slowApi(world.cluster.kubeconfig);
-      const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
-      const held = slow.hold(`${name}-client-0`);
-      await submit(world, name, trio("serve"));
-      await held.arrived;
-      process.kill(sleeper.pid, "SIGSTOP");
-      const other = await world.startController(NO_SWEEP);
-      await runBy(name, other);
-      await sawEvent(world, name, "RUN");
-      await cancelAndWait(name);
-      await expectNothingLeft(world);
+  ] as const)("that creates a pod late, which is never scheduled, and that %s, %s", async (title, _then, signal) => {
+    const name = `late-${title}`;
+    await using slow = await slowApi(world.cluster.kubeconfig);
+    const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
+    const held = slow.hold(`${name}-client-0`);
+    await submit(world, name, trio("serve"));
+    await held.arrived;
+    process.kill(sleeper.pid, "SIGSTOP");
+    const other = await world.startController(NO_SWEEP);
+    await runBy(name, other);
+    await sawEvent(world, name, "RUN");
+    await cancelAndWait(name);
+    await expectNothingLeft(world);
 
-      if (signal === "SIGKILL") await sleeper.kill();
-      expect(await held.release()).toBe(201);
-      if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
-      await eventuallyNothingLeft(world);
-      expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-      expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
-      await other.kill();
-      await sleeper.kill();
-    },
-  );
+    if (signal === "SIGKILL") await sleeper.kill();
+    expect(await held.release()).toBe(201);
+    if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
+    await eventuallyNothingLeft(world);
+    expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
+    expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
+    await other.kill();
+    await sleeper.kill();
+  });
 
   it("that had not confirmed a pod leaves it to its successor", async () => {
     const name = "unconfirmed";

@@ -54,7 +54,7 @@ export function fakeBucket<State>() {
     get attempts() {
       return attempts;
     },
-    /** Views show what is there now until `catchUp`. */
+    /** Freezes the views in their present state until `catchUp`. */
     delay: () => {
       lag = [...entries.values()];
     },

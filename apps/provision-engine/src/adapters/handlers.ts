@@ -25,7 +25,7 @@ export type HandlerDeps = RequestDeps & {
   readonly capacity: Capacity;
   /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
-  /** What an explanation asks other services for. */
+  /** The calls to other services that an explanation makes. */
   readonly asking: LeaseExplainCalls;
   readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** Number of the oldest ongoing leases with secrets that the key cannot open. */

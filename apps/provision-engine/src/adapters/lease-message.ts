@@ -35,7 +35,7 @@ export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): 
   };
 }
 
-/** A lease with facts that are not in its record: what it waits for, and whether it needs the operator. */
+/** Adds facts that are not in the lease's record: its wait reason, and whether it needs the operator. */
 function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   const { holdings, nowNs } = leases;
   const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;
@@ -73,13 +73,13 @@ function explainWait(
   return admission?.kind === "later" ? describeReason(admission.because) : "";
 }
 
-/** What an explanation asks other services for. */
+/** The calls to other services that an explanation makes. */
 export type LeaseExplainCalls = ExplainCalls & {
-  /** Why a lease of machines has no queue, for people; undefined: it has one, or needs none. */
+  /** Explains why a lease of machines has no queue; undefined: it has one, or needs none. */
   readonly whyNoQueue: (record: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
 };
 
-/** Why the lease is in its phase now. Only a lease of machines that is being provisioned may wait for the ledger. */
+/** Explains the current phase of the lease. Only a lease of machines that is being provisioned may wait for the ledger. */
 export async function explainAnswer(
   leases: SeenLeases,
   calls: LeaseExplainCalls,
@@ -97,7 +97,7 @@ export async function explainAnswer(
   return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
 }
 
-/** An explanation does not wait for the ledger long. */
+/** Time limit of the ledger calls of an explanation. */
 const QUEUE_TIMEOUT_MS = 1000;
 
 async function askQueue(calls: LeaseExplainCalls, record: LeaseRecord): Promise<string | undefined> {

@@ -35,7 +35,7 @@ describe("an order that refers to a lease", () => {
     ["a lease that is over", decide(aLease({ phase: "ENDED" })), "is ENDED"],
     ["an earlier heir", decide(aLease({ phase: "ENDED", heir: "3-1" })), "was taken over by lease 3-1"],
     ["an unreadable lease", decideReference(order, { kind: "unreadable", id: "1-1" }, NOW), "cannot be read"],
-  ])("of %s is refused, and says so", (_what, verdict, because) => {
+  ])("of %s is refused with the reason", (_what, verdict, because) => {
     const shown = verdict && withText(verdict);
     expect(shown).toMatchObject({ kind: "no", because: expect.stringContaining(because) as string });
     expect(shown?.because).toMatch(/^upgrade refused: lease 1-1 /);
@@ -52,7 +52,7 @@ describe("a lease that takes over the workload of another one", () => {
     decideTakeOver(heir(phase), older && { record: older, isSame }, FENCE, NOW);
   const handed = transitionLease(aLease({ run: 3 }), { kind: "migrated", heir: "2-1" }, NOW).next;
 
-  it("has it handed over first and takes it then, even if it ends in the meantime", () => {
+  it("first has it handed over and then takes it, even if it ends meanwhile", () => {
     expect(step("PROVISIONING", aLease()).kind).toBe("hand-over");
     for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
       expect(step(phase, handed)).toMatchObject({ kind: "take", change: { madeFor: { id: "1-1", run: 3 } } });

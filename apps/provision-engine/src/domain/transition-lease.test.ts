@@ -98,7 +98,7 @@ const TABLE: readonly Row[] = [
 ];
 
 describe.each(TABLE)("when %s", (_title, change, phases) => {
-  it.each(PHASES)("a lease that is %s goes where the table says", (phase) => {
+  it.each(PHASES)("a lease that is %s changes as the table states", (phase) => {
     expect(transitionLease(inPhase(phase), change, NOW).next?.phase).toBe(phases[phase]);
   });
 
@@ -163,7 +163,7 @@ describe("a lease that is over, without its data", () => {
     transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
     expect.fail(`${phase} keeps its data`);
 
-  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("is none that is %s", (phase) => {
+  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("never exists for one that is %s", (phase) => {
     expect(transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
   });
 

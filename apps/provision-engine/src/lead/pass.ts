@@ -60,7 +60,7 @@ export type PassPolicy = LeasePolicy & {
   readonly maxProvisionAttempts: number;
 };
 
-/** What the next step is planned from. `holdingsRevision` is that of the snapshot. */
+/** The inputs that the next step is planned from. `holdingsRevision` is that of the snapshot. */
 type Seen = {
   readonly stored: Stored;
   readonly snapshot: LeaseSnapshot;
@@ -68,7 +68,7 @@ type Seen = {
   readonly holdingsRevision: number;
 };
 
-/** What a lease's pass does next: one step at most, because the next one is planned from the record that it has written. */
+/** The next part of a lease's pass: one step at most, because the following one is planned from the written record. */
 type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep[] };
 
 /**

@@ -23,12 +23,12 @@ function reservation(state: "waiting" | "granted", queue?: string, because?: Wai
 }
 
 type Given = {
-  /** What the ledger has for the lease. */
+  /** The ledger's reservation of the lease. */
   readonly found?: Reservation;
   readonly queues: readonly string[];
 };
 
-/** A ledger that grants everything in a queue that it knows, and what it was asked for. */
+/** A ledger that grants everything in a known queue, and records its requests. */
 function ledgerOf({ found, queues }: Given) {
   let present = found;
   const calls: string[] = [];

@@ -15,7 +15,7 @@ const markCodec: Codec<NodesMark> = domainCodec(
   ({ atMs }) => ({ atMs }),
 );
 
-/** What the bucket of nodes holds: their states, each with a name, and the mark. */
+/** The content of the node bucket: node states, each with a name, and the mark. */
 export type NodeRecord = NodeState | NodesMark;
 
 export const nodeRecordCodec: Codec<NodeRecord> = {

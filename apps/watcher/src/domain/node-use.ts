@@ -1,13 +1,13 @@
 import type { Amounts } from "@muster/resources";
 import type { Owner, WatchedPod } from "./pod-state.ts";
 
-/** What the watcher keeps of a pod that is not of Muster: what it uses of its node. */
+/** The facts that the watcher keeps of a foreign pod: its use of its node. */
 export type OtherPod = {
   readonly namespace: string;
   readonly name: string;
   readonly node: string;
   readonly finished: boolean;
-  /** overhead: such a pod runs on its node under any holder of the machine. */
+  /** overhead: such a pod runs on its node whoever holds the machine. */
   readonly group: "overhead" | "foreign";
   readonly requests: Amounts;
 };
@@ -15,7 +15,7 @@ export type OtherPod = {
 /** Any pod of the cluster. */
 export type ClusterPod = WatchedPod | OtherPod;
 
-/** What a group of pods requests of its node. */
+/** The use of a node by a group of pods. */
 export type NodeUse = {
   readonly pods: number;
   /** By resource, without `pods` and without zeros. */
@@ -26,7 +26,7 @@ export type NodeUse = {
 
 export type OwnerUse = { readonly owner: Owner; readonly use: NodeUse };
 
-/** What the unfinished pods of a node use of it. Each pod counts in one group; the requests of exclusive pods count in none. */
+/** The use of a node by its unfinished pods. Each pod counts in one group; the requests of exclusive pods count in none. */
 export type NodeUses = {
   /** Owners of the exclusive pods, sorted by kind and id, each once. */
   readonly occupants: readonly Owner[];
@@ -50,7 +50,7 @@ type Sums = {
   readonly foreign: Sum;
 };
 
-/** What pods use of their nodes, by node. */
+/** Computes the uses of all nodes. */
 export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, NodeUses> {
   const byNode = new Map<string, Sums>();
   for (const pod of pods) {
@@ -64,7 +64,7 @@ export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, N
   return new Map([...byNode].map(([node, sums]) => [node, toUses(sums)]));
 }
 
-/** Nodes that are used otherwise after a pod came, went or changed. */
+/** Returns the nodes whose use changes when a pod is added, removed or changed. */
 export function useChanges(before: ClusterPod | undefined, after: ClusterPod | undefined): readonly string[] {
   const [was, is] = [before, after].map((pod) => (pod !== undefined && usesNode(pod) ? pod : undefined));
   const same = was === undefined || is === undefined ? was === is : usesAlike(was, is);
@@ -88,7 +88,7 @@ export function sameUses(one: NodeUses, other: NodeUses): boolean {
   );
 }
 
-/** True when only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
+/** Returns whether only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
 export function areRegrouped(one: NodeUses, other: NodeUses): boolean {
   if (sameUse(one.overhead, other.overhead) || sameUse(one.foreign, other.foreign)) return false;
   if (!sameOwners(one.occupants, other.occupants) || !sameShared(one.shared, other.shared)) return false;
@@ -104,12 +104,12 @@ export function sameRecord<Value>(
   return keys.length === Object.keys(other).length && keys.every((key) => one[key] === other[key]);
 }
 
-/** An amount as the wire carries it exactly. */
+/** Limits an amount to values that the wire carries exactly. */
 export function clampAmount(amount: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, amount));
 }
 
-/** A pod that is being deleted uses its node until it is gone. */
+/** A pod in deletion uses its node until it is gone. */
 function usesNode({ finished, node }: ClusterPod): boolean {
   return !finished && node !== "";
 }
@@ -146,7 +146,7 @@ function addPod(sum: Sum, { namespace, name, requests }: ClusterPod): void {
   sum.pods += 1;
   for (const [resource, amount] of requests) {
     const total = clampAmount((sum.requests.get(resource) ?? 0) + clampAmount(amount));
-    // The number of pods is a field of its own.
+    // The number of pods has its own field.
     if (total > 0 && resource !== "pods") sum.requests.set(resource, total);
   }
   addExample(sum.examples, `${namespace}/${name}`);

@@ -4,7 +4,7 @@ import type { PodWatchEvent } from "./pod-watch-event.ts";
 
 const wire = protoCodec(muster.watch.v1.PodState);
 
-/** Reads what the watcher writes. */
+/** Decodes the states that the watcher writes. */
 export const podStateCodec = {
   encode: wire.encode,
   decode: (bytes: Uint8Array): PodWatchEvent => eventOf(wire.decode(bytes)),
