@@ -163,7 +163,7 @@ describe("a lease that is over, without its data", () => {
     transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
     expect.fail(`${phase} keeps its data`);
 
-  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("never exists for one that is %s", (phase) => {
+  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("does not exist in the phase %s", (phase) => {
     expect(transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
   });
 

@@ -26,7 +26,7 @@ type Map = typeof map extends fc.Arbitrary<infer Value> ? Value : never;
 const uid = ({ namespace, name }: { namespace: string; name: string }, generation: number): string =>
   `${namespace}-${name}-${generation}`;
 
-/** The next state of an object: what is being deleted stays so, and what is there keeps its uid. */
+/** Returns the next state of an object: a deletion mark and the uid stay. */
 function objectOf(one: Map, before: JsonObject | undefined): JsonObject {
   const { key: place, generation, owners, finalizers } = one;
   const deleting = one.deleting || (before !== undefined && isDeleting(before));
@@ -70,7 +70,7 @@ function keyOf(object: JsonObject): string {
   return `${textAt(object, "metadata", "namespace")}/${textAt(object, "metadata", "name")}`;
 }
 
-/** An owner that no longer waits for its dependents, but is still there, makes one that has other owners too lose those that are not. */
+/** A released owner that still exists makes a dependent with further owners lose the missing ones. */
 function releasedOwner(): Map[] {
   const owner: Map = {
     bucket: "/configmaps",
@@ -118,7 +118,7 @@ it("never overlooks a change that gives the collector something new to do", () =
               );
         const matters = triggers.note(change);
         const todo = concerned();
-        // A change that was due before still triggers: the pass decides on the objects that exist when it runs.
+        // An earlier pending change still triggers: the pass decides on the objects that exist when it runs.
         if (!matters) expect(todo.filter((one) => !known.includes(one))).toEqual([]);
         known = todo;
       }

@@ -4,17 +4,17 @@ import { dirname, join } from "node:path";
 import { type Certificate, makeAuthority } from "./certificates.ts";
 import { at, isObject, type Json, textAt } from "./json.ts";
 
-/** By what a server is known and knows others. */
+/** The credentials of a server. */
 export type Credentials = {
-  /** Signs the server's certificate, and kubelets'. */
+  /** Signs the certificates of the server and of kubelets. */
   readonly authority: Certificate;
   /** The token of the only user. */
   readonly token: string;
-  /** That the server shows to kubelets. */
+  /** The token that the server sends to kubelets. */
   readonly kubeletToken: string;
 };
 
-/** An authority that ends sooner is replaced. */
+/** An authority with less remaining validity is replaced. */
 const REPLACE_BEFORE_MS = 24 * 3_600_000;
 
 export async function makeCredentials(): Promise<Credentials> {
@@ -22,12 +22,12 @@ export async function makeCredentials(): Promise<Credentials> {
   return { authority: await makeAuthority("muster-devcluster"), token: secret(), kubeletToken: secret() };
 }
 
-/** Where a cluster that persists keeps them. */
+/** Returns the credentials file of a cluster that persists. */
 export function credentialsFileOf(directory: string): string {
   return join(directory, "state/credentials.json");
 }
 
-/** The credentials of the file, mode 0600; new ones without a file, and when its authority is about to expire. */
+/** Reads the credentials from the file, mode 0600; creates new ones if the file is missing, or its authority is about to expire. */
 export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
   const known = await read(file);
   if (known !== undefined && endOf(known) - nowMs > REPLACE_BEFORE_MS) return known;
@@ -42,7 +42,7 @@ export async function keepCredentials(file: string, nowMs: number): Promise<Cred
 async function read(file: string): Promise<Credentials | undefined> {
   try {
     const text = await readFile(file, "utf8");
-    // What a machine that lost its power may leave.
+    // A power loss may leave an empty file.
     if (text === "") return undefined;
     const parsed: unknown = JSON.parse(text);
     if (!isObject(parsed)) return undefined;

@@ -14,7 +14,7 @@ export function definitions(): JsonObject {
   return KUBERNETES;
 }
 
-/** The name of the definition of a built-in kind; undefined for other kinds. */
+/** Returns the name of the definition of a built-in kind; undefined for other kinds. */
 export function definitionOf(apiVersion: string, kind: string): string | undefined {
   kinds ??= indexKinds();
   return kinds.get(`${apiVersion}/${kind}`);
@@ -33,7 +33,7 @@ function indexKinds(): ReadonlyMap<string, string> {
   );
 }
 
-/** The name that a schema refers to, directly or as the one part of an `allOf`; "" when it refers to none. */
+/** Returns the name that a schema refers to, directly or as the only part of an `allOf`; "" if none. */
 export function referenceOf(schema: Schema): string {
   const direct = textAt(schema, "$ref") || textAt(listAt(schema, "allOf")[0], "$ref");
   return direct.startsWith(REFERENCE) ? direct.slice(REFERENCE.length) : "";
@@ -43,7 +43,7 @@ export function referTo(name: string): Schema {
   return { $ref: REFERENCE + name };
 }
 
-/** The schema with what it refers to; its own words win. */
+/** Merges a schema with the one that it refers to; its own fields win. */
 export function resolveSchema(schema: Schema): Schema {
   const known = resolved.get(schema);
   if (known !== undefined) return known;
@@ -57,7 +57,7 @@ export function resolveSchema(schema: Schema): Schema {
 
 const resolved = new WeakMap<Schema, Schema>();
 
-/** What a generated file of this package holds; inferred types of that size say nothing. */
+/** Returns the content of a generated file, whose inferred type would be too large. */
 export function generated(content: unknown): JsonObject {
   if (!isObject(content)) throw new Error("a generated file holds no object");
   return content;

@@ -3,7 +3,9 @@ import { isDeleting, nameOf } from "./metadata.ts";
 import { matchesSelector } from "./object-selector.ts";
 import { labelsOf } from "./selectors.ts";
 
-/** What a budget comes to with the pods of its namespace. Nothing here knows of replicas that a controller wants: without one, Kubernetes counts none. */
+/**
+ * Computes the status of a budget from the pods of its namespace. It ignores the desired replicas of controllers: without a controller, Kubernetes counts none.
+ */
 export function buildBudgetStatus(budget: JsonObject, pods: readonly JsonObject[], time: string): JsonObject {
   const mine = pods.filter((pod) => selectsPod(budget, pod));
   const { minAvailable } = objectAt(budget, "spec");
@@ -52,7 +54,7 @@ export type EvictionVerdict =
       readonly healthy: number;
     };
 
-/** Decides an eviction, with the budgets of the pod's namespace as they are now. */
+/** Decides an eviction by the current budgets of the pod's namespace. */
 export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]): EvictionVerdict {
   const isOver = ["Succeeded", "Failed", "Pending", ""].includes(textAt(pod, "status", "phase"));
   if (isOver || isDeleting(pod)) return { kind: "evict", because: "nothing-to-protect" };
@@ -70,7 +72,7 @@ export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]):
   return { kind: "refuse", because: "budget-spent", budget: nameOf(budget), needed, healthy };
 }
 
-/** A budget without a selector is for no pod, one with an empty selector for all of its namespace. */
+/** Returns whether the budget selects the pod: without a selector it selects none, with an empty one all in its namespace. */
 export function selectsPod(budget: JsonObject, pod: JsonObject): boolean {
   const selector = objectAt(budget, "spec")["selector"];
   return selector !== undefined && matchesSelector(selector, labelsOf(pod));

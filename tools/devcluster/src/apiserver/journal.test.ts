@@ -28,7 +28,7 @@ const stateOf = (store: ObjectStore): object => ({
   others: store.entries("others"),
 });
 
-/** What the store does over several lives, with a journal that is compacted now and then. */
+/** Writes to the store over several restarts, with occasional compaction of the journal. */
 const step = fc.oneof(
   {
     weight: 10,

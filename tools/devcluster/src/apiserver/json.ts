@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** What JSON.parse gives. Objects of the API are kept and passed around as such and are never changed in place. */
+/** A parsed JSON value. Objects of the API are stored and shared in this form and never changed in place. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [key: string]: Json };
 
@@ -12,7 +12,7 @@ export function isList(value: unknown): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-/** What stands at a path of own keys; undefined when there is nothing. Never finds what every object inherits. */
+/** Returns the value at a path of own keys; undefined if it is missing. Never finds inherited properties. */
 export function at(value: Json | undefined, ...path: readonly string[]): Json | undefined {
   let found: Json | undefined = value;
   for (const key of path) {
@@ -22,7 +22,7 @@ export function at(value: Json | undefined, ...path: readonly string[]): Json | 
   return found;
 }
 
-/** The text at a path; "" for a missing or another value. */
+/** Returns the text at a path; "" if it is missing or no text. */
 export function textAt(value: Json | undefined, ...path: readonly string[]): string {
   const found = at(value, ...path);
   return typeof found === "string" ? found : "";
@@ -43,12 +43,12 @@ export function objectAt(value: Json | undefined, ...path: readonly string[]): J
   return isObject(found) ? found : {};
 }
 
-/** Texts of a list; what is no text is left out. */
+/** Returns the texts of a list and skips other values. */
 export function textsAt(value: Json | undefined, ...path: readonly string[]): string[] {
   return listAt(value, ...path).filter((item) => typeof item === "string");
 }
 
-/** The object with another value at the path; undefined removes what is there. Missing objects on the way are made when there is something to put. */
+/** Returns the object with another value at the path; undefined removes it. Creates missing objects on the way to a value. */
 export function put(object: JsonObject, path: readonly string[], value: Json | undefined): JsonObject {
   const [key, ...rest] = path;
   if (key === undefined) return object;
@@ -57,7 +57,7 @@ export function put(object: JsonObject, path: readonly string[], value: Json | u
   return withKey(object, key, put(objectAt(object, key), rest, value));
 }
 
-/** Safe for any key: a computed `__proto__` is a key like others. */
+/** Safe for any key: a computed `__proto__` is an ordinary key. */
 export function withKey(object: JsonObject, key: string, value: Json): JsonObject {
   return { ...object, [key]: value };
 }
@@ -73,7 +73,7 @@ export function mapEntries(object: JsonObject, map: (key: string, value: Json) =
   let made: Record<string, Json> | undefined;
   for (const [index, [key, value]] of entries.entries()) {
     const mapped = map(key, value);
-    // Copied from the first change on. A field that is undefined, as callers in this process have them, goes.
+    // Copied from the first change on. Undefined fields, which callers in this process may pass, are dropped.
     if (mapped !== undefined && made === undefined && mapped === value) continue;
     made ??= copyOf(entries.slice(0, index));
     if (mapped !== undefined) setOwn(made, key, mapped);
@@ -88,7 +88,7 @@ function copyOf(entries: readonly (readonly [string, Json])[]): Record<string, J
 }
 
 function setOwn(made: Record<string, Json>, key: string, value: Json): void {
-  // Assigned, it would become the prototype.
+  // An assignment would set the prototype.
   if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value });
   else made[key] = value;
 }

@@ -18,7 +18,7 @@ function definition(plural: string, kind: string, more: JsonObject = {}): JsonOb
   };
 }
 
-/** The world after all that was planned. */
+/** Executes plans until nothing remains to do. */
 function settle(definitions: readonly JsonObject[]): JsonObject[] {
   const world = new Map(definitions.map((one) => [textAt(one, "metadata", "uid"), one]));
   for (const step of planDefinitions(definitions, () => 0, TIME)) {

@@ -22,7 +22,7 @@ const SCHEMA: Structural = {
   },
 };
 
-/** Objects that use the names of the schema, rightly and wrongly. */
+/** Objects with fields of the schema, with valid and invalid values. */
 const object: fc.Arbitrary<JsonObject> = fc
   .object({
     key: fc.constantFrom("a", "b", "c", "d", "e", "x", "__proto__"),

@@ -3,7 +3,7 @@ import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, te
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
 
-/** Fills in what Kubernetes' own defaults and admission fill in when a pod is created. */
+/** Adds the defaults that Kubernetes and its admission set on a new pod. */
 export function defaultPod(pod: JsonObject): JsonObject {
   const spec = defaultPodSpec(objectAt(pod, "spec"));
   const filled = withDefaults(
@@ -22,12 +22,12 @@ export function defaultPod(pod: JsonObject): JsonObject {
   return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
 }
 
-/** A new pod with another spec, and the class of service that follows from it. */
+/** Replaces the spec of a new pod, and updates its class of service. */
 export function withSpec(pod: JsonObject, spec: JsonObject): JsonObject {
   return put({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
 }
 
-/** What is filled in wherever a pod is described, also in the template of a workload. */
+/** Adds the defaults of any pod spec, also of a workload's template. */
 export function defaultPodSpec(spec: JsonObject): JsonObject {
   return withDefaults(
     {
@@ -58,7 +58,7 @@ function gated(pod: JsonObject): JsonObject {
   };
 }
 
-/** Replaces a list of the object by its mapped one; nothing when there is no list. */
+/** Replaces a list of the object by its mapped one; does nothing without the list. */
 function mapList(object: JsonObject, key: string, map: (item: JsonObject) => JsonObject): JsonObject {
   const list = object[key];
   return isList(list) ? { [key]: list.map((item) => (isObject(item) ? map(item) : item)) } : {};
@@ -81,7 +81,7 @@ function defaultContainer(container: JsonObject): JsonObject {
   );
 }
 
-/** A container asks for what it is limited to, where it asks for nothing. */
+/** A container without requests requests its limits. */
 function requestLimits(container: JsonObject): JsonObject {
   const { limits } = objectAt(container, "resources");
   if (!isObject(limits)) return container;

@@ -28,7 +28,7 @@ const PULL_POLICIES = ["Always", "IfNotPresent", "Never"];
 const RESTART_POLICIES = ["Always", "OnFailure", "Never"];
 const LARGEST_PORT = 65_535;
 
-/** What Kubernetes refuses in a new pod, as far as a pod of processes can meet it. */
+/** Finds what Kubernetes refuses in a new pod, as far as it can occur in a pod of processes. */
 export function validatePod(pod: JsonObject): Problem[] {
   const spec = objectAt(pod, "spec");
   refuseUnsupported(spec);
@@ -54,10 +54,10 @@ export function validatePod(pod: JsonObject): Problem[] {
   ];
 }
 
-/** What neither kubelet nor scheduler here has. Sessions, jobs and leases ask for readiness alone, and end by themselves. */
+/** Features that neither kubelet nor scheduler here has. Sessions, jobs and leases need only readiness, and end by themselves. */
 const NOT_SERVED = ["livenessProbe", "startupProbe", "readinessProbe.grpc", "lifecycle.postStart"];
 
-/** Refuses them, and required pod affinity. */
+/** Refuses unsupported features, and required pod affinity. */
 function refuseUnsupported(spec: JsonObject): void {
   if (at(spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution") !== undefined)
     fail(notServed("required podAffinity"));
@@ -171,7 +171,7 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
   return [...problems, forbiddenValue("spec", CHANGEABLE)];
 }
 
-/** Whether the pod accepts no node that it did not accept before, as far as terms of its node affinity show. */
+/** Returns whether the pod accepts no additional node, judged by the terms of its node affinity. */
 function isNarrower(before: JsonObject, after: JsonObject): boolean {
   const termsOf = (pod: JsonObject): readonly Json[] =>
     listAt(
