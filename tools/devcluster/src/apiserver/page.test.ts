@@ -35,7 +35,7 @@ describe("pages", () => {
 
 describe("continue tokens", () => {
   it("come back as they were", () => {
-    // No list is of version 0: a token that says so was not made here.
+    // No list has version 0, so no server issues a token with it.
     const revisions = fc.integer({ min: -1 }).filter((revision) => revision !== 0);
     fc.assert(
       fc.property(revisions, fc.string({ minLength: 1 }), (revision, after) => {

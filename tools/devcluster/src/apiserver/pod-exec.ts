@@ -11,10 +11,10 @@ import {
 } from "./kubelet-request.ts";
 import { badRequest, fail } from "./status.ts";
 
-/** What is passed on of a request for a WebSocket. */
+/** Forwarded headers of a WebSocket request. */
 const HEADERS = ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions"];
 
-/** Where a command is run. Fails for what is not there: a terminal, and pods that are on no node. */
+/** Returns the kubelet path that runs a command. Fails for unsupported requests: a terminal, and pods without a node. */
 export function locateExec(pod: JsonObject, container: string, query: URLSearchParams): string {
   if (query.getAll("command").length === 0) fail(badRequest("you must specify at least 1 command for the container"));
   if (query.get("tty") === "true" || query.get("tty") === "1") {
@@ -38,7 +38,7 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
   return `/exec/${place.join("/")}?${passed.toString()}`;
 }
 
-/** Joins a client that asks for a WebSocket to the kubelet; whichever side ends, the other is ended too. */
+/** Connects a client's WebSocket to the kubelet; when one side ends, the other ends too. */
 export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, kubelets: KubeletClient): void {
   const { request, tunnel } = exchange;
   if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));

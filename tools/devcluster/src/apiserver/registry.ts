@@ -34,9 +34,9 @@ export type RegistryDeps = {
   readonly store: ObjectStore;
   readonly nowMs: () => number;
   readonly newUid: () => string;
-  /** A whole number from 0 up to the argument, exclusive. */
+  /** Returns an integer from 0 up to the argument, exclusive. */
   readonly random: (below: number) => number;
-  /** Why a new object is not let in; undefined where it is. */
+  /** Returns why a new object is refused; undefined: it is not. */
   readonly refuse: (resource: Resource, namespace: string, object: JsonObject) => string | undefined;
 };
 
@@ -46,22 +46,22 @@ export type Written = { readonly object: JsonObject; readonly created: boolean }
 
 export type Update = {
   readonly subresource?: "status" | "finalize" | undefined;
-  /** The new state from the current one; from undefined where an update may create. */
+  /** Returns the new state from the current one, which is undefined if an update may create. */
   readonly change: (current: JsonObject | undefined) => JsonObject;
   /** Creates a missing object, even if the resource does not allow it. */
   readonly upsert?: boolean;
   readonly dryRun: boolean;
 };
 
-/** Create, update and delete by the rules of Kubernetes. Each runs synchronously, so that no two writes interleave; refusals are thrown as failures. */
+/** Creates, updates and deletes by the rules of Kubernetes. Each call is synchronous, so no two writes interleave; refusals are thrown as failures. */
 export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;
   create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
   update(target: ObjectName, update: Update): Written;
-  /** Writes a pod with its node; what an update may not change. */
+  /** Writes a pod with its node, which an update cannot change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
-  /** `gone` is false while something is waited for. */
+  /** `gone` is false while the object waits for something. */
   delete(target: ObjectName, options: DeleteOptions, dryRun: boolean): Removed;
 };
 
@@ -142,7 +142,7 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
   const before = stored(deps, target) ?? fail(notFound(resource, name));
   const kept = resource.keepAlways(before);
   if (kept !== undefined) fail(forbidden(resource, name, kept));
-  // A precondition is about the object as it was before anything held it.
+  // A precondition applies to the object before its deletion was held.
   const held = isDeleting(before) ? before : resource.holdDeletion(before, timestamp(deps.nowMs()));
   const deletion = decideDeletion(resource, held, options, deps.nowMs());
   const bucket = bucketOf(resource);
@@ -160,7 +160,7 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
     }
     case "remove": {
       if (dryRun) return { object: deletion.object, gone: true };
-      // Watchers of what is stopped with grace see the mark before the end, as with any other grace period.
+      // For objects with a grace period, watchers observe the mark before the removal.
       if (!sameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
       const { before: last, revision } = store.commit(bucket, key, undefined);
       return { object: removedObject(last ?? deletion.object, revision), gone: true };
@@ -204,7 +204,7 @@ function requireNamespace(store: ObjectStore, resource: Resource, namespace: str
   fail(forbidden(resource, name, because, [{ reason: "NamespaceTerminating", message, field: "metadata.namespace" }]));
 }
 
-/** The object with what the server alone decides. */
+/** Adds the fields that only the server sets. */
 function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: RegistryDeps): JsonObject {
   const metadata = without(
     objectAt(body, "metadata"),
@@ -255,7 +255,7 @@ function refuseStale(resource: Resource, before: JsonObject, wanted: JsonObject)
   }
 }
 
-/** The state after an update: what each subresource may write, server metadata kept, checked. */
+/** Computes the checked state after an update: fields of the subresource, with server metadata kept. */
 function nextState(
   resource: Resource,
   before: JsonObject,
@@ -271,7 +271,7 @@ function nextState(
   if (subresource === "finalize")
     return put(before, ["spec", "finalizers"], objectAt(wanted, "spec")["finalizers"] ?? []);
   if (subresource === "status") {
-    // Owners are not for those who only report a status.
+    // A writer of the status may not change owners.
     const owned = put(whole, ["metadata", "ownerReferences"], objectAt(before, "metadata")["ownerReferences"]);
     const after = { ...before, metadata: objectAt(owned, "metadata") };
     refuseInvalid(resource, name, [...checkMetadata(after, resource.checkName), ...checkMetadataChange(before, after)]);

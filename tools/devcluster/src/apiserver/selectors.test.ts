@@ -7,7 +7,7 @@ const key = fc.constantFrom("app", "tier", "example.com/role", "in", "notin");
 const value = fc.constantFrom("", "web", "db", "1", "20");
 const labels = fc.dictionary(key, value, { maxKeys: 5 });
 
-/** A requirement as text, and what it means. */
+/** A requirement as text, with its meaning. */
 const requirement = fc.oneof(
   fc.record({ key, value }).map(({ key, value }) => ({
     text: `${key}=${value}`,

@@ -45,7 +45,7 @@ describe("the store", () => {
         for (const change of store.changesAfter("things", since) ?? []) {
           const event = decideEvent(change, isIn);
           if (event === undefined) continue;
-          // Each kind of event says what was there before.
+          // Each kind of event tells whether the object existed before.
           expect(seen.has(change.key)).toBe(event.type !== "ADDED");
           if (event.type === "DELETED") seen.delete(change.key);
           else seen.set(change.key, event.object);

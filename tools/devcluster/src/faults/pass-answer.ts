@@ -3,7 +3,7 @@ import { failureStatus } from "../apiserver/status.ts";
 import { WATCH_TOO_OLD } from "./build-fault-answer.ts";
 import type { PassedWatch } from "./open-watches.ts";
 
-/** Belong to one connection, not to the answer. */
+/** Headers of one connection, which are not forwarded. */
 export const CONNECTION_HEADERS = [
   "connection",
   "keep-alive",
@@ -16,7 +16,7 @@ export const CONNECTION_HEADERS = [
 const NEWLINE = 10;
 const EXPIRED_EVENT = `${JSON.stringify({ type: "ERROR", object: failureStatus(WATCH_TOO_OLD) })}\n`;
 
-/** Passes an answer on as it comes, and returns what can be done to it meanwhile. When either side ends, so does the other. */
+/** Forwards an answer as it arrives, and returns the faults that can be applied meanwhile. When either side ends, the other ends too. */
 export function passAnswer(incoming: IncomingMessage, response: ServerResponse): Omit<PassedWatch, "request"> {
   let mode: "passing" | "silent" | "expiring" = "passing";
   let isBetweenLines = true;

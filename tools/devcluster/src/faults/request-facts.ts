@@ -1,13 +1,13 @@
-/** What a request to a Kubernetes API wants, in Kubernetes' own words. */
+/** The attributes of a request to a Kubernetes API, in the words of Kubernetes. */
 export type RequestFacts = {
   readonly verb: Verb;
-  /** `pods`, `pods/status`; the path itself for what is no resource. */
+  /** `pods`, `pods/status`; the path itself for a request without a resource. */
   readonly resource: string;
   /** "" for cluster-scoped resources. */
   readonly namespace: string;
   /** "" for a collection. */
   readonly name: string;
-  /** The client of its kubeconfig; "" for the kubeconfig without a name. */
+  /** The client name of its kubeconfig; "" for the kubeconfig without a name. */
   readonly who: string;
 };
 

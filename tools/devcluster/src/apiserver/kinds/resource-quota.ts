@@ -4,7 +4,7 @@ import { checkLabelKey, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem } from "../status.ts";
 
-/** What counts without a prefix. */
+/** Resources that count without a prefix. */
 const PLAIN = [
   "cpu",
   "memory",
@@ -19,10 +19,10 @@ const PLAIN = [
   "services.nodeports",
   "services.loadbalancers",
 ];
-/** Leases of type kubernetes have a quota with it. */
+/** The scope of the quotas of leases of type kubernetes. */
 const SCOPE = "PriorityClass";
 
-/** Limits of the objects of a namespace together, for leases of type kubernetes. */
+/** Limits on all objects of a namespace together, for leases of type kubernetes. */
 export const resourceQuotas: Resource = defineResource({
   kind: "ResourceQuota",
   plural: "resourcequotas",

@@ -14,7 +14,7 @@ export const accessReviews: Resource = defineResource({
   answer: (review, { user, book }) => answerAccess(review, user, book),
 });
 
-/** What a server of another API asks for its users: the gateway does. */
+/** The review that servers of other APIs, such as the gateway, request for their users. */
 export const subjectAccessReviews: Resource = defineResource({
   group: "authorization.k8s.io",
   kind: "SubjectAccessReview",
@@ -54,7 +54,7 @@ export const subjectReviews: Resource = defineResource({
   answer: (review, { user }) => ({ metadata: {}, ...review, status: { userInfo: describeUser(user) } }),
 });
 
-/** Whose a token is, for a server of another API. */
+/** Returns the user of a token to a server of another API. */
 export const tokenReviews: Resource = defineResource({
   group: "authentication.k8s.io",
   kind: "TokenReview",
