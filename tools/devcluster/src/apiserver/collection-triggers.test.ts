@@ -87,7 +87,7 @@ function releasedOwner(): Map[] {
   return [owner, dependent, { ...owner, finalizers: [] }];
 }
 
-it("never overlooks a change that gives the collector something new to do", () => {
+it("never misses a change that gives the collector work", () => {
   const step = fc.oneof(
     { weight: 5, arbitrary: map },
     { weight: 1, arbitrary: fc.record({ bucket: fc.constant("/namespaces"), name: fc.constantFrom("x", "y") }) },

@@ -4,7 +4,7 @@ import { decodePosition, encodePosition, pageOf } from "./page.ts";
 import type { Entry } from "./store.ts";
 
 describe("pages", () => {
-  it("together are the whole list, in order, whatever their size", () => {
+  it("together contain the whole list, in order, for every size", () => {
     const keys = fc.uniqueArray(fc.stringMatching(/^[a-c]{0,2}\/[a-z-]{1,4}$/));
     fc.assert(
       fc.property(keys, fc.integer({ min: 1, max: 7 }), (names, limit) => {
@@ -34,7 +34,7 @@ describe("pages", () => {
 });
 
 describe("continue tokens", () => {
-  it("come back as they were", () => {
+  it("decode to their originals", () => {
     // No list has version 0, so no server issues a token with it.
     const revisions = fc.integer({ min: -1 }).filter((revision) => revision !== 0);
     fc.assert(
@@ -44,7 +44,7 @@ describe("continue tokens", () => {
     );
   });
 
-  it("are refused when they are something else", () => {
+  it("are refused if they are invalid", () => {
     fc.assert(
       fc.property(fc.string(), (token) => {
         expect(() => decodePosition(token)).toThrow("continue key is not valid");

@@ -33,7 +33,7 @@ function envelope(apiVersion: string, kind: string, ...parts: Part[]): Buffer {
 const expected = { apiVersion: "v1", kind: "Pod" };
 
 describe("objects in protobuf", () => {
-  it("become the JSON that says the same", () => {
+  it("become equivalent JSON", () => {
     const metadata = message(1, text(1, "a"), text(2, ""), message(8), message(11, text(1, "k"), text(2, "v")));
     const map = envelope("v1", "ConfigMap", metadata, message(2, text(1, "x"), text(2, "")));
     expect(decodeProtobuf(map, expected)).toEqual({
@@ -72,7 +72,7 @@ describe("objects in protobuf", () => {
     });
   });
 
-  it("are not known for kinds that have no such form here", () => {
+  it("are unknown for kinds without such a form here", () => {
     expect(decodeProtobuf(envelope("apps/v1", "DaemonSet"), expected)).toBeUndefined();
   });
 

@@ -20,7 +20,7 @@ function run(rules: readonly FaultRule[], requests: readonly RequestFacts[], see
   return { states, verdicts };
 }
 
-describe("what a request wants", () => {
+describe("the attributes of a request", () => {
   it.each([
     ["GET", `${PODS}?limit=5`, { verb: "list", resource: "pods", namespace: "default", name: "" }],
     ["GET", `${PODS}/a`, { verb: "get", resource: "pods", namespace: "default", name: "a" }],
@@ -39,10 +39,10 @@ describe("what a request wants", () => {
   });
 });
 
-describe("what happens to a request", () => {
+describe("the effect on a request", () => {
   const answer = { do: "answer", code: 500 } as const;
 
-  it("is nothing where no rule matches", () => {
+  it("is none if no rule matches", () => {
     const rule: FaultRule = {
       id: "r",
       match: { verbs: ["patch"], resources: ["pods"], who: ["watcher"] },
@@ -61,7 +61,7 @@ describe("what happens to a request", () => {
     expect(verdicts.map(({ because }) => because)).toEqual([["r"], [], [], []]);
   });
 
-  it("is what the first rule says that acts, after the delays before it", () => {
+  it("is that of the first rule that acts, after the delays before it", () => {
     const rules: FaultRule[] = [
       { id: "slow", match: {}, fault: { do: "delay", ms: 5 } },
       { id: "slower", match: {}, fault: { do: "delay", ms: 7 } },
@@ -76,7 +76,7 @@ describe("what happens to a request", () => {
     expect(states.map(({ injected }) => injected)).toEqual([2, 2, 1, 1]);
   });
 
-  it("spares the first requests that match, as many as the rule says", () => {
+  it("starts only after the rule's number of matching requests", () => {
     const rule: FaultRule = { id: "r", match: { verbs: ["get"] }, fault: answer, after: 2, times: 1 };
     const get = facts("GET", `${PODS}/a`);
     const { verdicts, states } = run([rule], [get, facts("GET", PODS), get, get, get]);
@@ -84,7 +84,7 @@ describe("what happens to a request", () => {
     expect(states).toMatchObject([{ matched: 3, injected: 1 }]);
   });
 
-  it("never happens more often than the rule says", () => {
+  it("never occurs more often than the rule permits", () => {
     fc.assert(
       fc.property(
         fc.integer(),
@@ -102,7 +102,7 @@ describe("what happens to a request", () => {
     );
   });
 
-  it("is drawn alike for the same seed, whatever comes between", () => {
+  it("has the same draws for the same seed, whatever occurs in between", () => {
     const share: FaultRule = { id: "share", match: { verbs: ["list"] }, fault: answer, share: 0.5 };
     const noise: FaultRule = { id: "noise", match: { verbs: ["get"] }, fault: { do: "drop" }, share: 0.3 };
     const lists = Array.from({ length: 50 }, () => facts("GET", PODS));
@@ -119,7 +119,7 @@ describe("what happens to a request", () => {
     );
   });
 
-  it("is drawn about as often as the share says", () => {
+  it("occurs about as often as its share", () => {
     const draws = Array.from({ length: 10_000 }, (_, turn) => drawShare(42, "rule", turn));
     const below = draws.filter((draw) => draw < 0.1).length;
     expect(below).toBeGreaterThan(850);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readScript } from "./read-script.ts";
 
 describe("readScript", () => {
-  it("runs for ever and ends at once on SIGTERM when the command says nothing else", () => {
+  it("runs forever and exits immediately on SIGTERM by default", () => {
     expect(readScript(["simulate"])).toEqual({
       read: true,
       script: {

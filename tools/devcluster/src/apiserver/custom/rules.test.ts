@@ -42,7 +42,7 @@ describe("rules", () => {
     expect(found({ n: { type: "integer" } }, rule, {})[0]).toContain(because);
   });
 
-  it("say what went wrong when they break off", () => {
+  it("report the error when their evaluation fails", () => {
     const [message] = found(list("integer"), "self.l[5] == 1", { l: [1] });
     expect(message).toMatch(/^Invalid value: "object": .* evaluating rule: self\.l\[5\] == 1$/);
   });
