@@ -4,7 +4,7 @@ import type { Machine, PoolNeed } from "../ledger/reservation.ts";
 import { pairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Asked = {
-  /** Undefined: it does not depend on the machines. */
+  /** Undefined: the amounts do not depend on the machines. */
   readonly sizesMark: object | undefined;
   readonly amounts: PairAmounts;
   readonly isExact: boolean;
@@ -45,7 +45,7 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
   return { amounts, isOnly: others.length === 0 };
 }
 
-/** What these machines use of the quota. */
+/** Returns the quota that these machines use. */
 export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {

@@ -35,7 +35,7 @@ export const MAX_POOLS = 8;
 /** Choices of pools of one request: each of them is a place in the structures of what waits. */
 export const MAX_OPTIONS = 16;
 
-/** What an owner asks for: all of it, or nothing. */
+/** The request of an owner, granted completely or not at all. */
 export type ReservationRequest = {
   readonly owner: Owner;
   readonly needs: readonly Need[];
@@ -59,7 +59,7 @@ export type ReservationRequest = {
 /** Beyond this the work of another team waits too long for a machine that its queue owns. */
 export const MAX_GRACE_MS = 3_600_000;
 
-/** What is wrong with a request whatever the ledger says; undefined when nothing is. */
+/** Finds a problem of a request that does not depend on the ledger; undefined: none. */
 export function checkRequest({ owner, needs, topology, queue, graceMs = 0 }: ReservationRequest): Fault | undefined {
   if (graceMs > MAX_GRACE_MS)
     return { code: "invalid_request", field: "grace_ms", reason: `is ${graceMs}; at most ${MAX_GRACE_MS} is possible` };

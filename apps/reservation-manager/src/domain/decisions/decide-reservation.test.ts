@@ -8,7 +8,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 
 const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("b2", "b"), nodeOf("b3", "b")];
 
-/** The fault that the request is refused with after these requests; undefined when it is not refused. */
+/** Returns the fault of the request after these earlier ones; undefined: it is not refused. */
 function refusal(request: ReservationRequest, before: readonly ReservationRequest[] = [], live = nodes) {
   const run = startRun(live);
   for (const earlier of before) step(run, { kind: "reserve", request: earlier });

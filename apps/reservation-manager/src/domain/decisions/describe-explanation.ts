@@ -15,7 +15,7 @@ import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 /** Names in one sentence; the explanation has the rest. */
 const MAX_NAMED = 3;
 
-/** One sentence for people: what is missing, who has it, and how many are looked at earlier. */
+/** Describes in one sentence what is missing, who holds it, and how many requests go first. */
 export function describeExplanation(facts: Omit<Explanation, "message">): string {
   const { reservation, because, pools, concurrency, hold } = facts;
   if (reservation.grant !== undefined) return `holds ${describeGrant(reservation.grant.machines)}`;
@@ -62,7 +62,7 @@ function describeFragments(reason: WaitReason, explained: PoolExplanation | unde
   return `what is free in pool ${reason.pool} suffices in sum, and not on single machines: ${describePartsOf(reason, explained)}`;
 }
 
-/** Who goes first, and the numbers that decide. */
+/** Names the request that goes first, with the numbers that decide. */
 function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "message">, reason: WaitReason): string {
   const ahead = requestsAhead?.listed.find(({ sequence }) => sequence === reason.behind);
   if (ahead === undefined) return "what it needs is kept for a request that goes first";

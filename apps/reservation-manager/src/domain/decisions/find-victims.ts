@@ -56,7 +56,7 @@ type Candidates = {
   readonly againAtMs: () => number | undefined;
 };
 
-/** What is asked, of whom, and in which world. */
+/** A request for victims, and the world to search. */
 type Question = Need & {
   readonly waiting: Demand;
   readonly place: Place;
@@ -302,7 +302,7 @@ function countForQuota({ node, asked, world }: Question, candidates: readonly Ca
   return candidates.length + 1;
 }
 
-/** Those of the chosen that are needed. */
+/** Returns the chosen candidates without those that are not needed. */
 function spare(chosen: readonly Candidate[], enough: World, fits: (world: World) => boolean): readonly Candidate[] {
   const victims = [...chosen];
   let world = enough;

@@ -40,7 +40,7 @@ export type HoldPolicy = {
   readonly holdAfterMs: number;
 };
 
-/** Machines that are kept for one request that has waited too long: requests behind it do not get them. */
+/** Machines that are kept for one overdue request: requests behind it do not get them. */
 export type Hold = {
   readonly place: Place;
   readonly needs: readonly PoolNeed[];
@@ -49,7 +49,7 @@ export type Hold = {
   readonly isBorrowing: boolean;
 };
 
-/** What is kept for requests that have waited too long. */
+/** All that is kept for overdue requests. */
 export type Holds = {
   readonly machines: Hold | undefined;
   readonly quotas: QuotaHolds;

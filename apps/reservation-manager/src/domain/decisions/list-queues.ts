@@ -7,7 +7,7 @@ import { pastShareOf } from "../ledger/past-use.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 
-/** What a queue has, uses and waits for. */
+/** The quota, use and demand of a queue. */
 export type QueueReport = {
   readonly queue: Queue;
   /** The limited amounts of its work and of the work of the queues below it. */
@@ -25,7 +25,7 @@ export type QueueReport = {
 };
 
 export type QueueQuery = {
-  /** Only this one; absent: all. */
+  /** Only this queue; absent: all. */
   readonly name?: string | undefined;
   /** The `next` of the page before; absent: from the beginning. */
   readonly after?: string | undefined;

@@ -10,7 +10,7 @@ import { evolve, type Ledger } from "../ledger/ledger.ts";
 /** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
-/** Plays the ledger alone, where machines are scarce, so that it may place work in another way than a reference does. */
+/** Runs the ledger alone, because with scarce machines it may place work differently than the reference. */
 function play({ nodes, queues, drafts }: PreemptionRun): void {
   const run = startRun(nodes);
   const rules = [

@@ -30,7 +30,7 @@ function askInEach(run: Run, id: string, cpu: number): void {
     for (let index = 0; index < 5; index += 1) ask(run, `${id}${tree}-${index}`, `q${tree}-${index}`, cpu);
 }
 
-/** The world after the release of the first request, before anything is granted. */
+/** Returns the world after the release of the first request, before any grant. */
 function released({ world }: Run): World {
   return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
