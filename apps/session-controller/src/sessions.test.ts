@@ -340,7 +340,7 @@ describe("a session", () => {
       ["bench-server-0", "bench-server-1"],
     ],
     ["leaves them to its successor while the session runs on", {}, ["bench-server-0", "bench-server-1"]],
-  ] as const)("whose pods were made after it was replaced %s", async (_title, taken, left) => {
+  ] as const)("whose pods were created after it was replaced %s", async (_title, taken, left) => {
     const components = [
       component("server-0", "server"),
       component("server-1", "server"),

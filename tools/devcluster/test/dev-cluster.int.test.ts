@@ -37,7 +37,7 @@ describe("startDevCluster", () => {
     expect((await apiOf(kubeconfig).listNamespace()).items.length).toBeGreaterThan(0);
   });
 
-  it("has every node ready and labelled, runs pods where their selector says, and leaves nothing behind", async () => {
+  it("has every node ready and labelled, runs pods on the selected nodes, and leaves nothing behind", async () => {
     const errors: string[] = [];
     const cluster = await startDevCluster({
       directory,

@@ -23,7 +23,7 @@ describe("pages", () => {
     );
   });
 
-  it("have no end before the list when there is no limit", () => {
+  it("have one page without a limit", () => {
     const entries: Entry[] = [
       ["/a", {}],
       ["/b", {}],

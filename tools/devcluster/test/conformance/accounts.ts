@@ -32,7 +32,7 @@ export function describeAccounts(api: () => Api): void {
     expect(bound.code, bound.text).toBe(201);
   }
 
-  it("gives a token that says whose it is, for how long and for whom", async () => {
+  it("issues a token that names its account, its expiry and its audience", async () => {
     const { namespace } = await account();
     const request = { kind: "TokenRequest", apiVersion: "authentication.k8s.io/v1", metadata: { name: "robot" } };
     const made = await api().post(tokenPath(namespace), { ...request, spec: { expirationSeconds: 7200 } });
@@ -91,7 +91,7 @@ export function describeAccounts(api: () => Api): void {
     expect((await api().call("GET", "/api", { token })).code).toBe(200);
   });
 
-  it("may find out what there is, and nothing else, until a role says so", async () => {
+  it("may read discovery, and nothing else, until a role permits it", async () => {
     const { namespace, token } = await account();
     const inside = `/api/v1/namespaces/${namespace}`;
     const get = (path: string): Promise<Answer> => api().call("GET", path, { token });
@@ -131,7 +131,7 @@ export function describeAccounts(api: () => Api): void {
     }
   });
 
-  it("may do what its roles say, in their namespace", async () => {
+  it("may do what its roles permit, in their namespace", async () => {
     const { namespace, token } = await account();
     await bind(namespace, [
       { apiGroups: [""], resources: ["pods", "pods/log"], verbs: ["get", "list"] },

@@ -94,7 +94,7 @@ export function describeDiscovery(api: () => Api): void {
     );
   });
 
-  it("has an OpenAPI document that says fields are validated by the server", async () => {
+  it("has an OpenAPI document that announces field validation by the server", async () => {
     const index = await api().get("/openapi/v3");
     const path = textAt(index.body, "paths", "api/v1", "serverRelativeURL");
     const document = await api().get(path);
@@ -104,7 +104,7 @@ export function describeDiscovery(api: () => Api): void {
     expect(at(patch, "x-kubernetes-group-version-kind")).toEqual({ group: "", version: "v1", kind: "Pod" });
   });
 
-  describe("of a group or version that is not there", () => {
+  describe("of a missing group or version", () => {
     it.each(["/apis/nowhere", "/apis/coordination.k8s.io/v9", "/api/v9"])("answers 404 for %s", async (path) => {
       expect((await api().get(path)).code).toBe(404);
     });

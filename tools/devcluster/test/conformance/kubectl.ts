@@ -52,7 +52,7 @@ export function describeKubectl(api: () => Api): void {
       expect((await kubectl("get", "no,ns,cm,svc,sa,events,leases,secrets")).err).toBe("");
     });
 
-    it("lists the kinds that there are", async () => {
+    it("lists the existing kinds", async () => {
       const { out, err } = await kubectl("api-resources", "--no-headers");
       expect(err).toBe("");
       for (const kind of [
@@ -84,7 +84,7 @@ export function describeKubectl(api: () => Api): void {
       expect((await kubectl("delete", "-f", join(home, "applied.json"))).out).toContain('pod "applied" deleted');
     });
 
-    it("says which field a manifest has that does not exist", async () => {
+    it("reports an unknown field of a manifest", async () => {
       const file = await manifest("unknown.json", pod("unknown", { spec: { notThere: 1 } }));
       const refused = await kubectl("apply", "-f", file);
       expect(refused.code).toBe(1);

@@ -18,7 +18,7 @@ export function describeTenancy(api: () => Api): void {
       spec,
     });
 
-    it("says which directions it is for, and by which protocol", async () => {
+    it("states its directions, and the protocol of each port", async () => {
       const made = await api().post(
         policies(),
         policy("filled", { podSelector: { matchLabels: { app: "a" } }, egress: [{ ports: [{ port: 53 }] }] }),
@@ -66,7 +66,7 @@ export function describeTenancy(api: () => Api): void {
       expect(refused.text).toContain(because);
     });
 
-    it("lets pods in as long as they fit, counts them, and forgets those that have ended", async (context) => {
+    it("admits pods as long as they fit, counts them, and forgets those that have ended", async (context) => {
       context.skip(!api().cluster.collects, "quotas are counted by a controller manager");
       const hard = { pods: "2", "requests.cpu": "1", "limits.memory": "1Gi" };
       const made = await api().post(core("resourcequotas"), quota("pods", hard));
@@ -121,7 +121,7 @@ export function describeTenancy(api: () => Api): void {
     });
   });
 
-  it("a limit range says what containers need that do not say it", async () => {
+  it("a limit range provides the defaults of containers without requests", async () => {
     const own = await api().namespace();
     const core = (plural: string): string => `/api/v1/namespaces/${own}/${plural}`;
     const limits = [
