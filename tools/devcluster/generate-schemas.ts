@@ -73,7 +73,7 @@ const ROOTS = [
   `${META}.Status`,
 ];
 
-/** Where the Go types of a group are. */
+/** Folders of the Go types of each group. */
 const PACKAGES: Readonly<Record<string, string>> = {
   [CORE]: `api@v0.${release}/core/v1`,
   [APPS]: `api@v0.${release}/apps/v1`,
@@ -126,7 +126,7 @@ async function readSchemas(): Promise<JsonObject> {
   return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(objectAt(all, name))]));
 }
 
-/** DeleteOptions lists the versions of every group that can delete; only those that are served matter. */
+/** DeleteOptions lists the versions of every group that can delete, of which only the served ones matter. */
 function trimmed(schema: JsonObject): JsonObject {
   return mapEntries(schema, (key, value) =>
     key === "x-kubernetes-group-version-kind" && Array.isArray(value) && value.length > 1
@@ -166,7 +166,7 @@ function readMessages(): JsonObject {
   return Object.fromEntries(Object.entries(messages).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Go's declarations by name: the body of a struct, or the type that a name stands for. */
+/** Go's declarations by name: the body of a struct, or the aliased type. */
 function readStructs(folder: string): Structs {
   const files = readdirSync(folder).filter((file) => file.startsWith("types") && !file.includes("swagger"));
   const text = files.map((file) => readFileSync(join(folder, file), "utf8")).join("\n");

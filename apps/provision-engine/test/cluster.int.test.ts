@@ -60,7 +60,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
     const gone = (id: string) =>
       until(`nothing of ${id} is there`, async () => (await world.left(id)).length === 0, LONG);
 
-    it("creates a network, a volume in it and a container with both, and removes none that another one needs", async () => {
+    it("creates a network, a volume in it and a container with both, and removes none that another lease needs", async () => {
       const { calls, engines } = world;
       const namespace = networkNamespace(user.userId, "net");
       await active("1-1", "network", { name: "net", open_ports: [443] });
@@ -98,7 +98,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       for (const id of ["1-3", "1-2", "1-1"]) expect(await world.left(id)).toEqual([]);
     });
 
-    it("reports immediately that no node has room for a container, and still when the lease is over", async () => {
+    it("reports immediately that no node has room for a container, and also when the lease is over", async () => {
       await send("9-1", "container", { image: "web:1", capacity: { cpu: 999, memory: 1024 } });
       await waitsFor("9-1", NO_ROOM);
       // Still the first call, which waits for longer.
@@ -255,7 +255,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       expect(await lifeOf("4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });
 
-    it("recreates objects deleted by hand, and reports those that it cannot recreate", async () => {
+    it("recreates manually deleted objects, and reports those that it cannot recreate", async () => {
       const { calls } = world;
       const namespace = "default";
       await engine.stop();

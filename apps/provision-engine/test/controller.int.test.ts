@@ -63,7 +63,7 @@ describe("a controller over HTTP", () => {
     expect(authorization).toBe("Bearer hush");
   });
 
-  it("takes neither a missing answer nor an error for a page", async () => {
+  it("treats neither a missing answer nor an error as a page", async () => {
     server.answerBy((_request, response) => {
       response.writeHead(404, { "x-last-id": "900" }).end("{}");
       return true;
@@ -86,7 +86,7 @@ describe("a controller over HTTP", () => {
     ["no JSON", "<html>busy</html>"],
     ["no page", '{"orders":7}'],
     ["larger than the maximum", JSON.stringify({ orders: ["x".repeat(5000)] })],
-  ])("asks for less and less of what is %s, and then passes over that one order", async (_what, body) => {
+  ])("requests smaller pages after one that is %s, and then skips the one bad order", async (_what, body) => {
     server.answerBy((_request, response) => {
       response.setHeader("x-last-id", "8").end(body);
       return true;
@@ -109,7 +109,7 @@ describe("a controller over HTTP", () => {
     ["an order that can be read", "9", '{"orders":[]}'],
     ["the number of another order", "10", "<html>"],
     ["no number", "soon", "<html>"],
-  ])("passes over nothing where the number that a broken page gives has %s", async (_what, lastId, body) => {
+  ])("skips nothing if the number that a broken page gives has %s", async (_what, lastId, body) => {
     server.answerBy((_request, response, url) => {
       const isFirst = url.searchParams.get("from") === "7";
       response.setHeader("x-last-id", isFirst ? "9" : lastId).end(isFirst ? "<html>" : body);

@@ -52,7 +52,7 @@ function endLease({ leases }: EngineWorld, id: string): Promise<unknown> {
 }
 
 it(
-  "an engine that dies between making a workload and writing that down leaves nothing behind, and makes nothing twice",
+  "an engine that dies between creating a workload and recording it leaves nothing behind, and creates nothing twice",
   async () => {
     await using files = await fileWorld();
     const { world } = files;
@@ -107,7 +107,7 @@ it(
 );
 
 it(
-  "a leader that was frozen finds that another one leads, and undoes nothing of what that one did",
+  "a leader that was frozen detects its successor, and reverts none of its changes",
   async () => {
     await using files = await fileWorld();
     const { world } = files;
@@ -138,7 +138,7 @@ it(
 );
 
 it(
-  "a provisioner that hangs holds up no other lease and no end, and is called again after its deadline",
+  "a hanging provisioner blocks no other lease and no end, and is called again after its deadline",
   async () => {
     await using files = await fileWorld();
     const { world } = files;

@@ -37,7 +37,7 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-it("each engine on one bus serves its own orders, on any replica and by any way", async () => {
+it("each engine on one bus serves its own orders, on any replica and from any source", async () => {
   await order(world, signedOrder(user, { id: "1-1", engine: "west" }));
   await order(world, signedOrder(user, { id: "1-2" }));
   const streamed = signedOrder(user, { id: "1-3", engine: "west" });
@@ -69,7 +69,7 @@ it("reports an engine without a replica, and refuses an invalid engine id", asyn
     await expect(world.leases.getLease({ id })).rejects.toMatchObject({ fault: { code: "not_found" } });
 });
 
-it("answers with counters that are newer than those that the caller has", async () => {
+it("answers with counters that are newer than the caller's", async () => {
   for (let call = 0, afterNumber = 0; call < 3; call += 1) {
     const { number, engine } = await world.leases.getCounters({ engine: "west", afterNumber });
     expect(engine).toBe("west");

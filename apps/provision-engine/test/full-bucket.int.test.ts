@@ -26,7 +26,7 @@ const CONCURRENCY = 8;
 const TEST_MS = 300_000;
 
 it(
-  "ends leases whose time is over, or whose users want it, however much others have ordered",
+  "ends expired and cancelled leases, however much other users have ordered",
   async () => {
     await using world = await engineWorld();
     const [own, others] = [aUser(), aUser()];
@@ -100,7 +100,7 @@ async function shrink({ bus }: EngineWorld): Promise<void> {
 }
 
 it(
-  "takes an order of the work queue that its user may not have yet once he may",
+  "accepts a deferred order of the work queue once its user's limit permits",
   async () => {
     await using world = await engineWorld();
     const user = aUser();

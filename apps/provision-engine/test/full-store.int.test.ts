@@ -21,7 +21,7 @@ const FILLER = "muster.evt.filler.x.filled";
 const TEST_MS = 300_000;
 
 it(
-  "refuses orders and ends while NATS is full, saying so, and loses nothing: what has ended meanwhile ends as soon as there is room",
+  "refuses orders and ends while NATS is full, reports that, and loses nothing: expired leases end as soon as NATS has room",
   async () => {
     await using world = await engineWorld();
     const user = aUser();

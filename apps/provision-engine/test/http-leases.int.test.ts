@@ -135,7 +135,7 @@ it("reports a withdrawn order with an invalid id as deleted", async () => {
   expect(requestsFor("c%20d").map(({ path }) => path)).toEqual(["/engines/main/orders/c%20d/deleted"]);
 });
 
-it("survives pages that repeat, go back, are garbage or are missing", async () => {
+it("survives pages that repeat, move back, are garbage or are missing", async () => {
   const sent = signedOrder(user, { id: "3-1" });
   controller.list(toJsonOrder(sent));
   await received("3-1", "result");
@@ -180,7 +180,7 @@ it("reports everything once an unavailable controller is back, and serves other 
   await received("4-2", "deleted");
 });
 
-it("gives up feedback that a controller refuses, and records that in the history of the lease", async () => {
+it("abandons feedback that a controller refuses, and records that in the history of the lease", async () => {
   controller.answerBy(({ method }, response, { pathname }) => {
     if (method === "GET" || !pathname.includes("/5-1/")) return false;
     response.writeHead(422).end("no such thing");
@@ -219,7 +219,7 @@ it("publishes the history of a lease while its controller reads the feedback wit
   await received("8-1", "deleted");
 });
 
-it("reports what an engine that died had written and not reported", async () => {
+it("reports what a dead engine had written but not reported", async () => {
   const before = controller.asked.length;
   // It gets the feedback and does not answer: whether it has it is unknown.
   controller.answerBy(({ method }) => method === "PUT");

@@ -36,13 +36,13 @@ const CLAIMS = Array.from({ length: PODS }, (_, at) => useKey("PersistentVolumeC
 const failures: unknown[] = [];
 const leftoversOf = (of: KubeCalls) => openLeftovers(of, "muster-1", (_kind, error) => void failures.push(error));
 
-it("knows every claim that pods use, however large the pods are together", async () => {
+it("finds every claim that pods use, however large the pods are together", async () => {
   const inUse = await leftoversOf(calls).inUse(signal);
   expect(failures).toEqual([]);
   expect(inUse).toEqual(new Set([...CLAIMS, useKey("Namespace", "", NAMESPACE)]));
 });
 
-it("knows them also if it may list only in namespaces of leases", async () => {
+it("finds them also if it may list only in namespaces of leases", async () => {
   const refusal = { code: 403, body: { reason: "Forbidden", message: "pods is forbidden" }, headers: {} };
   const limited: KubeCalls = {
     ...calls,

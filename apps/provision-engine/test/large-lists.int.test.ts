@@ -9,7 +9,7 @@ const LARGE = JSON.stringify("y".repeat(60_000));
 const TEST_MS = 300_000;
 
 it(
-  "lists leases and their history in pages that NATS takes, however large each is",
+  "lists leases and their history in pages that fit into a NATS message, however large each is",
   async () => {
     await using world = await engineWorld();
     const user = aUser();

@@ -19,7 +19,7 @@ import {
 const TEST_MS = 300_000;
 
 it(
-  "ends a lease whose record is as large as a record can be, and takes no request that would make it so",
+  "ends a lease with a record of the maximum size, and refuses requests that would exceed it",
   async () => {
     await using world = await engineWorld();
     const user = aUser();

@@ -151,7 +151,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(world.calls.create(elsewhere, taken)), "others are not concerned").toBe("done");
     }
 
-    it("kubernetes is a namespace that its user may fill up to the size, with a key that ends with it", async () => {
+    it("kubernetes is a namespace that its user may fill up to its size, with a token that ends with it", async () => {
       const lease = leaseOf("kubernetes", "1-1", { size: 1 });
       const namespace = sliceNamespace("1-1");
       const { kubeconfig, ...rest } = read(await played(slices.provision(lease, signal)));

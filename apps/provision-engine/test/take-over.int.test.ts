@@ -75,8 +75,8 @@ const MOMENTS: readonly (readonly [string, (recordOf: World["recordOf"]) => bool
   ["it is ACTIVE", (recordOf) => recordOf("2-1")?.phase === "ACTIVE"],
 ];
 
-describe("a lease that takes over what another one has", { timeout: TEST_MS }, () => {
-  it.each(MOMENTS)("has it, whatever engine dies once %s", async (_moment, isThen) => {
+describe("a lease that takes over the workload of another one", { timeout: TEST_MS }, () => {
+  it.each(MOMENTS)("has the workload, whichever engine dies once %s", async (_moment, isThen) => {
     await using files = await takeOverWorld();
     const { world, first, recordOf } = files;
     await order(world, signedOrder(user, { id: "1-1" }));

@@ -73,7 +73,7 @@ it("counts an order once that arrives several times concurrently", async () => {
   expect(countOf(outcomes, "RESENT")).toBe(19);
 });
 
-it("releases what a failed write would have used", async () => {
+it("releases the usage that a failed write had reserved", async () => {
   let failures = 3;
   await using world = await ordering({ leases: 1 }, (records) => ({
     ...records,

@@ -13,7 +13,7 @@ const NO_OWNER = 0;
 
 type Written = Extract<RolloutPlan, { kind: "step" }>;
 
-/** Carries out the plan of the rolling update of the set's name. `none`: nothing was written. `failed`: its end waits for the audit stream. */
+/** Carries out the plan of the set's rolling update. `none`: nothing was written. `failed`: its end waits for the audit stream. */
 export async function actOnRollout(
   deps: PassDeps,
   owned: Owned,
@@ -43,7 +43,7 @@ export async function actOnRollout(
   deps.report.planned(owned.name, `roll-${step.kind}`, step.because);
   if (!isRolloutWritten(rollout.outbox, plan)) return step.kind === "end" ? "failed" : "none";
   if (step.kind === "end" && step.audits.length > 0) {
-    // Before the end: after it, no record can carry the audits.
+    // Publish before the end is written: after it, no record can carry the audits.
     const { traceparent } = rollout;
     const outbox = onceOf(rollout, step, auditsOf(deps, rollout.newSet, step.audits, traceparent));
     if (!(await publish(deps, owned, { outbox, traceparent }))) return "failed";
@@ -55,8 +55,8 @@ export async function actOnRollout(
 }
 
 /**
- * After a change of owner, writes both sets unchanged: sets do not carry the fence of the update, which may end without another write to them, and a write of
- * the former owner, which was frozen before it, must conflict.
+ * After a change of owner, writes both sets unchanged. Sets do not carry the fence of the update, which may end without another write to them. With this write,
+ * a late write of the former, frozen owner conflicts.
  */
 async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): Promise<"again"> {
   for (const each of sets ?? []) {
@@ -86,7 +86,7 @@ async function writeStep(
       break;
     }
     case "write-set": {
-      // Its sets were read before this, and a later owner writes them after it has taken the update over: this write then conflicts.
+      // The sets were read before this point, and a later owner writes them after its take-over, so this write then conflicts.
       if ((await deps.rollouts.get(rollout.id))?.revision !== revision || !owned.isHeld()) break;
       const next = { ...step.next, traceparent: rollout.traceparent };
       const read = sets?.find((each) => each?.set.name === next.name)?.revision ?? 0;
@@ -101,7 +101,7 @@ async function writeStep(
   }
 }
 
-/** A given up update is audited once in the trail of a set, however often its end is retried: the stream drops duplicates. */
+/** Audits an abandoned update once in the trail of a set, however often its end is retried: the stream drops duplicates. */
 function onceOf(
   { id, createdAtMs }: Rollout,
   { because }: RolloutStep,

@@ -10,7 +10,7 @@ import { beginSteps, finishSteps } from "./pass-pods.ts";
 import { raiseTrouble } from "./pass-trouble.ts";
 import { commit, publish, write } from "./pass-writes.ts";
 
-/** `again`: something was written, and the next round decides on it. `atMs`: when time alone changes the plan. */
+/** `again`: something was written, and the next round decides on it. `atMs`: the time at which the plan changes without an event. */
 export type Acted = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
 
 type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;
@@ -33,7 +33,7 @@ export async function actOnSet(
   const next = plan.change && { ...plan.change, next: { ...plan.change.next, outbox: set.record.outbox } };
   const written = await (next === undefined ? write(deps, owned, set, set.record) : commit(deps, seen, set, next));
   if (written === undefined) return "lost";
-  // Only after the write: an alert for a decision on an outdated record would never be resolved.
+  // Raise after the write: an alert for a decision on an outdated record would never be resolved.
   raiseTrouble(deps, set.record, written.record);
   if (plan.kind === "work" && snapshot !== undefined)
     beginSteps(deps, owned, { ...snapshot, set: written.record }, plan.pods);

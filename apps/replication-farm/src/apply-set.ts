@@ -21,7 +21,7 @@ type ApplyRequest = {
   readonly spec: ReplicaSetSpec;
   readonly replace: boolean;
   readonly dryRun: boolean;
-  /** Empty: anonymous. */
+  /** Name of the client; empty: anonymous. */
   readonly by: string;
 };
 
@@ -53,7 +53,7 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
   return { set: { record, revision: await deps.sets.create(request.name, record) }, outcome: "CREATED" };
 }
 
-/** A new set, with the audit of its creation. */
+/** Builds a new set with the audit of its creation. */
 export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
   const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...clientDetails(by) } };
@@ -69,7 +69,7 @@ export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec
   };
 }
 
-/** Overlapping sets give way by age, and clocks of farms differ: a later set is always younger. */
+/** Overlapping sets yield by age, and clocks of farms differ: this makes a later set always younger. */
 function creationTime({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
   return Math.max(nowMs, ...world.setsOf(podId).map(({ createdAtMs }) => createdAtMs + 1));
 }
@@ -79,12 +79,12 @@ function summary({ podId, nodeSelector, pool, replicasDesired, allocationStrateg
     pod_id: podId,
     ...(pool === undefined ? { node_selector: nodeSelector } : { pool }),
     ...(daemon ? { daemon } : { replicas_desired: replicasDesired }),
-    // The word in the documents.
+    // The documents use capitals.
     allocation_strategy: allocationStrategy === "static" ? "Static" : "Dynamic",
   };
 }
 
-/** The checks that need the cluster and other sets. */
+/** Checks the spec against the cluster and other sets. */
 async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: ReplicaSet | undefined): Promise<void> {
   if (before?.spec.template !== next.spec.template || before.spec.podId !== next.spec.podId) await deps.check(next);
   if (before?.spec.pool !== next.spec.pool) await refuseUnknownPool(deps, next);
@@ -92,7 +92,7 @@ async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: Rep
   const asks = (["podId", "nodeSelector", "pool", "daemon"] as const).some(
     (each) => before?.spec[each] !== next.spec[each],
   );
-  // A set that changes its nodes counts as the youngest, whatever its age. An overlap because nodes were relabelled is not its fault.
+  // A set that changes its nodes counts as the youngest, whatever its age. Relabelled nodes may cause an overlap as well, which is not its fault.
   await refuseOverlap(deps, asks ? youngest(next) : next);
 }
 
@@ -107,7 +107,7 @@ export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, {
   );
 }
 
-/** As a set that changes its nodes counts beside others. */
+/** Returns the set with the age that it has beside others when it changes its nodes. */
 export function youngest(set: ReplicaSet): ReplicaSet {
   return { ...set, createdAtMs: Number.POSITIVE_INFINITY };
 }

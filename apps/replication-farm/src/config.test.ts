@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
 describe("readConfig", () => {
-  it("needs nothing", () => {
+  it("needs no variable", () => {
     expect(readConfig({})).toMatchObject({ rcSelector: "", sessionTtlMs: 5000, webhook: undefined });
   });
 

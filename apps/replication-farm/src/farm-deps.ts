@@ -10,7 +10,7 @@ export type FarmDeps = {
   readonly pods: Pick<Pods, "list" | "delete">;
   readonly scheduler: Pick<PoolScheduler, "list" | "deallocate" | "onChange">;
   readonly logger: Pick<Logger, "info" | "warn" | "error">;
-  /** Takes the installation of each foreign pod that the sweep has found. */
+  /** Receives the installation of each foreign pod that the sweep has found. */
   readonly reportForeign: (installations: readonly string[]) => void;
   readonly resyncMs: number;
   readonly sweepMs: number;

@@ -18,7 +18,7 @@ export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
   return { rcSelector };
 }
 
-/** Shares the sets with all live farms: each set has one owner, which makes passes over it. */
+/** Shares the sets among all live farms: each set has one owner, which runs its passes. */
 export function makeFarm(deps: FarmDeps): Farm {
   let passes: SetPasses | undefined;
   return {
@@ -70,7 +70,7 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
   scan();
   await Promise.all([
     runPeriodically({
-      // For changes that no event reports.
+      // The scan finds changes that no event reports.
       name: "replica-set-scan",
       work: () => {
         scan();

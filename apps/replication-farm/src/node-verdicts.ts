@@ -22,7 +22,7 @@ export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] 
   return explainNodes(set, sights, nodes, taken);
 }
 
-/** Why the set cannot get a place on this node; undefined when it can. Throws FaultError unavailable while nodes are unknown. */
+/** Explains why the set cannot get a placement on this node; undefined if it can. Throws FaultError unavailable while nodes are unknown. */
 export function whyNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
   if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
   const verdicts = explainNodesOf(deps, set);

@@ -28,7 +28,7 @@ export type SeenRollout = Stored<Rollout> &
 
 type SeenRolloutSet = RolloutSet & { readonly revision: number; readonly nextAtMs: number };
 
-/** Ends the ownership where the set and its rolling update are gone, or have a later owner. An unreadable record stays unchanged. */
+/** Ends the ownership if the set and its rolling update are gone, or have a later owner. An unreadable record stays unchanged. */
 export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed<SeenSet>> {
   if (!owned.isHeld()) return endOwnership(owned, "lost");
   const found = await deps.sets.get(owned.name);
@@ -64,7 +64,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
   return { seen };
 }
 
-/** No pass over the set follows. */
+/** Ends the ownership: no pass over the set follows. */
 export function endOwnership(owned: Owned, end: "gone" | "lost"): Reconciled {
   owned.end = end;
   return {};
@@ -95,7 +95,7 @@ async function observeRecord(deps: PassDeps, owned: Owned, set: ReplicaSet): Pro
   };
 }
 
-/** Undefined: the set's name is not that of a readable rolling update. The sets are read after the update. */
+/** Returns undefined if no readable rolling update has the set's name. The sets are read after the update. */
 async function observeRollout(deps: PassDeps, owned: Owned): Promise<SeenRollout | undefined> {
   if (deps.world.rollout(owned.name) === undefined) return undefined;
   const found = await deps.rollouts.get(owned.name);

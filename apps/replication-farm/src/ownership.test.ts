@@ -7,7 +7,7 @@ import { makeScan } from "./ownership.ts";
 
 const seen = { name: "web", revision: 1, read: { record: aSet({ name: "web" }) } };
 
-/** A farm whose view has the set, whatever the store has. */
+/** A farm whose view contains the set, whatever the store contains. */
 function lateView(isStored: () => boolean) {
   const locked: string[] = [];
   const stop = new AbortController();
@@ -42,7 +42,7 @@ function lateView(isStored: () => boolean) {
   return { scan, locked, owned };
 }
 
-it("locks no set that the store does not have any more, however long the view shows it", async () => {
+it("locks no set that the store no longer has, however long the view shows it", async () => {
   const { scan, locked } = lateView(() => false);
   scan();
   for (let turn = 0; turn < 50; turn += 1) await new Promise(setImmediate);

@@ -7,7 +7,7 @@ import type { SetPasses } from "./set-passes.ts";
 
 type OwnershipDeps = Pick<FarmDeps, "logger"> & {
   readonly world: Pick<World, "sets" | "set" | "rollouts" | "rollout">;
-  /** Asks the store whether a set or a rolling update has this name. */
+  /** Reads from the store whether a set or a rolling update has this name. */
   readonly isStored: (name: string) => Promise<boolean>;
 };
 
@@ -22,10 +22,10 @@ export function makeScan(
 ): (names?: Iterable<string>) => void {
   const { logger } = deps;
   const releasing = new Set<string>();
-  /** Claims in flight; true: a later scan came meanwhile, and may let the next claim succeed. */
+  /** Claims in flight. True: a later scan ran meanwhile, so the next claim may succeed. */
   const claims = new Map<string, boolean>();
   const own = async (name: string): Promise<void> => {
-    // The view may lag: a set that is gone would be locked and unlocked until the view shows that.
+    // The view may lag: without this check, a deleted set would be locked and unlocked until the view has caught up.
     if (!(await deps.isStored(name))) return;
     const lock = await session.lock(name);
     if (lock === undefined || !session.isHeld()) return;
@@ -69,7 +69,7 @@ export function makeScan(
   return scan;
 }
 
-/** The readable sets, and the rolling updates whose own set is gone: those are run by name. */
+/** Lists the readable sets, and the rolling updates whose own set is gone: those run by name. */
 function ownableSets(
   world: OwnershipDeps["world"],
   session: Session,
@@ -111,7 +111,7 @@ function liveFarms(session: Session): LiveFarm[] {
     try {
       return [{ session: id, selector: readLabelSelector("rcSelector", text) }];
     } catch {
-      // Perhaps of a later version: a farm with an unreadable selector gets no sets from this one.
+      // The selector may be of a later version: this farm assigns no sets to a farm with an unreadable selector.
       return [];
     }
   });

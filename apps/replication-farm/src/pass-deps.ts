@@ -32,13 +32,13 @@ export type PassDeps = PodDeps & {
 /** A set that a farm owns, and the farm's memory of it. */
 export type Owned = MachinesOwned &
   PodsOwned & {
-    /** Since when the pod of each place has been not ready. */
+    /** Since when the pod of each placement has been unready. */
     readonly unreadySince: Map<number, number>;
     rolloutWait: RolloutWait | undefined;
-    /** Whether no former owner of the rolling update of this name can still write its sets. */
+    /** True if no former owner of the rolling update of this name can still write its sets. */
     isRolloutFenced: boolean;
-    /** The traceparent of the last request once all of it is done: later changes follow from no request. */
+    /** The traceparent of the last request, once all of its effects are complete: later changes belong to no request. */
     doneUnder: string | undefined;
-    /** Why no pass follows: the set is gone, another farm owns it, or this farm is to release it. */
+    /** Why no pass follows: the set is gone, another farm owns it, or this farm has to release it. */
     end: "gone" | "lost" | "released" | undefined;
   };

@@ -3,7 +3,7 @@ import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
 import type { Owned } from "./pass-deps.ts";
 
-/** Nodes on which the set's pods have been not ready for `unhealthyMs`, as far as this farm has seen since it owns the set. */
+/** Finds nodes on which the set's pods have been unready for `unhealthyMs`, as observed by this farm since it owns the set. */
 export function findUnhealthy(
   { unreadySince }: Pick<Owned, "unreadySince">,
   set: ReplicaSet,
@@ -15,7 +15,7 @@ export function findUnhealthy(
   const { oldNode, newNode } = set.transfer ?? {};
   return set.placements.flatMap((placement) => {
     const { node, ordinal } = placement;
-    // A transfer has a time limit of its own.
+    // A transfer has its own time limit.
     if (node === oldNode || node === newNode) return [];
     if (podOf(set, pods, placement)?.health === "READY") {
       unreadySince.delete(ordinal);
@@ -27,7 +27,7 @@ export function findUnhealthy(
   });
 }
 
-/** When the next pod will have been not ready for too long; infinite: all are ready, or are known to be unhealthy. */
+/** Returns when the next pod will have been unready for too long; Infinity: all are ready, or already known to be unhealthy. */
 export function nextUnhealthyAtMs(
   { unreadySince }: Pick<Owned, "unreadySince">,
   { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },

@@ -22,7 +22,7 @@ export type MachineDeps = {
   };
 };
 
-/** The memory of failed requests, until one succeeds. */
+/** State of failed requests until one succeeds. */
 type Refusals = { times: number; notBeforeMs: number; trouble: LedgerState["trouble"] };
 
 export type MachinesOwned = { readonly name: string; readonly isHeld: () => boolean; readonly refusals: Refusals };
@@ -32,12 +32,12 @@ export const NO_REFUSALS: Refusals = { times: 0, notBeforeMs: 0, trouble: undefi
 const RETRY = { firstMs: 1000, maxMs: 60_000 };
 /** The API server may still have pods that the watcher no longer publishes. */
 const PODS_RETRY_MS = 1000;
-/** The maximum of requests in one pass. */
+/** Maximum number of requests in one pass. */
 const MAX_CALLS = 32;
 
 const NO_QUEUE: QueueChoice = { kind: "none" };
 
-/** The ledger's state of the set. A grant that seems lost is read from the ledger: the known state may be older than the record. */
+/** Observes the ledger's state of the set. A grant that seems lost is read from the ledger, because the known state may be older than the record. */
 export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, set: ReplicaSet): Promise<LedgerState> {
   const trouble = owned.refusals.trouble ?? deps.scheduler.trouble();
   const reservations = deps.scheduler.machinesOf(set.name);
@@ -77,7 +77,7 @@ type Step<Kind extends AllocationStep["kind"]> = Extract<AllocationStep, { kind:
 
 const DONE: Outcome = { atMs: Number.POSITIVE_INFINITY, failed: false };
 
-/** One after the other until a refusal: the next request would probably be refused, too. */
+/** Requests machines in sequence until a refusal, because the next request would probably be refused as well. */
 async function allocate(
   { scheduler, report, now }: MachineDeps,
   { name, isHeld, refusals }: MachinesOwned,
@@ -126,8 +126,8 @@ function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
 }
 
 /**
- * The record is read again: a number is in it before it is requested, so a known reservation whose number is not in the record now is not desired. And the
- * pods are read from the API server, because the watcher may be behind.
+ * Releases a reservation after two reads. The record is read again: a number is recorded before it is requested, so a reservation whose number is missing now
+ * is not desired. The pods are read from the API server, because the watcher may be behind.
  */
 async function deallocate(
   { sets, pods, scheduler, report, now }: MachineDeps,

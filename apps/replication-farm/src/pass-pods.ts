@@ -21,7 +21,7 @@ export type PodDeps = {
     confirm(pod: string, uid: string): Promise<void>;
     delete(pod: string, uid: string, force: boolean): Promise<void>;
     abandon(pod: string, uid: string): Promise<void>;
-    /** The existing pods, not from a cache. */
+    /** Reads the existing pods from the API server instead of a cache. */
     list(set: ReplicaSet): Promise<readonly OwnedPod[]>;
   };
   readonly report: {
@@ -36,16 +36,16 @@ export type PodsOwned = {
   readonly fence: number;
   readonly isHeld: () => boolean;
   readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
-  /** Pods that were created, confirmed and deleted, until the watcher publishes it. */
+  /** Own creations, confirmations and deletions that the watcher has not published yet. */
   readonly made: Map<string, { readonly uid: string; readonly node: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
   readonly deleted: Set<string>;
-  /** By the pod's name: steps in flight, and failed steps until `finishSteps` has returned them. */
+  /** Steps in flight by pod name, and failed steps until `finishSteps` has returned them. */
   readonly steps: Map<string, Promise<Outcome>>;
-  /** The answers of the steps that have finished last. */
+  /** The results of the steps that finished last. */
   answers: readonly PodAnswer[];
   readonly turns: Turns;
-  /** The record after the call. */
+  /** Reads the record; called after the step. */
   readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
 };
 
@@ -56,15 +56,15 @@ type Outcome = { readonly kind: "done" | "lost" } | { readonly kind: "failed"; r
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
-/** The watcher publishes a pod within this time. Otherwise the API server is asked whether the pod exists. */
+/** Maximum time until the watcher publishes a pod. After it, the API server is asked whether the pod exists. */
 const MADE_TRUST_MS = 10_000;
-/** The same for a pod that was deleted before the watcher has published it. */
+/** As `MADE_TRUST_MS`, for a pod that was deleted before the watcher published it. */
 const DELETED_TRUST_MS = 1000;
 const RESTART = { firstMs: 1000, maxMs: 300_000 };
-/** A pod that was ready for this long does not count as one that keeps ending. */
+/** A pod that was ready for this long resets the restart back-off. */
 const RESTART_FORGET_MS = 600_000;
 
-/** Nothing is remembered of the pods yet. */
+/** Returns an empty memory of pods. */
 export function newPodsOwned(
   { sets }: Pick<PodDeps, "sets">,
   set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
@@ -82,7 +82,7 @@ export function newPodsOwned(
   };
 }
 
-/** Forgets pods that were made, that the watcher does not publish, and that the API server does not have. */
+/** Forgets own pods that neither the watcher nor the API server has. */
 export async function forgetGone(
   { world, pods, now, report }: Pick<PodDeps, "world" | "pods" | "now" | "report">,
   owned: PodsOwned,
@@ -104,7 +104,7 @@ export async function forgetGone(
   }
 }
 
-/** When `forgetGone` asks about the next pod; Infinity without one. */
+/** Returns when `forgetGone` checks the next pod; Infinity: none. */
 export function nextForgetAtMs(owned: PodsOwned): number {
   return Math.min(...[...owned.made.values()].map((made) => dueAtMs(owned, made)));
 }
@@ -113,7 +113,7 @@ function dueAtMs({ deleted }: PodsOwned, { uid, atMs }: { readonly uid: string; 
   return atMs + (deleted.has(uid) ? DELETED_TRUST_MS : MADE_TRUST_MS);
 }
 
-/** The published pods, with our own changes that the watcher does not show yet. */
+/** Returns the published pods, with own changes that the watcher does not show yet. */
 export function podsOf(
   { world }: Pick<PodDeps, "world">,
   { made, deleted }: PodsOwned,
@@ -129,7 +129,9 @@ export function podsOf(
   return pods;
 }
 
-/** Nodes with a live pod of this pod id, by the name of the pod; also those that the watcher does not show yet, which `forgetGone` leaves in `made`. */
+/**
+ * Returns nodes with a live pod of this pod id, by the pod's name. It includes own pods that the watcher does not show yet, which `forgetGone` keeps in `made`.
+ */
 export function occupiedBy(
   { world }: Pick<PodDeps, "world">,
   { made }: Pick<PodsOwned, "made">,
@@ -139,7 +141,6 @@ export function occupiedBy(
   return new Map([...unseen, ...world.occupied(spec.podId)]);
 }
 
-/** Starts steps. */
 export function beginSteps(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, steps: readonly PodAction[]): void {
   for (const step of steps) {
     const outcome = owned.turns(() => tryStep(deps, owned, snapshot, step));
@@ -218,7 +219,7 @@ async function create(
   }
 }
 
-/** The record is read again once the pod exists: a later owner of the set then finds the pod. A pod whose place is gone never runs, and is deleted. */
+/** Rereads the record once the pod exists, so that a later owner of the set finds the pod. A pod without a placement never runs, and is deleted. */
 async function confirm(
   deps: PodDeps,
   owned: PodsOwned,
@@ -243,7 +244,7 @@ function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void
   restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
 }
 
-/** Forgets the restarts of places that are gone, or whose pods have been ready for long. */
+/** Forgets the restarts of removed placements, and of placements whose pods have been ready for long. */
 export function forgetRestarts(
   { restarts }: PodsOwned,
   { set, pods, nowMs }: Pick<SetSnapshot, "set" | "pods" | "nowMs">,

@@ -4,14 +4,14 @@ import { context } from "@opentelemetry/api";
 
 export const TRACER = "@muster/replication-farm";
 
-/** The span of one round of a pass, in the trace of the request `under`; empty: none, and a new trace begins. */
+/** Starts the span of one round of a pass, in the trace of the request `under`; empty: a new trace begins. */
 export function spanOfPass(set: string, under: string): PassSpan {
   return { name: "replica set pass", parent: contextOfTraceparent(under), attributes: { "muster.replica_set": set } };
 }
 
 type TracedStep = { readonly name: string; readonly set: string; readonly because: string };
 
-/** Runs one step under a span of its own, inside the pass. The work gets the traceparent of the span; empty where this process makes no spans. */
+/** Runs one step under its own span, inside the pass. The work gets the traceparent of the span; empty if this process records no spans. */
 export function inStep<Result>(
   { name, set, because }: TracedStep,
   work: (traceparent: string) => Promise<Result>,
@@ -20,7 +20,7 @@ export function inStep<Result>(
   return inSpan(TRACER, name, { attributes }, () => work(traceparentOf()));
 }
 
-/** Runs work in the trace of the request, without a span of its own. */
+/** Runs work in the trace of the request, without its own span. */
 export function inTrace<Result>(under: string, work: () => Promise<Result>): Promise<Result> {
   return context.with(contextOfTraceparent(under), work);
 }

@@ -4,8 +4,7 @@ import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
 /**
- * Raises the alert of the trouble that a set has, on each pass: `Alerts` publishes it once an hour, and again after a restart. Resolves the alert of its former
- * trouble.
+ * Raises the alert of the set's trouble on each pass: `Alerts` publishes it once an hour, and again after a restart. Resolves the alert of the former trouble.
  */
 export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
   const { name, trouble } = after;
@@ -22,7 +21,7 @@ export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Repli
   });
 }
 
-/** HIGH: the set has no place for its replicas, and cannot get one by itself. */
+/** HIGH: the set has no node for its replicas, and cannot get one by itself. */
 export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
@@ -48,7 +47,7 @@ const GIVEN_UP = new Map<string, string>([
   ["minimum-too-high", "has become so small that the minimum could never be kept"],
 ]);
 
-/** Raises the alert of a rolling update that is given up. */
+/** Raises the alert of an abandoned rolling update. */
 export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
   const why = step.kind === "wait" ? undefined : GIVEN_UP.get(step.because);
   if (why === undefined) return;
@@ -61,7 +60,7 @@ export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Roll
   });
 }
 
-/** The update is gone: a later one of the same name that is given up raises an alert again. */
+/** Resolves the alert once the update is gone, so that a later abandoned update of the same name raises it again. */
 export function resolveGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
   alerts.resolve(`roll_given_up_${id}`);
 }

@@ -40,8 +40,8 @@ export function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], 
 }
 
 /**
- * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An
- * unavailable stream delays nothing until the outbox is full. Rethrows a defect.
+ * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An unavailable
+ * stream delays nothing until the outbox is full. Rethrows a defect.
  */
 export async function publish(
   deps: PassDeps,

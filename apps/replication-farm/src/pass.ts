@@ -22,7 +22,7 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
   };
 }
 
-/** After a pass that threw. Rethrows a defect. */
+/** Handles a pass that threw; rethrows a defect. */
 export function retryAfter(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
   const fault = faultOf(error);
   if (fault === undefined) throw error;

@@ -11,7 +11,7 @@ import { MAX_NAME_LENGTH, type ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { Audit } from "./domain/set-plan.ts";
 
-/** The dependencies of answering users. */
+/** The dependencies of requests by users. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newId: () => string;
@@ -49,7 +49,7 @@ export type StoredSet = Stored<ReplicaSet>;
 export type Named = {
   readonly requestId: string;
   readonly name: string;
-  /** Empty: anonymous. */
+  /** Name of the client; empty: anonymous. */
   readonly by: string;
 };
 
@@ -70,7 +70,7 @@ export function requireReadable(name: string, found: Found): StoredSet {
 
 export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
 
-/** Changes the newest record; without a change nothing is written. */
+/** Changes the newest record; writes nothing if nothing changes. */
 export async function changeSet(
   deps: RequestDeps,
   { name, requestId }: Pick<Named, "name" | "requestId">,

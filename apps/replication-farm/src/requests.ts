@@ -57,8 +57,8 @@ export async function enable(deps: RequestDeps, request: Named & { readonly enab
 type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
 
 /**
- * A set with replicas, or in a rolling update, which it ends, is deleted only by force; its pods are deleted with it unless they are kept. Undefined: its
- * record was unreadable, and is removed.
+ * Deletes a set. A set with replicas, or in a rolling update, which it ends, is deleted only by force; its pods are deleted with it unless they are kept.
+ * Undefined: its record was unreadable, and is removed.
  */
 export async function remove(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
   const { name, keepPods, force, by } = request;
@@ -91,7 +91,7 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
   });
 }
 
-/** The record cannot be followed, so it is removed immediately; its pods and machines then have no set, and the sweep removes them. */
+/** No farm can act on an unreadable record, so it is removed immediately. Its pods and machines then have no set, and the sweep removes them. */
 async function removeUnreadable(
   deps: RequestDeps,
   { name, keepPods, force, by }: Removal,
@@ -101,12 +101,12 @@ async function removeUnreadable(
   if (keepPods) refuse("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
   const audit: Audit = { eventType: "DELETED", details: { unreadable, ...clientDetails(by) } };
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
-  // Before the removal: nothing may be deleted without an audit, and no record can carry it.
+  // Publish before the removal: no deletion may lack an audit, and no record can carry this one.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
   await deps.sets.remove(name, revision);
 }
 
-/** Begins to leave an eligible node, for the given node or, if that is empty, for one of the farm's choice. */
+/** Starts a transfer from an eligible node to the given node; empty: to one of the farm's choice. */
 export function transferNode(
   deps: RequestDeps,
   request: Named & { readonly node: string; readonly newNode: string },
@@ -147,7 +147,7 @@ export function transferNode(
   });
 }
 
-/** A transfer in flight continues. */
+/** Holds new transfers; one in flight continues. */
 export function holdTransfers(
   deps: RequestDeps,
   request: Named & { readonly hold: boolean; readonly because: string },

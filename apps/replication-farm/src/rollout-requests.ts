@@ -16,24 +16,23 @@ export type CreateRolloutRequest = {
   readonly requestId: string;
   readonly oldSet: string;
   readonly newSet: string;
-  /** The spec of the new set, which is created. Without this and a template the new set exists. */
+  /** The spec of the new set to create. Without it and without a template, the new set already exists. */
   readonly spec: ReplicaSetSpec | undefined;
-  /** The template of a new set that is created with the rest of the old one's spec; empty: none. */
+  /** The template of a new set, which otherwise gets the old one's spec; empty: none. */
   readonly template: string;
-  /** Undefined: as many as both sets have. */
+  /** Undefined: the sum of both sets. */
   readonly replicasDesired: number | undefined;
   readonly minimum: number;
   readonly leaveOld: boolean;
   readonly delayMs: number;
-  /** Empty: anonymous. */
+  /** Name of the client; empty: anonymous. */
   readonly by: string;
 };
 
 const MAX_DELAY_MS = 86_400_000;
 
 /**
- * Begins to move replicas from the old set to the new one, which is created first when a template is given. The same request again returns what the first one
- * created.
+ * Begins to move replicas from the old set to the new one, which is created first if a template is given. A repeated request returns the result of the first.
  */
 export async function createRollout(deps: RequestDeps, request: CreateRolloutRequest): Promise<Stored<Rollout>> {
   const { requestId, oldSet, newSet, minimum, leaveOld, delayMs, by } = request;
@@ -52,7 +51,7 @@ export async function createRollout(deps: RequestDeps, request: CreateRolloutReq
   const oldHas = old.disabled ? old.placements.length : old.spec.replicasDesired;
   const never = decideMinimum({ minimum, target, leaveOld }, oldHas + newHas);
   if (never !== undefined) refuse("minimum_replicas", never);
-  // Last, so that a refused request leaves no set behind.
+  // Create the new set last, so that a refused request leaves no set behind.
   const fresh = await requireNewSet(deps, request, old);
   refuseUnavailable("new_set", fresh);
   const rollout: Rollout = {
@@ -114,14 +113,14 @@ function refuseOtherPodId(field: string, name: string, { podId }: ReplicaSetSpec
   );
 }
 
-/** Created by a request whose answer was lost, or that failed later. Throws already_exists for any other set of the name. */
+/** Reuses a set that an earlier request created whose answer was lost, or that failed later. Throws already_exists for any other set of the name. */
 function reuse(found: Readable<ReplicaSet>, name: string, spec: ReplicaSetSpec): ReplicaSet {
   if ("record" in found && found.record.placements.length === 0 && isSameSpec(found.record.spec, spec))
     return found.record;
   return throwFault({ code: "already_exists", kind: "replica set", id: name });
 }
 
-/** A new update may not have marked its sets yet. */
+/** Refuses a second update of a set; a new update may not have marked its sets yet. */
 function refuseRival({ world }: RequestDeps, { oldSet, newSet }: CreateRolloutRequest): void {
   for (const [field, name] of Object.entries({ old_set: oldSet, new_set: newSet }))
     for (const { id } of world.rolloutsOf(name)) refuse(field, `${name} is in rolling update ${id} already`);
@@ -141,7 +140,7 @@ type ChangeRolloutRequest = {
   readonly change: string;
   /** Undefined: unchanged. */
   readonly minimum: number | undefined;
-  /** Empty: anonymous. */
+  /** Name of the client; empty: anonymous. */
   readonly by: string;
 };
 
@@ -152,7 +151,7 @@ const CHANGES: Readonly<Record<"PAUSE" | "RESUME" | "UNDO" | "REDO", AuditEvent>
   REDO: "ROLLING_UPDATE_REDO",
 };
 
-/** Each change is made once for a request; a change that was made already changes nothing. The trails of both sets record it. */
+/** Applies each change once per request; a change that already applies has no effect. The trails of both sets record it. */
 export async function changeRollout(deps: RequestDeps, request: ChangeRolloutRequest): Promise<Stored<Rollout>> {
   const { requestId, id, change, minimum, by } = request;
   if (!isChange(change))

@@ -7,7 +7,7 @@ import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
 import { aboutFarm } from "./farm.ts";
 
-/** Per method; a long poll costs nothing until its own record changes. */
+/** Maximum per method. A waiting long poll is cheap. */
 const MAX_CONCURRENT_REQUESTS = 1024;
 
 /** Answers users, and owns replica sets while its session lives, until stopped. */

@@ -14,22 +14,22 @@ export type SetPasses = {
   own(name: string, fence: number): Promise<void>;
   /** Ends the passes over the set after the one in flight. */
   release(name: string): Promise<void>;
-  /** Wakes the owned sets among these. */
+  /** Wakes the owned sets among these names. */
   wake(names: Iterable<string>): void;
   wakeAll(): void;
   /** Ends all passes after those in flight. */
   stop(): Promise<void>;
 };
 
-/** Retries of failed passes and conflicts: a pause per set, which a change ends, and a limit for all sets together. */
+/** Limits retries of failed passes and conflicts: a pause per set, which a change ends, and a rate for all sets together. */
 const LIMITS = { firstMs: 200, maxMs: 30_000, perSecond: 1000, burst: 10_000 };
 
 /** A set that this farm makes passes over. */
 type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
 
 /**
- * Makes passes over the sets: after each change of the view, after each write of its own, and at each resync. A failed pass is retried with a growing pause,
- * which a change ends. The sets do not wait for each other. None begins after `stop`.
+ * Runs passes over the sets: after each change of the view, after each own write, and at each resync. A failed pass is retried with a growing pause, which a
+ * change ends. The sets do not wait for each other. No pass begins after `stop`.
  */
 export function startPasses(
   deps: PassDeps,
@@ -39,7 +39,7 @@ export function startPasses(
   const queue = workQueue({ limits: LIMITS });
   const stopping = new AbortController();
   const ending = AbortSignal.any([stop, stopping.signal]);
-  // Pod steps outlive the pass that begins them, so they have the same time to finish.
+  // Pod steps may outlive the pass that begins them, so they get the same time to finish.
   const grace = openStopGrace({ stop: ending, lost: lead.lost });
   const end = async ({ owned, ended }: OwnedSet): Promise<void> => {
     await Promise.allSettled(owned.steps.values());
@@ -102,7 +102,7 @@ export function startPasses(
   };
 }
 
-/** A set without memory. */
+/** Returns a newly owned set without memory. */
 export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
   return {
     ...newPodsOwned(deps, set),

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { shareReads } from "./share-reads.ts";
 
-it("the caller while a reading is under way shares the next one, which begins after all have asked", async () => {
+it("callers during a read share the next one, which begins after all of them have called", async () => {
   const reads: PromiseWithResolvers<string>[] = [];
   const ask = shareReads(() => {
     const read = Promise.withResolvers<string>();

@@ -9,9 +9,9 @@ import { podStanding, type OwnedPod } from "./domain/plan-sweep.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
-/** The lock of the one farm that sweeps. No set can have this name. */
+/** The lock of the sweeping farm. No set can have this name. */
 const SWEEP_LOCK = "_sweep";
-/** Left over objects are removed at the second sweep: their set may be new, or may be being deleted with them. */
+/** Left over objects are removed at the second sweep, because their set may be new, or may be in deletion together with them. */
 const GRACE_MS = 0;
 
 /** Removes pods and machines of sets that do not exist; one farm at a time. */
@@ -28,7 +28,7 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined) throw error;
-      // Objects that cannot be listed now count as new later.
+      // Objects that cannot be listed now count as new in the next sweep.
       left[what].clear();
       logger.warn({ reason: describeFault(fault) }, `the sweep of ${what} without a set failed`);
     }
@@ -79,7 +79,7 @@ function podSweep({ pods, pass, logger, reportForeign }: FarmDeps, session: Sess
   };
 }
 
-/** Releases machines after the pods on them are gone. */
+/** Releases machines once the pods on them are gone. */
 function machineSweep(
   { pods, pass, scheduler, logger }: FarmDeps,
   session: Session,
@@ -107,7 +107,10 @@ function machineSweep(
   };
 }
 
-/** A record is removed after all objects of its set. Leftovers without any record therefore mean lost records: that raises an alert, and nothing is removed. */
+/**
+ * A record is removed after all objects of its set. Leftovers without any record therefore indicate lost records: the brake raises an alert, and nothing is
+ * removed.
+ */
 async function brakeOn(
   { pass, world }: FarmDeps,
   what: "pods" | "machines",
@@ -132,7 +135,7 @@ async function brakeOn(
   return brake;
 }
 
-/** The view may be stale, so a set in it is read from the bucket. */
+/** Reads a set from the bucket, because the view may be stale. */
 async function isAnyStored({ sets }: Pick<PassDeps, "sets">, world: Pick<World, "sets">): Promise<boolean> {
   for (const { name } of world.sets()) if ((await sets.get(name)) !== undefined) return true;
   return false;

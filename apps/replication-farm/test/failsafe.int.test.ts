@@ -12,7 +12,7 @@ import { startMeteredFarm, type MeteredFarm } from "./metered-farm.ts";
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const PATIENT = { timeoutMs: 90_000, everyMs: 50 };
 
-describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
+describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
   let world: FarmWorld;
   let store: FarmStore;
   let farm: MeteredFarm;
@@ -62,7 +62,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
     expect((await store.set("zeroed")).placements).toHaveLength(1);
   });
 
-  it("leaves a record that it cannot read, and its pods, and works on the others", async () => {
+  it("leaves an unreadable record and its pods unchanged, and continues with the others", async () => {
     const codec = { encode: (bytes: Uint8Array) => bytes, decode: (bytes: Uint8Array) => bytes };
     const raw = await openBucket(world.bus.connection, { name: buckets.replicaSets, codec });
     await raw.create("corrupt", new Uint8Array([255]));
@@ -73,20 +73,20 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
     expect((await raw.get("corrupt"))?.value).toEqual(new Uint8Array([255]));
   });
 
-  it("once something is, removes the pods of sets that do not exist, but for those that are to be kept", async () => {
+  it("once some are desired, removes the pods of missing sets, except those marked to stay", async () => {
     await until("the pod without a set is gone", async () => !(await isThere("lost-1")), PATIENT);
     expect(await isThere("kept-1")).toBe(true);
     expect(await isThere("corrupt-1")).toBe(true);
   });
 
-  it("leaves the pods of another installation alone, and counts them", async () => {
+  it("keeps the pods of another installation, and counts them", async () => {
     expect(await isThere("alien-1")).toBe(true);
     expect(await farm.leftAlone()).toBe(1);
     const [ours] = await world.pods("wanted");
     expect(ours?.metadata?.labels?.[labels.installation]).toBe(await installationOf(world.bus.connection));
   });
 
-  it("reports a record that it cannot read, which goes by force alone, and its pods after it", async () => {
+  it("reports an unreadable record, which only a forced deletion removes, and its pods after it", async () => {
     const { farms } = world;
     const { unreadable } = await farms.listReplicaSets({});
     expect(unreadable).toMatchObject([{ name: "corrupt" }]);
@@ -101,7 +101,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
     await until("its pod is gone", async () => !(await isThere("corrupt-1")), PATIENT);
   });
 
-  it("gives the nodes of two sets of one pod id that were made at the same moment to one of them", async () => {
+  it("gives the nodes of two concurrently created sets of one pod id to one of them", async () => {
     // As many as one of them wants: with a third one, the first to place could keep a node that the other does not need.
     await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { twin: "yes" })));
     // No request has compared them, as when both were looked at before either was there.
@@ -118,7 +118,7 @@ describe("a farm that finds nothing to be wanted", { timeout: 300_000 }, () => {
     );
   });
 
-  it("stays where it was with a daemon set for which no node is eligible any more", async () => {
+  it("keeps the pods of a daemon set for which no node is eligible any more", async () => {
     await store.create("daemon", { nodeSelector: "zone=a", daemon: true });
     const uids = uidsOf(await placedAt(world, store, "daemon", 3));
     await store.change("daemon", (set) => ({ ...set, spec: { ...set.spec, nodeSelector: "zone=b" } }));

@@ -43,7 +43,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     if (!skip) await world[Symbol.asyncDispose]();
   });
 
-  it.skipIf(skip)("come up on the nodes that are selected, one pod a node, and follow their number", async () => {
+  it.skipIf(skip)("run on the selected nodes, one pod per node, and follow their number", async () => {
     await labelled("up", "n-0", "n-1", "n-2");
     await apply("up", specOf("up=yes", 2));
     const set = await settledAt(world, "up", 2);
@@ -86,7 +86,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     expect(seen.filter((event) => event === "NODE_TRANSFER_COMPLETION")).toHaveLength(1);
   });
 
-  it.skipIf(skip)("cost nothing while nothing changes", async () => {
+  it.skipIf(skip)("cause no work while nothing changes", async () => {
     await labelled("quiet", "n-3");
     await apply("quiet", specOf("quiet=yes", 1));
     await settledAt(world, "quiet", 1);
@@ -119,7 +119,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
       await world.farms.deleteReplicaSet({ requestId: "w", name: `witness-${value}`, force: true });
   });
 
-  it.skipIf(skip)("are taken over from a farm that is killed, and nothing is made twice", async () => {
+  it.skipIf(skip)("are taken over from a killed farm without duplicate pods", async () => {
     await labelled("kept", "n-0", "n-1", "n-2");
     await apply("kept", specOf("kept=yes", 2));
     const { farm } = await settledAt(world, "kept", 2);
@@ -138,7 +138,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     farms = [...farms.filter((each) => each !== owner), await world.startFarm(STEADY)];
   });
 
-  it.skipIf(skip)("are handed over at once by a farm that is asked to stop", async () => {
+  it.skipIf(skip)("are handed over immediately by a farm that stops", async () => {
     const patient = await world.startFarm({ FARM_SESSION_TTL_MS: "600000" });
     const owns = async (farm: FarmProcess) =>
       (await world.farms.listReplicaSets({})).sets.filter((each) => each.farm.includes(`-${farm.pid}-`)).length > 0;
@@ -161,7 +161,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     );
   });
 
-  it.skipIf(skip)("are rolled to a new one with never less than the minimum healthy", async () => {
+  it.skipIf(skip)("are rolled to a new one and never have less than the minimum healthy", async () => {
     await labelled("rolled", "n-0", "n-1", "n-2");
     await apply("old", specOf("rolled=yes", 3, { podId: "rolled" }));
     await settledAt(world, "old", 3);
@@ -212,7 +212,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     await expect(world.farms.applyReplicaSet(again)).resolves.toMatchObject({ outcome: "CREATED" });
   });
 
-  it.skipIf(skip)("are refused when an older one would fight with them over nodes", async () => {
+  it.skipIf(skip)("are refused if an older one would compete with them for nodes", async () => {
     await apply("older", specOf("fought=yes", 1, { podId: "same" }));
     await expect(apply("newer", specOf("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
       /replica set older/,

@@ -33,11 +33,11 @@ it.each<[changed: string, concerned: readonly string[]]>([
   ["new", ["new"]],
   ["gone", ["gone", "marked"]],
   ["of-no-record", ["of-no-record"]],
-])("a change of %s wakes those that it may concern, and no other of many sets", (changed, concerned) => {
+])("a change of %s wakes the sets that it may concern, and none of many others", (changed, concerned) => {
   expect([...world.world.concernedBy(changed)].toSorted()).toEqual(concerned);
 });
 
-it("what a set may overlap with is known without a list of all, also when it was stored a moment ago", async () => {
+it("overlaps are found without a list of all sets, also for a set that was just stored", async () => {
   const before = world.lists();
   await world.sets.create("web-c", placedOn(["n2"], { name: "web-c", uid: "c", spec: aSpec({ podId: "web" }) }));
   const found = (await world.world.storedSetsOf("web")).map(({ name }) => name);
@@ -45,7 +45,7 @@ it("what a set may overlap with is known without a list of all, also when it was
   expect(world.lists() - before).toBe(0);
 });
 
-it("sets are listed where what is followed cannot be as new as what is stored", async () => {
+it("sets are listed from the store if the view cannot be as new", async () => {
   const { revision = 0 } = (await world.sets.get("web-c")) ?? {};
   await world.sets.remove("web-c", revision);
   // The mark of a deletion that expires leaves a revision that a later view cannot reach.

@@ -18,7 +18,7 @@ const STEADY = { FARM_SESSION_TTL_MS: "10000" };
 /** Longer than any client waits for an answer. */
 const NEVER_MS = 600_000;
 
-describe("farms that are lost", () => {
+describe("lost farms", () => {
   let world: FarmWorld;
   let store: FarmStore;
   let api: FaultyApi;
@@ -67,7 +67,7 @@ describe("farms that are lost", () => {
   };
 
   it.each(["SIGKILL", "SIGSTOP"] as const)(
-    "in the middle of a group of places (%s) leave the rest to another, which makes each pod once",
+    "in the middle of a group of placements (%s) leave the rest to another farm, which creates each pod once",
     async (signal) => {
       const name = signal.toLowerCase();
       const sleeper = await startFarm(name);
@@ -109,7 +109,7 @@ describe("farms that are lost", () => {
     300_000,
   );
 
-  it("in the middle of a rolling update (SIGSTOP) leave it to another, and write nothing to it any more", async () => {
+  it("in the middle of a rolling update (SIGSTOP) leave it to another farm, and write to it no more", async () => {
     const rolls = await openBucket(world.bus.connection, { name: buckets.rolls, codec: rolloutCodec });
     const read = async () => {
       const found = await rolls.get("is");
@@ -164,7 +164,7 @@ describe("farms that are lost", () => {
     await Promise.all([sleeper, other].map((farm) => farm.kill()));
   }, 300_000);
 
-  it("by SIGKILL have their sets taken over by another, and nothing else changes", async () => {
+  it("by SIGKILL have their sets taken over by another farm, with no other change", async () => {
     const farms = [await world.startFarm(), await world.startFarm()];
     await label("kept");
     await store.create("kept", { nodeSelector: "kept=y", replicasDesired: 3 });
@@ -188,7 +188,7 @@ describe("farms that are lost", () => {
     await Promise.all(farms.map((farm) => farm.kill()));
   }, 300_000);
 
-  it("leave their share to the others, who share it again", async () => {
+  it("leave their share to the others, which rebalance it", async () => {
     const names = Array.from({ length: 60 }, (_, index) => `shared-${index}`);
     for (const name of names) await store.create(name, { nodeSelector: "nowhere=y" });
     const farms = [await world.startFarm(), await world.startFarm()];

@@ -34,7 +34,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     await world.calls.patch<V1Node>(NODES, `n-${index}`, patch, { subresource: "status" });
   };
 
-  it.skipIf(skip)("is left by its sets, and their pods on it are removed without its word", async () => {
+  it.skipIf(skip)("loses its sets, and their pods on it are removed without its confirmation", async () => {
     await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { moves: "yes" })));
     await store.create("moves", { nodeSelector: "moves=yes", replicasDesired: 1 });
     await placedAt(world, store, "moves", 1);
@@ -46,7 +46,7 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
     await placedAt(world, store, "moves", 1);
   });
 
-  it.skipIf(skip)("holds up neither the end of a set that is deleted nor the sweep", async () => {
+  it.skipIf(skip)("blocks neither the end of a deleted set nor the sweep", async () => {
     await world.label("n-2", { goes: "yes" });
     await store.create("goes", { nodeSelector: "goes=yes", replicasDesired: 1 });
     await placedAt(world, store, "goes", 1);

@@ -66,7 +66,7 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
   };
 
   it.skipIf(skip)(
-    "is left by a set that may move, reported by one that may not, and no pod waits for one that is gone",
+    "is left by a dynamic set, reported by a static one, and no pod waits for a missing node",
     async () => {
       const sets = HARMS.map((harm, index) => ({
         harm,

@@ -247,8 +247,8 @@ function sorted<Value extends { readonly owner: string }>(values: readonly Value
   return values.toSorted((a, b) => a.owner.localeCompare(b.owner));
 }
 
-describe("machines of a set, whatever happens between any two calls of its farms", () => {
-  it("are at rest exactly those of its record, one a replica, and none is released under a pod", async () => {
+describe("machines of a set, after any events between two calls of its farms", () => {
+  it("settle to exactly those of its record, one per replica, and none is released under a pod", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(plain, ill, goOn), { minLength: 5, maxLength: 50, size: "max" }),

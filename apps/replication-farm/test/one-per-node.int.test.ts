@@ -6,7 +6,7 @@ import { farmWorld, isMissing, nodesOf, ready, settledAt, specOf, type FarmWorld
 
 const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
-describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 300_000 }, ({ skip, start }) => {
+describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 300_000 }, ({ skip, start }) => {
   let world: FarmWorld;
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
@@ -39,7 +39,7 @@ describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 30
     if (!skip) await world[Symbol.asyncDispose]();
   });
 
-  it.skipIf(skip)("holds for a set whose pod id an orphaned pod runs, which the set names", async () => {
+  it.skipIf(skip)("holds for a set whose pod id an orphaned pod has, and the set names that pod", async () => {
     await labelled("left", "n-0", "n-1");
     await apply("left", "left=yes");
     await settledAt(world, "left", 1);
@@ -75,7 +75,7 @@ describe.each(API_SERVERS)("one pod of a pod id a node on $title", { timeout: 30
     await until("no node has two", async () => (await placed("left")).join() === "n-0,n-1", PATIENT);
   });
 
-  it.skipIf(skip)("holds where all labels of a pod were removed, by the scheduler's word", async () => {
+  it.skipIf(skip)("holds if all labels of a pod were removed, enforced by the scheduler", async () => {
     await labelled("bare", "n-2");
     await apply("bare", "bare=yes");
     await settledAt(world, "bare", 1);

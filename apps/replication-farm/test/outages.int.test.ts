@@ -42,7 +42,7 @@ describe("a farm", () => {
   const countDeletes = () =>
     api.inject({ id: "deletes", match: { verbs: ["delete"], resources: ["pods"] }, fault: { do: "delay", ms: 1 } });
 
-  it("without NATS leaves all pods alone, and continues when it is back", async () => {
+  it("without NATS keeps all pods, and continues when it is back", async () => {
     const before = uidsOf(await placedAt(world, store, "web", 2));
     await countDeletes();
     const [{ metadata } = {}] = await world.pods("web");

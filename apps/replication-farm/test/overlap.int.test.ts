@@ -62,7 +62,7 @@ it("a set that requests nodes of another set of the pod id is refused, whatever 
   );
 });
 
-it("a set on its way out takes no spec, and its pods cannot be kept any more", async () => {
+it("a set in deletion accepts no spec, and no request to keep its pods", async () => {
   await stored("leaving", "n1=yes", { deletion: { keepPods: false, atMs: 1 } });
   await expect(applied("leaving", specOf({ podId: "leaving", nodeSelector: "n1=yes" }))).rejects.toThrow(
     /is being deleted/,

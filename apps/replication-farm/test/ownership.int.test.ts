@@ -45,7 +45,7 @@ const live: ReturnType<Session["view"]>["sessions"] = new Map([
   ["ours", { id: "ours", holder: "us", about: aboutFarm("") }],
 ]);
 
-it("a farm continues when a set of another owner cannot be given up, and reports it", async () => {
+it("a farm continues if a set of another owner cannot be released, and reports it", async () => {
   await using world = await passWorld();
   await world.sets.create("theirs", aSet({ name: "theirs", fence: 9 }));
   await until("the set is seen", () => world.world.sets().length === 1);
@@ -102,7 +102,7 @@ it("a set that becomes free during a failing claim is claimed again immediately"
   await run;
 });
 
-it("a set is taken over once its owner has been silent for its time, without anything else, and not before", async () => {
+it("a set is taken over once its owner has been silent for its session TTL, and not before", async () => {
   await using world = await passWorld();
   await withSets(world, "early", "late");
   const locks = await openBucket(world.connection, { name: buckets.farmLocks, codec: json });

@@ -48,7 +48,7 @@ async function passUntilRest(world: PassWorld): Promise<void> {
   while ((await world.pass("web")).kind === "again");
 }
 
-it("pods are made while the next group is placed, so many immediately", async () => {
+it("pods are created while the next group is placed, up to the limit concurrently", async () => {
   const server = slowServer();
   await using world = await passWorld(server.pods);
   await withSet(world, NODES.length);
@@ -66,7 +66,7 @@ it("pods are made while the next group is placed, so many immediately", async ()
   expect(server.deleted).toEqual([]);
 });
 
-it("a pod whose place goes while it is made never runs, and is deleted", async () => {
+it("a pod whose placement is removed during its creation never runs, and is deleted", async () => {
   const server = slowServer();
   await using world = await passWorld(server.pods);
   await withSet(world, GROUP);

@@ -100,7 +100,7 @@ describe("replica sets on machines of a pool", () => {
 
   afterEach(() => untilFree(NODES));
 
-  it("are on what the ledger grants, one reservation a replica, and release what they leave", async () => {
+  it("run on granted machines, one reservation per replica, and release the machines that they leave", async () => {
     await apply("web", 2);
     const set = await settledAt(world, "web", 2);
     expect(await nodesHeld()).toEqual(nodesOf(set));
@@ -118,7 +118,7 @@ describe("replica sets on machines of a pool", () => {
     expect(await reserved()).toEqual([]);
   });
 
-  it("leave a machine that is cordoned for another one, and give it back", async () => {
+  it("leave a cordoned machine for another one, and release it", async () => {
     await apply("moves", 1);
     const [old = ""] = nodesOf(await settledAt(world, "moves", 1));
     await cordon(old, true);
@@ -177,7 +177,7 @@ describe("replica sets on machines of a pool", () => {
     await remove("blind");
   });
 
-  it("show what the ledger refuses, and are refused what the ledger cannot grant", async () => {
+  it("show the ledger's refusals, and refuse requests that the ledger cannot grant", async () => {
     await expect(apply("nowhere", 1, { pool: "none" })).rejects.toThrow(/there is no pool "none"/);
     // As a pool that was there when the set was applied.
     const sets = makeRecords(await openRecords(world.bus.connection, buckets.replicaSets, setCodec));
@@ -203,7 +203,7 @@ describe("replica sets on machines of a pool", () => {
     await remove("kept");
   });
 
-  it("are rolled on a pool that is full with never less than the minimum healthy", async () => {
+  it("are rolled on a full pool and never have less than the minimum healthy", async () => {
     await reserveForJob("neighbour", 1);
     await apply("old", 3, { podId: "rolled" });
     await settledAt(world, "old", 3);
@@ -235,7 +235,7 @@ describe("replica sets on machines of a pool", () => {
     await releaseOfJob("neighbour");
   });
 
-  it("that do not exist lose what is reserved for them, and nothing else is taken for a set's", async () => {
+  it("that do not exist lose their reservations, and no other reservation is taken for a set's", async () => {
     await apply("stays", 1);
     await settledAt(world, "stays", 1);
     const needs = [{ component: "replica", pool: "n" }];
@@ -253,7 +253,7 @@ describe("replica sets on machines of a pool", () => {
     await ledger.unreserve({ requestId: "u", owner, reservationId: reservation?.id ?? "" });
   });
 
-  it("requests machines in the queue of the set, and moves to another one while it waits", async () => {
+  it("request machines in the queue of the set, and move to another one while they wait", async () => {
     await untilFree(NODES);
     const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
     const serving = { weightMilli: 1000, namespaces: {} };

@@ -93,7 +93,7 @@ function renewing() {
   return [...renewed, ...earlier];
 }
 
-it("sets at rest, in whatever state, are passed over without a write, a pod, an audit or an event, and show what they lack", async () => {
+it("settled sets, in any state, get passes without a write, a pod, an audit or an event, and show their troubles", async () => {
   await using world = await passWorld();
   await fill(world);
   await settle(world);

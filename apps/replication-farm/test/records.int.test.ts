@@ -35,7 +35,7 @@ describe("records", () => {
     await nats[Symbol.asyncDispose]();
   });
 
-  it("an owner's write puts its fence in, and a write with an older one is refused", async () => {
+  it("an owner's write sets its fence, and a write with an older one is refused", async () => {
     const next = aSet({ name: "fenced", fence: 0 });
     const revision = await records.create("fenced", next);
     const written = await records.own({ key: "fenced", revision, next, audits: [] }, 7);
@@ -47,7 +47,7 @@ describe("records", () => {
     await expect(records.own(late, 8)).rejects.toMatchObject({ fault: { code: "conflict" } });
   });
 
-  it("a change and its audits are one write, and beyond the limit of the outbox nothing changes", async () => {
+  it("a change and its audits are one write, and a full outbox prevents the change", async () => {
     const next = aSet({ name: "full" });
     const revision = await records.create("full", next);
     const full = await records.change({ key: "full", revision, next, audits: audits("full", MAX_OUTBOX) });
@@ -56,7 +56,7 @@ describe("records", () => {
     expect(await records.get("full")).toMatchObject({ revision: full.revision });
   });
 
-  it("bytes that are no record are read under their name, and others beside them", async () => {
+  it("unreadable bytes are reported under their name, and do not affect other records", async () => {
     const raw = await openRecords(bus.connection, buckets.replicaSets, {
       encode: (bytes: Uint8Array) => bytes,
       decode: (bytes) => ({ record: bytes }),

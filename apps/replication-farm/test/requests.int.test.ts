@@ -21,7 +21,7 @@ import {
 const { ROLL_PHASE_PAUSED, ROLL_PHASE_RUNNING } = muster.farm.v1.RollPhase;
 const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
-describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout: 300_000 }, ({ skip, start }) => {
+describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 300_000 }, ({ skip, start }) => {
   let server: TestApiServer;
   let world: FarmWorld;
   let farms: Client<typeof FarmService>;
@@ -55,7 +55,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     if (!skip) await world[Symbol.asyncDispose]();
   });
 
-  it.skipIf(skip)("no transfer begins while they are held back, and the next one does when they are not", async () => {
+  it.skipIf(skip)("no transfer begins during a hold, and the next one does after it", async () => {
     await labelled("held", "n-0", "n-1");
     await apply("held", specOf("held=yes", 1));
     await apply("witness", specOf("held=yes", 1));
@@ -81,7 +81,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("held", "n-1");
   });
 
-  it.skipIf(skip)("a node is left when a user requests it, to the first that is free or to the one named", async () => {
+  it.skipIf(skip)("a node is left when a user requests it, for the first free one or the named one", async () => {
     await labelled("asked", "n-0", "n-1", "n-2");
     await apply("asked", specOf("asked=yes", 1));
     await settledOn("asked", "n-0");
@@ -109,7 +109,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await expect(farms.transferNode({ ...ask, name: "missing" })).rejects.toThrow(/does not exist/);
   });
 
-  it.skipIf(skip)("an update is paused, continues and is taken back, and no other owner scales its sets", async () => {
+  it.skipIf(skip)("an update is paused, resumed and undone, and no other owner scales its sets", async () => {
     await labelled("paused", "n-0", "n-1", "n-2");
     await apply("p-old", specOf("paused=yes", 3, { podId: "paused" }));
     await settledAt(world, "p-old", 3);
@@ -151,7 +151,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await expect(change("c4", "PAUSE")).rejects.toThrow(/does not exist/);
   });
 
-  it.skipIf(skip)("a canary leaves the old set what the new one did not take", async () => {
+  it.skipIf(skip)("a canary leaves the remaining replicas to the old set", async () => {
     await labelled("canary", "n-0", "n-1", "n-2");
     await apply("c-old", specOf("canary=yes", 3, { podId: "canary" }));
     await settledAt(world, "c-old", 3);
@@ -163,7 +163,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     expect(new Set([...nodesOf(old), ...nodesOf(fresh)]).size).toBe(3);
   });
 
-  it.skipIf(skip)("a daemon set has a pod on each node, also on one that comes and none on one that goes", async () => {
+  it.skipIf(skip)("a daemon set has a pod on each node, including added ones, and none on removed ones", async () => {
     await labelled("each", "n-0", "n-1");
     await apply("each", specOf("each=yes", 0, { daemon: true }));
     await settledOn("each", "n-0", "n-1");
@@ -205,7 +205,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     await settledOn("each", "n-0", "n-2");
   });
 
-  it.skipIf(skip)("a changed template is refused where pods run, unless they are to be replaced", async () => {
+  it.skipIf(skip)("a changed template is refused while pods run, unless they may be replaced", async () => {
     await labelled("renewed", "n-0", "n-1");
     await apply("renewed", specOf("renewed=yes", 2));
     await settledOn("renewed", "n-0", "n-1");
@@ -229,7 +229,7 @@ describe.each(API_SERVERS)("what is asked of replica sets on $title", { timeout:
     expect((await apply("renewed", changed)).outcome).toBe("UNCHANGED");
   });
 
-  it.skipIf(skip)("a disabled set is left as it is until it is enabled", async () => {
+  it.skipIf(skip)("a disabled set stays unchanged until it is enabled", async () => {
     await labelled("off", "n-0", "n-1");
     await apply("off", specOf("off=yes", 1));
     await settledOn("off", "n-0");

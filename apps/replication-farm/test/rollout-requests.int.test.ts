@@ -47,15 +47,15 @@ async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: 
 const web = placedOn(["a", "b"]);
 const CONTEXT = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: Infinity };
 
-describe("a rolling update that is asked for", () => {
-  it("is refused to a set of another pod id, also to one that exists", async () => {
+describe("a request for a rolling update", () => {
+  it("is refused for a set of another pod id, also an existing one", async () => {
     await using world = await passWorld();
     const db = placedOn([], { name: "db", spec: aSpec({ podId: "db" }) });
     await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
     expect(await world.rollouts.get("db")).toBeUndefined();
   });
 
-  it("continues after a canary to as many as both sets have, by default", async () => {
+  it("continues a canary to the sum of both sets, by default", async () => {
     await using world = await passWorld();
     const canary = placedOn(["c"], { name: "web-2" });
     const { record } = await askedOf(requestDeps(world), [web, canary], {});
@@ -63,7 +63,7 @@ describe("a rolling update that is asked for", () => {
   });
 });
 
-it("a rolling update of a set that another one is about to take is refused", async () => {
+it("a rolling update of a set that another one is about to use is refused", async () => {
   await using world = await passWorld();
   await world.rollouts.create("web-9", aRollout({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
   await until("the other one is seen", () => world.world.rollouts().length === 1);
@@ -75,7 +75,7 @@ describe("a set in a rolling update", () => {
   const request = { requestId: "d", name: "web-2", keepPods: false, by: "" };
   const fresh = placedOn(["c"], { name: "web-2", rollout: "web-2", fence: 0 });
 
-  it("is deleted by force alone, which ends the update and leaves the other set what it has", async () => {
+  it("is deleted only by force, which ends the update and leaves the other set its replicas", async () => {
     await using world = await passWorld();
     const deps = requestDeps(world);
     for (const set of [{ ...web, rollout: "web-2" }, fresh]) await world.sets.create(set.name, set);
@@ -91,7 +91,7 @@ describe("a set in a rolling update", () => {
     });
   });
 
-  it("is deleted by force also when the record of the update is lost", async () => {
+  it("is deleted by force also if the record of the update is lost", async () => {
     await using world = await passWorld();
     await world.sets.create("web-2", fresh);
     await world.pass("web-2");
@@ -148,7 +148,7 @@ it("a place without a pod is explained", async () => {
   expect(set?.replicas?.map(({ reason }) => reason)).toEqual(["", "NO_POD"]);
 });
 
-it("rolling updates are listed a page at a time", async () => {
+it("rolling updates are listed in pages", async () => {
   await using world = await passWorld();
   const ids = ["web-2", "web-3", "web-4"];
   for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id }));
@@ -165,7 +165,7 @@ it("rolling updates are listed a page at a time", async () => {
   expect(second.continue).toBe("");
 });
 
-it("sets are listed as many a page as fit into a reply", async () => {
+it("sets are listed in pages that fit into a reply", async () => {
   await using world = await passWorld();
   const names = ["a", "b", "c", "d"];
   const spec = aSpec({ template: JSON.stringify({ spec: { hostname: "x".repeat(10_000) } }) });
@@ -207,7 +207,7 @@ it("sets are listed by their labels, and a malformed selector is refused", async
 });
 
 describe("a rolling update that has ended", () => {
-  it("is kept until what is audited of it is on its stream, also when both sets are gone", async () => {
+  it("is kept until its audits are on the stream, also if both sets are gone", async () => {
     let isAway = true;
     const away = new FaultError({ code: "unavailable", dependency: "the stream", retryAfterMs: 0 });
     const publish = () => (isAway ? Promise.reject(away) : Promise.resolve());
@@ -230,7 +230,7 @@ describe("a rolling update that has ended", () => {
   });
 });
 
-describe("a rolling update that is turned round", () => {
+describe("a reversed rolling update", () => {
   const changesOf = async (world: PassWorld) => {
     const deps = requestDeps(world);
     await deps.rollouts.create(

@@ -63,7 +63,7 @@ async function settle(world: PassWorld, name: string): Promise<void> {
   });
 }
 
-it("a change that was asked for is reported in the trace of its request, and a quiet pass not at all", async () => {
+it("a requested change is recorded in the trace of its request, and an idle pass in none", async () => {
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
     await using world = await passWorld(TAKES_ALL);
@@ -93,7 +93,7 @@ it("a change that was asked for is reported in the trace of its request, and a q
   expect(steps.map(({ name }) => name).toSorted()).toEqual(["change replica set", "create pod", "create pod"]);
 });
 
-it("a change that no request caused begins a trace, to which belongs what follows from it", async () => {
+it("a change without a request starts a trace for all of its effects", async () => {
   let own: string;
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
@@ -124,7 +124,7 @@ it("a change that no request caused begins a trace, to which belongs what follow
   expect(changes().filter(({ traceId }) => traceId === ASKED)).toEqual([]);
 });
 
-it("a command, the passes that follow from it, its pods and its audits are one trace", async () => {
+it("a command, its passes, pods and audits form one trace", async () => {
   const endpoint = collector.variables;
   await using world = await farmWorld(await EMBEDDED.start(), 2);
   await world.startFarm(endpoint);

@@ -49,7 +49,7 @@ it.each([1, 3])(
   },
 );
 
-it("a roll that ends between the reading of a set and of it is not missed", async () => {
+it("a rolling update that ends between the reads of its set and itself is not missed", async () => {
   const name = "just-freed";
   await world.sets.create(
     name,
@@ -74,7 +74,7 @@ it("a roll that ends between the reading of a set and of it is not missed", asyn
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
 
-it("a roll without its own set waits for the other one, which is unreadable, and one whose sets are gone is audited", async () => {
+it("a rolling update without its own set waits for the other, unreadable one, and one without both sets is audited", async () => {
   await world.rollouts.create("gone-2", aRollout({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
   await until("it is seen", () => world.world.rollouts().some(({ id }) => id === "gone-2"));
   const { sets } = world.deps;

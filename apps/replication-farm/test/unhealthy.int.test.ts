@@ -41,7 +41,7 @@ describe("pods that never become healthy", () => {
     await until("all is well", async () => (await store.set("sick")).trouble === undefined, { timeoutMs: 90_000 });
   });
 
-  it("hold a rolling update at its minimum, which raises an alert, and can be undone", async () => {
+  it("keep a rolling update at its minimum, which raises an alert, and can be undone", async () => {
     await label("rolled");
     await store.create("old", { podId: "rolled", nodeSelector: "rolled=yes", replicasDesired: 3 });
     const before = uidsOf(await placedAt(world, store, "old", 3));
@@ -66,7 +66,7 @@ describe("pods that never become healthy", () => {
     await until("the new set is gone", async () => (await store.sets.get("new")) === undefined);
   }, 300_000);
 
-  it("hold a rolling update, too, when each of its programs is ready for a moment and ends", async () => {
+  it("also block a rolling update if their programs are ready briefly and exit", async () => {
     await label("looped");
     const ending = templateOf().replace('["sleep","100000"]', '["sleep","0.3"]');
     await store.create("good", {
@@ -93,7 +93,7 @@ describe("pods that never become healthy", () => {
     expect(await placedAt(world, store, "good", 2)).toHaveLength(2);
   }, 300_000);
 
-  it("leave a transfer to be taken back, again and again with longer pauses, and the old pod as it was", async () => {
+  it("make a transfer roll back, again and again with longer pauses, and keep the old pod", async () => {
     await label("moved", ["n-0", "n-1"]);
     await store.create("moved", { nodeSelector: "moved=yes", replicasDesired: 1 });
     const uids = uidsOf(await placedAt(world, store, "moved", 1));
@@ -118,7 +118,7 @@ describe("pods that never become healthy", () => {
     expect(count("NODE_TRANSFER_COMPLETION")).toBe(0);
   });
 
-  it("and a set whose rolling update is missing keeps what it has, and reports it", async () => {
+  it("keep a set whose rolling update is missing unchanged, which is reported", async () => {
     await label("widowed");
     await store.create("widowed", { nodeSelector: "widowed=yes", replicasDesired: 1 });
     await placedAt(world, store, "widowed", 1);

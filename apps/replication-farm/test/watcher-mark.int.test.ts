@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { NODES_FRESH_MS, passWorld } from "./pass-world.ts";
 
-it("nothing is known of nodes while the watcher's mark is old, or from a time that is yet to come", async () => {
+it("nodes are unknown while the watcher's mark is old, or lies in the future", async () => {
   const aheadMs = { now: 0 };
   await using world = await passWorld({}, { wallNow: () => Date.now() + aheadMs.now });
   await world.putNode("n1");

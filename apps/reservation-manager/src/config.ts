@@ -10,7 +10,7 @@ export type Config = {
   readonly policy: ReservationPolicy;
 };
 
-/** 500 machines with the longest names that there are take less than 200 KiB in the log. */
+/** 500 machines with the longest possible names take less than 200 KiB in the log. */
 const MACHINES_PER_PLAN = 500;
 const DAY_MS = 86_400_000;
 

@@ -13,8 +13,8 @@ import { idOf, type Reservation } from "./domain/ledger/reservation.ts";
 const TRACER = "@muster/reservation-manager";
 
 /**
- * A refusal is an answer, not a failure of the decision: it is an attribute with its code. The span has no children, so that it is not made the active one,
- * which would cost as much as a small decision.
+ * Traces one decision. A refusal is an answer, not an error: the span has its code as an attribute. The span has no children, so it does not become the active
+ * span, which would cost as much as a small decision.
  */
 export async function inDecisionSpan<Result>(
   name: string,

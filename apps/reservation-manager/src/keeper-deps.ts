@@ -12,22 +12,22 @@ import type { Reservation } from "./domain/ledger/reservation.ts";
 /** The dependencies of the ledger's keeper. */
 export type LedgerDeps = {
   readonly log: Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit">;
-  /** The live nodes that are known. */
+  /** The known live nodes. */
   readonly nodes: () => readonly NodeFacts[];
-  /** All pools that are scaled. */
+  /** All scaled pools. */
   readonly scalings: () => readonly PoolScaling[];
-  /** All queues that are stated; another list when one of them changes. */
+  /** All configured queues; a new list when one of them changes. */
   readonly queues: () => readonly Queue[];
-  /** Whether the nodes are all there are. */
+  /** Returns whether every node is known. */
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Announces stored changes, under the trace of the request that caused them where that is known. Must not throw. */
   readonly announce: (news: News, caller: Context | undefined) => void;
-  /** Called with each decision: for metrics. */
+  /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Called with the stored outcomes of preemptions, and with each limit that a pass has reached: for metrics and the log. */
   readonly preemption: (news: PreemptionNews) => void;
-  /** Waits so long, or as long as before a pass that failed is tried again; returns early when the signal is aborted. */
+  /** Waits for `ms`, by default the delay before a failed pass is retried; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 

@@ -59,7 +59,7 @@ it("answers and announces only what is on disk", async () => {
   expect(announced).toEqual(["ox granted"]);
 });
 
-it("decides on what is on its way to disk, so that two requests at once never get one node", async () => {
+it("decides on the pending ledger, so that two concurrent requests never get one node", async () => {
   const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
   const answers = [keeper.reserve(requestOf("x", ["a"])), keeper.reserve(requestOf("y", ["a"]))];
   log.commit();
@@ -80,7 +80,7 @@ it("predicts the outcome of a request, and stores nothing of it", async () => {
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["oy"]);
 });
 
-it("gives nodes away again that decisions had taken which never got to disk", async () => {
+it("grants nodes again that decisions had granted which never reached the disk", async () => {
   const { log, keeper } = start([nodeOf("a1", "a")]);
   const lost = keeper.reserve(requestOf("x", ["a"]));
   log.giveUp();
@@ -109,7 +109,7 @@ it("grants by the release itself what the release makes possible", async () => {
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
 });
 
-/** Requests cpu in a queue, and returns "granted" or why it waits. */
+/** Returns a function that requests cpu in a queue, and answers "granted" or why the request waits. */
 function reserveIn(keeper: LedgerKeeper, log: MemoryLog) {
   return async (id: string, queue: string, cpu: number, pool = "a", priority = 0): Promise<unknown> => {
     let state: unknown;
@@ -124,7 +124,7 @@ function reserveIn(keeper: LedgerKeeper, log: MemoryLog) {
 it.each([
   ["that is now the head of a StrictFIFO queue", "StrictFIFO"],
   ["for which quota is kept instead of for another", "BestEffortFIFO"],
-] as const)("grants by a request %s what is not kept from borrowers any more", async (_title, strategy) => {
+] as const)("grants by a request %s quota that is no longer kept from borrowers", async (_title, strategy) => {
   const quotas = { "a cpu": 4, "b cpu": 4 };
   const queues = [
     queueOf("teams"),
@@ -137,12 +137,12 @@ it.each([
   expect(await reserve("w", "borrower", 8, "b")).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 2)).toBe("KEPT_FOR_OWNER");
-  // It waits, too, and leaves the quota that is kept to borrowers.
+  // The request waits as well, and leaves the kept quota to borrowers.
   expect(await reserve("v", "owner", 4, "b", 1)).toBe("WAITING_FOR_QUOTA");
   expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
-it("grants by a grant what is not kept from borrowers any more", async () => {
+it("grants by a grant quota that is no longer kept from borrowers", async () => {
   const queues = [
     queueOf("teams", { "a cpu": 3 }),
     queueOf("owner", { "a cpu": 4 }, { parent: "teams" }),
@@ -153,7 +153,7 @@ it("grants by a grant what is not kept from borrowers any more", async () => {
   expect(await reserve("x", "borrower", 5)).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
-  // Beside it the quota of the owner does not suffice for the first request any more, which would borrow as others do.
+  // With it granted, the owner's quota no longer suffices for the first request, which would borrow as others do.
   expect(await reserve("v", "owner", 1)).toBe("granted");
   expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
@@ -170,7 +170,7 @@ it("does not release a newer reservation of the owner when the release of an ear
   expect(outcomes).toEqual(["grant", "release", "grant", "nothing", "release"]);
 });
 
-it("grants what waits when a node comes, and again after a write that failed", async () => {
+it("grants waiting requests when a node appears, and again after a failed write", async () => {
   const { log, keeper, nodes } = start([nodeOf("a1", "a")]);
   await written(log, keeper.reserve(requestOf("x", ["a"])));
   await written(log, keeper.reserve(requestOf("y", ["a"])));
@@ -189,7 +189,7 @@ it("grants what waits when a node comes, and again after a write that failed", a
   await running;
 });
 
-it("announces again what it finds granted when it begins", async () => {
+it("announces every existing grant again when it starts", async () => {
   const first = start([nodeOf("a1", "a")]);
   await written(first.log, first.keeper.reserve(requestOf("x", ["a"])));
   await written(first.log, first.keeper.reserve(requestOf("y", ["a"])));
@@ -210,7 +210,7 @@ it("changes nothing and counts the reason when it refuses", async () => {
   expect(outcomes).toEqual(["pool_unknown"]);
 });
 
-it("grants by the change of the limit itself what it makes possible, with a request that names another limit and without one", async () => {
+it("grants what a change of the limit makes possible in the same decision, with a request that names another limit and without one", async () => {
   const { log, keeper, announced, outcomes } = start(["a1", "a2", "a3"].map((name) => nodeOf(name, "a")));
   const reserve = (id: string, concurrencyLimit: number) =>
     written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit })));
@@ -241,7 +241,7 @@ it("decides a request whose limit lets more fit than one plan grants, once they 
   expect([...log.state.holders.values()]).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
-it("counts granted machines that are tainted, and none that are cordoned or not ready", async () => {
+it("counts granted machines that are tainted, but none that are cordoned or not ready", async () => {
   const { log, nodes, keeper } = start(["a1", "a2", "a3", "a4"].map((name) => nodeOf(name, "a")));
   await written(log, keeper.reserve(requestOf("x", ["a", "a", "a", "a"])));
   expect(keeper.count().heldByPool).toEqual(new Map([["a", 4]]));
@@ -258,7 +258,7 @@ it("counts granted machines that are tainted, and none that are cordoned or not 
   expect(keeper.count().heldByPool).toEqual(new Map([["a", 2]]));
 });
 
-it("reports what becomes of a preemption once it is on disk", async () => {
+it("reports the outcome of a preemption once it is on disk", async () => {
   const quotas = { "a cpu": 1 };
   const queues = [
     queueOf("teams"),
@@ -292,7 +292,7 @@ it("reports what becomes of a preemption once it is on disk", async () => {
   await running;
 });
 
-it("waits for a time that no timer can hold, instead of planning without a pause", async () => {
+it("waits in steps for a time beyond the limit of a timer, instead of planning without a pause", async () => {
   const maxTimerMs = 2 ** 31 - 1;
   const leaf = queueOf("leaf", {}, { parent: "root" });
   const queues = [queueOf("root", {}, { pastUseHalfLifeMs: 32 * (maxTimerMs + 1) }), leaf];

@@ -48,35 +48,35 @@ import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.t
 import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
-/** A timer of Node fires immediately where it would have to wait for more than 24 days. */
+/** A Node timer with a delay of more than 24 days fires immediately. */
 const MAX_IDLE_MS = 86_400_000;
 
-/** After a pass that took so long the next one waits for this many times as long, so that requests are answered between them. */
+/** After a pass that took longer, the next one waits a multiple of its duration, so that requests are answered in between. */
 const LONG_PASS_MS = 20;
 const PAUSE_FACTOR = 4;
 
-/** Limit of queues in metrics: each has several time series. */
+/** Limit of queues in metrics, because each has several time series. */
 const MAX_MEASURED_QUEUES = 1000;
 
 /**
- * Keeps the ledger while this process leads: every change of the ledger is one decision of the log, and whatever a change makes possible is granted by the
- * same decision. Reads go through the log too, so that they are never ahead of the disk and never answered by a deposed leader.
+ * Keeps the ledger while this process leads. Every change is one decision of the log, which also grants what the change makes possible. Reads go through the
+ * log too, so they are never ahead of the disk and a deposed leader never answers them.
  */
 export class LedgerKeeper {
   readonly #deps: LedgerDeps;
   readonly #policy: ReservationPolicy;
-  /** Traces of the requests that made the reservations which are not granted yet. */
+  /** Traces of the requests behind reservations that are not granted yet. */
   readonly #callers = new Map<number, Context>();
-  /** Reservations that end with a decision which is not on disk yet. */
+  /** Reservations that end with a decision that is not on disk yet. */
   readonly #ending = new Map<number, Reservation>();
-  /** The machines that belong to the ledger of this version, the one that the next decision is expected to see. */
+  /** The machines that match the ledger of this version, which the next decision is expected to see. */
   #machines: { readonly version: number; readonly value: Machines } | undefined;
-  /** The ledger has these queues, as they are stated. */
+  /** The configured queues, and what the ledger made of them. */
   #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
-  /** How long the last pass has decided; 0 where no queue may preempt work. */
+  /** Duration of the last pass that planned preemptions; 0 if no queue may preempt work. */
   #passMs = 0;
-  /** When time alone lets work be preempted. */
+  /** Next time at which work may be preempted without any other change. */
   #againAtMs: number | undefined;
   readonly #followPreemption: ReturnType<typeof followPreemptions>;
 
@@ -147,7 +147,8 @@ export class LedgerKeeper {
   }
 
   /**
-   * Grants what a new request makes possible: by its grant, or before others of its queue, it may end that quota or machines are kept for one that waits.
+   * Grants what a new request makes possible. Its grant, or its precedence in its queue, may end the reason why quota or machines are kept for a waiting
+   * request.
    */
   #settleBehind(
     { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
@@ -163,8 +164,8 @@ export class LedgerKeeper {
   }
 
   /**
-   * Decides once nothing that waits fits: only then is what is free really free. Grants before are decisions of their own, and so is what `decide` wants to
-   * see done first, which gives no result.
+   * Decides after every waiting request that fits is granted, so that what remains is really free. Earlier grants are separate decisions, and so is the work
+   * that `decide` requires first, for which it returns no result.
    */
   async #settled<Result>(
     decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },
@@ -183,7 +184,7 @@ export class LedgerKeeper {
     }
   }
 
-  /** Returns whether the owner had this reservation until now. */
+  /** Returns whether the owner held this reservation until now. */
   async release(request: ReleaseRequest): Promise<boolean> {
     mustBeRight(checkRelease(request));
     const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
@@ -220,7 +221,7 @@ export class LedgerKeeper {
     });
   }
 
-  /** Returns whether the limit was another one until now. */
+  /** Returns whether the limit changed. */
   async limit(request: LimitRequest): Promise<boolean> {
     mustBeRight(checkLimit(request));
     const attributes = { "muster.owner.kind": request.ownerKind, "muster.limit": request.limit };
@@ -307,7 +308,7 @@ export class LedgerKeeper {
     readonly waiting: number;
     readonly heldByPool: ReadonlyMap<string, number>;
     readonly overcommittedByPool: ReadonlyMap<string, number>;
-    /** The first ones by name. */
+    /** Reports of the first queues by name. */
     readonly queues: readonly QueueReport[];
   } {
     const machines = this.#machines?.value;
@@ -324,16 +325,16 @@ export class LedgerKeeper {
     };
   }
 
-  /** A node came, went or changed. */
+  /** Called when a node was added, removed or changed. */
   observe(name: string, facts: NodeFacts | undefined): void {
     this.#seen((before) => {
-      // A node is published for many reasons, such as a label, that change nothing here.
+      // A node is published for many reasons, such as a label, that do not affect the ledger.
       if (isDeepStrictEqual(before.nodes.get(name)?.facts, facts)) return before;
       return facts === undefined ? withoutNode(before, name) : withNode(before, facts);
     });
   }
 
-  /** A pool is scaled now, in another way, or no more. */
+  /** Called when the scaling of a pool was set, changed or removed (undefined). */
   observePool(pool: string, scaling: PoolScaling | undefined): void {
     this.#seen((before) => withScaling(before, pool, scaling));
   }
@@ -347,21 +348,21 @@ export class LedgerKeeper {
     this.#wake.resolve(undefined);
   }
 
-  /** A queue came, went or changed. */
+  /** Called when a queue was added, removed or changed. */
   queuesChanged(): void {
     this.#wake.resolve(undefined);
   }
 
-  /** All nodes are known, as of now: what waited for that may fit. */
+  /** Called when all nodes are known as of now: requests that waited for that may fit. */
   nodesMarked(): void {
     this.#wake.resolve(undefined);
   }
 
-  /** Grants what fits, and again whenever nodes change, until the signal. Rejects with defects only. */
+  /** Grants what fits after every change, until the signal is aborted. Rejects with defects only. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);
     signal.addEventListener("abort", stop, { once: true });
-    // Not `runPeriodically`: there is no period, only changes, and retries after failures.
+    // `runPeriodically` does not fit: this loop waits for changes, and retries only after failures.
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
       const done = await this.#pass().catch((error: unknown) => {
@@ -387,7 +388,7 @@ export class LedgerKeeper {
     woken.abort();
   }
 
-  /** Work is preempted by passes of their own, because that may take longer than a request should wait. */
+  /** Preempts work in separate passes, because planning may take longer than a request should wait. */
   #wakeUnless(complete: boolean, { ledger }: World): void {
     if (!complete || mayPreemptAny(ledger.queues)) this.#wake.resolve(undefined);
   }
@@ -422,7 +423,7 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHolds(world, this.#policy, nowMs)) };
   }
 
-  /** Follows the queues; once the ledger has all of them, grants what fits. Changes of queues and grants are never in one entry of the log. */
+  /** Applies changes of queues; once the ledger has all queues, grants what fits. One log entry never mixes both. */
   #settle(world: World, nowMs: number, plan = settleGrants): Settlement {
     const stated = this.#deps.queues();
     const { queues } = world.ledger;
@@ -441,7 +442,7 @@ export class LedgerKeeper {
       if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
   }
 
-  /** Another version than expected means that decisions were dropped on their way to disk: the machines are rebuilt. */
+  /** An unexpected version means that decisions were dropped before they reached the disk, so the machines are rebuilt. */
   #worldOf(ledger: Ledger): World {
     if (this.#machines?.version !== ledger.version) {
       const value = buildMachines(this.#deps.nodes(), ledger, this.#deps.scalings());
@@ -450,7 +451,7 @@ export class LedgerKeeper {
     return { ledger, machines: withCompleteness(this.#machines.value, this.#deps.allNodesKnown(this.#deps.now())) };
   }
 
-  /** Makes the machines those of the ledger after this decision, and passes the result on. */
+  /** Stores the machines that match the ledger after this decision, and returns the result. */
   #keep<Result>(world: World, result: Result): Result {
     this.#machines = { version: world.ledger.version, value: world.machines };
     return result;

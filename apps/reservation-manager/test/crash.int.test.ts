@@ -8,7 +8,7 @@ import { followNews } from "./news.ts";
 import { openWire, type Wire } from "./wire.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED } = muster.reservation.v1.ReservationState;
-/** Slightly fewer entries than the log has between two snapshots. */
+/** Slightly fewer entries than trigger the next snapshot. */
 const ENTRIES_BEFORE_SNAPSHOT = 980;
 const APPEND = `HPUB ${streams.ledger.subjects[0]} `;
 
@@ -29,7 +29,7 @@ async function leaderOnWire(bus: NatsBus, wire: Wire) {
   return { kill };
 }
 
-/** Asks until it is answered, as an owner has to. */
+/** Retries the request until it is answered, as an owner has to. */
 function askFor(bus: NatsBus, id: string) {
   return persist(() => reservationsOf(bus).reserve(request(id), { timeoutMs: 1500 }));
 }
@@ -38,13 +38,13 @@ async function stored(bus: NatsBus, stream: string): Promise<number> {
   return (await bus.streamState(stream))?.messages ?? 0;
 }
 
-/** Owner and state of every reservation there is. */
+/** Owner and state of every reservation. */
 async function listed(bus: NatsBus): Promise<unknown[]> {
   const { reservations } = await persist(() => reservationsOf(bus).listReservations({}));
   return reservations.map((one) => [one.id, one.owner?.id, one.machines.map(({ node }) => node)]);
 }
 
-it("killed with a request received and nothing written: the request has left no trace, and asked again it is granted once", async () => {
+it("killed with a request received and nothing written: the request has no effect, and its repetition is granted once", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using wire = await openWire(server);
@@ -62,7 +62,7 @@ it("killed with a request received and nothing written: the request has left no 
   expect(next.errors).toEqual([]);
 });
 
-it("killed with the decision appended and not answered: the machines are the owner's, and asked again it gets the same reservation", async () => {
+it("killed with the decision appended and not answered: the owner holds the machines, and a repetition returns the same reservation", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using wire = await openWire(server);
@@ -84,7 +84,7 @@ it("killed with the decision appended and not answered: the machines are the own
   expect(next.errors).toEqual([]);
 });
 
-it("killed with the grant on disk and its event not published: the next leader publishes it, once", async () => {
+it("killed with the grant on disk and its event not published: the next leader publishes the event once", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using wire = await openWire(server);
@@ -105,7 +105,7 @@ it("killed with the grant on disk and its event not published: the next leader p
   expect(next.errors).toEqual([]);
 });
 
-it("killed with the parts of a snapshot written and not its head: continues from the older one and the log, and a later snapshot replaces both", async () => {
+it("killed with the parts of a snapshot written but not its head: continues from the older one and the log, and a later snapshot replaces both", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await writeEntries(bus, ENTRIES_BEFORE_SNAPSHOT);
@@ -113,7 +113,7 @@ it("killed with the parts of a snapshot written and not its head: continues from
   const { kill } = await leaderOnWire(bus, wire);
   const reservations = reservationsOf(bus);
   await reservations.reserve(request("kept"));
-  /** Entries one after the other, as many as it takes. */
+  /** Writes entries in sequence until `done`. */
   const write = async (done: () => Promise<boolean>, prefix: string): Promise<void> => {
     for (let turn = 0; !(await done()); turn += 1) {
       const { reservation } = await persist(() => reservations.reserve(request(`${prefix}${turn}`)));

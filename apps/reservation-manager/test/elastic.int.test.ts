@@ -10,7 +10,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 
 const owner = (id: string) => ({ kind: "session", id });
 
-it("takes requests for a pool that may grow, known before it began or since, and lets them wait when it may not any more", async () => {
+it("takes requests for a pool that may grow, known before or since its start, and keeps them waiting when the pool may no longer grow", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

@@ -59,7 +59,7 @@ async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promi
       throw error;
     });
     if (reply === undefined) continue;
-    // One that had to wait may have been granted meanwhile.
+    // A queued request may have been granted meanwhile.
     const { reservation } = await persist(() => reservations.getReservation({ owner: owner(id) }));
     reservationId = reservation?.id ?? "none";
     expect(reservationId).toBe(reply.reservation?.id);
@@ -139,7 +139,7 @@ it("is durable: continues with the same ledger when the leader is killed", async
   );
 });
 
-it("gives the lead up at once when it is stopped, and ends with code 0", async () => {
+it("releases the lead immediately when it is stopped, and exits with code 0", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using first = startManager(server, { RESERVATION_LOCK_TTL_MS: "600000" });
@@ -152,7 +152,7 @@ it("gives the lead up at once when it is stopped, and ends with code 0", async (
   expect([first.errors, second.errors]).toEqual([[], []]);
 });
 
-it("continues after NATS was away, with everything that was acknowledged", async () => {
+it("continues after NATS was unavailable, with every acknowledged change", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -169,7 +169,7 @@ it("continues after NATS was away, with everything that was acknowledged", async
   expect(manager.errors).toEqual([]);
 });
 
-it("is taken over from a leader that is frozen; the deposed one cannot write, swallows no requests, steps down and stands by", async () => {
+it("loses the lead to another replica while it is frozen; then it cannot write, drops no requests, steps down and stands by", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -183,7 +183,7 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
   await reserve("x");
 
   first.freeze();
-  // Only the frozen leader serves: this request lies in its socket until it resumes.
+  // Only the frozen leader serves: this request stays in its socket until it resumes.
   await expect(
     reservations.reserve({ owner: owner("late"), needs: needs("a"), wait: true }, { timeoutMs: 300 }),
   ).rejects.toMatchObject({ fault: { code: "deadline_exceeded" } });
@@ -209,7 +209,7 @@ it("is taken over from a leader that is frozen; the deposed one cannot write, sw
   expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);
 });
 
-it("has on disk whatever it answered when the leader is killed with 256 requests in flight, and what it did not answer can be asked again", async () => {
+it("has on disk whatever it answered when the leader is killed with 256 requests in flight, and accepts repetitions of the rest", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -218,7 +218,7 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   await leaderOf([first]);
   await using second = startManager(server);
   const reservations = reservationsOf(bus);
-  // Some requests run out of time while the leader is dead.
+  // Some requests time out while the leader is dead.
   const limit = { timeoutMs: 5000 };
   const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }, limit);
   const answered = new Map<string, string>();
@@ -261,7 +261,7 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   expect(second.errors).toEqual([]);
 });
 
-it("recovers after NATS was away for longer than any lock, and every owner keeps its machines", async () => {
+it("recovers after NATS was unavailable for longer than any lock, and every owner keeps its machines", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -292,12 +292,12 @@ it("recovers after NATS was away for longer than any lock, and every owner keeps
   expect([...first.errors, ...second.errors]).toEqual([]);
 });
 
-it("continues after NATS was away longer than every limit: nothing is lost, doubled or granted on nodes that may be gone", async () => {
+it("continues after NATS was unavailable longer than every limit: no grant is lost, doubled or made on nodes that may be gone", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
-  // Both expire before NATS is back: the lead is lost, and the mark of the nodes is out of date.
+  // Both limits pass before NATS is back: the lead is lost, and the mark of the nodes is outdated.
   const env = {
     RESERVATION_LOCK_TTL_MS: "1000",
     RESERVATION_NODES_FRESH_MS: "1000",

@@ -10,7 +10,7 @@ import { needsOf, ownerOf } from "./random-world.ts";
 
 const POOLS = 20;
 
-/** So many requests of 1 to 8 machines in up to 3 pools and 3 priorities, all waiting. */
+/** Builds a ledger of waiting requests for 1 to 8 machines in up to 3 pools, with 3 priorities. */
 export function largeLedger(waiting: number): Ledger {
   const reservations = Array.from({ length: waiting }, (_, index) => {
     const pools = Array.from(
@@ -29,7 +29,7 @@ export function largeLedger(waiting: number): Ledger {
   return finish(restoreLedger(reservations, waiting + 1));
 }
 
-/** Writes the ledger to NATS as a leader leaves it: a snapshot, and a log that continues from there. */
+/** Writes the ledger to NATS as a leader would: a snapshot, and a log that continues from it. */
 export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   await using log = await openLedgerLog(bus, ledger, 1);
   const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
@@ -38,7 +38,7 @@ export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
 }
 
-/** Writes a log of so many entries, without a snapshot, which say nothing of reservations. */
+/** Writes a log of this many entries, none of which concerns reservations, and no snapshot. */
 export async function writeEntries(bus: NatsBus, entries: number): Promise<void> {
   await using log = await openLedgerLog(bus, emptyLedger, Number.POSITIVE_INFINITY);
   const limited = (limit: number) => ({ kind: "limited", ownerKind: "unused", limit, atMs: 0 }) as const;
@@ -57,7 +57,7 @@ function openLedgerLog(bus: NatsBus, initial: Ledger, everyEntries: number): Pro
   });
 }
 
-/** Changes with every snapshot. */
+/** The revision of the snapshot, which changes with every snapshot. */
 export async function snapshotRevision(bus: NatsBus): Promise<number> {
   const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
   const bucket = await openBucket(bus.connection, { name: buckets.snapshots, codec: bytes });

@@ -4,14 +4,14 @@ import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
 
 const JOB = "job";
-/** More than one page of a list has. */
+/** More reservations than one page of a list holds. */
 const MANY = 501;
 const { signal } = new AbortController();
 
 const statesOf = (ledger: LedgerClient) =>
   new Map([...ledger.groups()].flatMap((group) => ledger.inGroup(group).map(({ ownerId, state }) => [ownerId, state])));
 
-it("shows what the ledger has, by its answers, events and lists, also when another replica leads the ledger", async () => {
+it("reflects the ledger by answers, events and lists, also after another replica takes the lead", async () => {
   await using server = await natsServer();
   await using bus = await connected(server, "job-controller");
   const nodes = await nodeWriter(bus);
@@ -32,7 +32,7 @@ it("shows what the ledger has, by its answers, events and lists, also when anoth
     state: "waiting",
     because: { code: "POOL_AVAILABILITY", pool: "a", requested: 1 },
   });
-  // By its events alone.
+  // The other client learns it from events alone.
   await until("the other client has heard of the grant", () => other.get("first")?.state === "granted");
   await persist(() => other.release("first", held?.id ?? ""));
   await until("the machine is the second one's", () => ledger.get("second")?.state === "granted");
@@ -52,7 +52,7 @@ it("shows what the ledger has, by its answers, events and lists, also when anoth
   );
   // The machines that it has instead of the requested ones.
   expect(await persist(() => ledger.reserve("second", needs("a", "a")))).toMatchObject({ state: "granted" });
-  // Twice is once.
+  // A second release has no effect.
   const { id = "" } = ledger.get("many-0") ?? {};
   for (const _time of [1, 2]) await persist(() => ledger.release("many-0", id));
   expect(await persist(() => ledger.ask("many-0"))).toBeUndefined();

@@ -10,15 +10,15 @@ import type { TestNats } from "@muster/testkit";
 import { processEnv, patientClient } from "@muster/testkit";
 import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
-/** One replica of the service as a process of its own. */
+/** One replica of the service in its own process. */
 export type ManagerProcess = AsyncDisposable & {
   readonly pid: number | undefined;
-  /** How often it became the leader and opened the ledger. */
+  /** Number of times that it became the leader and opened the ledger. */
   readonly leads: number;
   readonly errors: readonly string[];
-  /** Where /metrics is, once it has started. */
+  /** Base URL of /metrics; undefined until it has started. */
   readonly http: string | undefined;
-  /** How often it said that it leads no more. */
+  /** Number of times that it logged the loss of the lead. */
   readonly losses: number;
   /** Suspends the process until it is resumed. */
   freeze(): void;
@@ -29,7 +29,7 @@ export type ManagerProcess = AsyncDisposable & {
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
-/** Its lock outlives short pauses of a busy machine; a test that counts leads sets one that outlives longer ones. */
+/** Starts a replica whose lock outlives short pauses of a busy machine. A test that counts leads sets a longer lock. */
 export function startManager(server: TestNats, env: Record<string, string> = {}): ManagerProcess {
   const child = spawn(process.execPath, [main], {
     stdio: ["ignore", "inherit", "pipe"],
@@ -78,7 +78,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   };
 }
 
-/** Connects with the inbox of this user, as every service and the command line do; by default as a service that needs machines. */
+/** Connects with the inbox of this user, as every service and the command line do; by default as a service that requests machines. */
 export function connected(server: TestNats, user = "session-controller"): Promise<NatsBus> {
   return connectNats({ url: server.url, token: server.token, name: "test", inboxPrefix: subjects.inbox(user) });
 }
@@ -89,7 +89,7 @@ export function reservationsOf(bus: NatsBus): Reservations {
   return patientClient(client(bus, ReservationService));
 }
 
-/** Asks until the answer is not "come back later", as every caller of the service has to. */
+/** Retries while the answer is a retryable fault, as every caller of the service has to. */
 export async function persist<Result>(call: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {
@@ -105,7 +105,7 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 export type NodeWriter = {
   put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Sets the mark that all nodes are published; every `nodeWriter` does it once by default. */
+  /** Writes the mark that all nodes are published; every `nodeWriter` writes it once by default. */
   complete(atMs?: number): Promise<void>;
 };
 
@@ -133,7 +133,7 @@ export async function nodeWriter(
   };
 }
 
-/** Needs named c0, c1, ... in the order of the pools given. */
+/** Builds needs named c0, c1, ... in the order of the pools. */
 export function needs(...pools: readonly string[]): { component: string; pool: string }[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }

@@ -5,9 +5,9 @@ import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../src/domai
 /** A log in memory whose writes the test finishes or fails. */
 export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> & {
   readonly waiting: number;
-  /** Everything decided so far gets to disk. */
+  /** Commits all pending decisions. */
   commit(): void;
-  /** Everything decided since the last commit is given up, and decisions see the ledger on disk again. */
+  /** Drops all pending decisions; later decisions see the committed ledger. */
   giveUp(): void;
 };
 

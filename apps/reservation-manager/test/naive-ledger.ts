@@ -4,7 +4,7 @@ import type { Owner } from "@muster/names";
 import { matchesNode, nodeSelectionKey, untolerated, type Amounts, type NodeSelection } from "@muster/resources";
 import type { Operation } from "./random-world.ts";
 
-/** One reservation as kept on paper. */
+/** One reservation of the reference. */
 type Line = {
   readonly number: number;
   readonly request: ReservationRequest;
@@ -18,7 +18,7 @@ type Needs = ReservationRequest["needs"];
 /** The needs of one pool with one selection. */
 type Group = { readonly pool: string; readonly selection?: NodeSelection | undefined; readonly needs: Needs };
 
-/** A node that may be granted as a whole or in parts. */
+/** A node that can be granted as a whole or in parts. */
 type Spot = {
   readonly name: string;
   readonly node: NodeFacts;
@@ -30,17 +30,14 @@ type Spot = {
   readonly potential: Record<string, number>;
 };
 
-/**
- * The rules of the ledger without any index, cache or shortcut: every question is answered by looking at everything. What the ledger decides has to be
- * the same.
- */
+/** The rules of the ledger without any index, cache or shortcut: every decision scans everything. The ledger must decide the same. */
 export class NaiveLedger {
   readonly #nodes: Map<string, NodeFacts>;
   readonly #holdAfterMs: number;
   readonly #scalings = new Map<string, PoolScaling>();
   #lines: Line[] = [];
   readonly #numbers = new Map<string, number[]>();
-  /** By owner kind, as it was named last. */
+  /** The last limit named, by owner kind. */
   readonly #limits = new Map<string, number>();
   #next = 1;
   #now = 0;
@@ -59,12 +56,12 @@ export class NaiveLedger {
     return said;
   }
 
-  /** Grants these nodes, in the order of the needs, whether or not they have room. */
+  /** Grants these nodes, in the order of the needs, without checking their room. */
   occupy(request: ReservationRequest, nodes: readonly string[]): void {
     this.#lines.push({ number: this.#next++, request, since: this.#now, nodes: [...nodes] });
   }
 
-  /** The nodes that the request would get now, in the order of its needs; undefined: it does not fit. With `beside` it also has to fit there. */
+  /** Returns the nodes that the request would get now, in the order of its needs; undefined: it does not fit. With `beside` it has to fit there as well. */
   place(request: ReservationRequest, beside?: NaiveLedger): readonly string[] | undefined {
     this.#beside = beside;
     const line: Line = { number: this.#next, request, since: this.#now, nodes: [] };
@@ -73,7 +70,7 @@ export class NaiveLedger {
     return line.nodes.length === 0 ? undefined : line.nodes;
   }
 
-  /** Who holds what, and who waits, in the order of arrival. */
+  /** Lists holders and waiting requests in the order of arrival. */
   show(): string[] {
     return this.#lines.map(({ number, nodes }) => `${number} [${nodes.join(" ")}]`);
   }
@@ -104,7 +101,7 @@ export class NaiveLedger {
     }
   }
 
-  /** The request's limit counts from now on, and for those before it first; not when the request is refused. */
+  /** Puts the request's limit into force, first for earlier requests; a refused request has no effect. */
   #reserveWithLimit(request: ReservationRequest): string {
     const { kind } = request.owner;
     const limit = this.#limits.get(kind) ?? 0;
@@ -187,7 +184,7 @@ export class NaiveLedger {
     return undefined;
   }
 
-  /** With a topology: the most that one domain has, if no domain is large enough. */
+  /** Returns the maximum that one domain of the topology holds if no domain is large enough. */
   #isTooSmallAnywhere(request: ReservationRequest): string | undefined {
     const { needs, topology } = request;
     if (topology === undefined || needs.some(({ pool }) => this.#scalings.has(pool))) return undefined;
@@ -200,7 +197,7 @@ export class NaiveLedger {
     return largest ?? `pool_capacity ${first?.pool} ${first?.needs.length} of 0`;
   }
 
-  /** The groups of the needs, without minima that every usable node holds which the need accepts otherwise. */
+  /** Groups the needs, and drops a minimum size that every usable node for the need has. */
   #groups(needs: Needs): Group[] {
     return groupsOf(
       needs.map((need) => {
@@ -210,7 +207,7 @@ export class NaiveLedger {
     );
   }
 
-  /** The groups of the needs; with a topology in each domain, that with the fewest free machines first. */
+  /** Lists the groups of the needs; with a topology, once per domain, starting with the domain with the fewest free machines. */
   #lists({ needs, topology }: ReservationRequest): Group[][] {
     const groups = this.#groups(needs);
     if (topology === undefined) return [groups];
@@ -267,7 +264,7 @@ export class NaiveLedger {
     line.nodes = needs.map(({ component }) => nodes.get(component) ?? "none");
   }
 
-  /** The obstacle of the first option that may ever be granted, where each option has one. */
+  /** Returns the obstacle of the first option that can ever be granted, if each option has one. */
   #obstacle(line: Line): string | undefined {
     const options = optionsIn(line.request).map((request) => ({ ...line, request }));
     const obstacles = options.map((option) => this.#obstacleOf(option));
@@ -318,7 +315,7 @@ export class NaiveLedger {
     return hold !== undefined && inOrder(line, hold) > 0 ? this.#kept(hold.request) : undefined;
   }
 
-  /** The groups that a hold for the request keeps machines for: in the pools and the domain where most of them fit now. */
+  /** Returns the groups that a hold for the request keeps machines for: in the pools and the domain where most of them fit now. */
   #kept(request: ReservationRequest): readonly Group[] {
     const lists = optionsIn(request).flatMap((option) => this.#lists(option));
     const possible = lists.filter((groups) => this.#isPossible(groups));
@@ -326,7 +323,7 @@ export class NaiveLedger {
     return possible.find((groups) => this.#fitting(groups, undefined) === most) ?? [];
   }
 
-  /** How many machines and parts of the needs the pool has when nothing is granted; foreign pods stay, or are gone, too. */
+  /** Counts the machines and parts of the needs that fit when nothing is granted, with or without foreign pods. */
   #holdable(group: Group, most: number, foreignStays: boolean): number {
     const wholes = wholesOf(group.needs).length;
     const parts = partsOf(group.needs);
@@ -360,7 +357,7 @@ export class NaiveLedger {
     return wholes + fit;
   }
 
-  /** Every node of the pool that may be granted as a whole or in parts, by name; without those that are kept for the hold. */
+  /** Lists every node of the pool that can be granted as a whole or in parts, by name, without those kept for the hold. */
   #spots(pool: string, hold: readonly Group[] = []): Spot[] {
     const held = (node: string) =>
       this.#lines.flatMap(({ nodes, request }) =>
@@ -414,7 +411,7 @@ export class NaiveLedger {
     return spots;
   }
 
-  /** Every node that some selection accepts, as if nothing were granted. */
+  /** Lists every node that some selection accepts, as if nothing were granted. */
   #emptySpots(pool: string, foreignStays: boolean): Spot[] {
     return this.#usable(pool)
       .map((node): Spot => {
@@ -473,14 +470,14 @@ export class NaiveLedger {
     return this.#usable(pool).filter((node) => accepts(node, selection));
   }
 
-  /** The nodes that some selection accepts. */
+  /** Lists the nodes that some selection accepts. */
   #usable(pool: string): NodeFacts[] {
     const isUsable = ({ schedulable, taints }: NodeFacts): boolean => schedulable || taints.length > 0;
     return [...this.#nodes.values()].filter((node) => node.pool === pool && node.ready && isUsable(node));
   }
 }
 
-/** The request with each choice of pools, the preferred ones first. Needs that name the same pools in the same order make the same choice. */
+/** Returns the request with each choice of pools, the preferred ones first. Needs that name the same pools in the same order make the same choice. */
 export function optionsIn<Asking extends Pick<ReservationRequest, "needs">>(request: Asking): Asking[] {
   const open = request.needs.find(({ otherPools }) => otherPools !== undefined);
   if (open === undefined) return [request];
@@ -502,7 +499,7 @@ function keyOf({ pool, selection }: Pick<Group, "pool" | "selection">): string {
   return selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
 }
 
-/** By pool and selection, in the order of their keys. */
+/** Groups needs by pool and selection, in the order of their keys. */
 function groupsOf(needs: Needs): Group[] {
   const keys = [...new Set(needs.map(keyOf))].sort();
   return keys.map((key) => {
@@ -511,7 +508,7 @@ function groupsOf(needs: Needs): Group[] {
   });
 }
 
-/** The nodes of the selection whose label has this value. */
+/** Restricts the selection to nodes whose label has this value. */
 function bind(selection: NodeSelection | undefined, key: string, value: string): NodeSelection {
   const requirement = { key, operator: "In", values: [value] };
   const { terms = [], ...others } = selection ?? { tolerations: [] };
@@ -524,14 +521,14 @@ function bind(selection: NodeSelection | undefined, key: string, value: string):
   return { terms: bound.length === 0 ? [{}] : bound, ...others };
 }
 
-/** Whether the selection, and without one a need of the pool, may get the node. */
+/** Returns whether the selection accepts the node; without one, whether an unselective need of the pool does. */
 export function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
   if (selection === undefined) return node.schedulable;
   const isOpen = node.schedulable || (node.taints.length > 0 && !untolerated(node.taints, selection.tolerations));
   return isOpen && matchesNode(selection, node) && holds(node, selection);
 }
 
-/** Whether the node is known to hold the minimum of the selection. */
+/** Returns whether the node is known to have the minimum size of the selection. */
 function holds({ allocatable }: NodeFacts, { minimum }: NodeSelection = { terms: [], tolerations: [] }): boolean {
   return minimum === undefined || (allocatable !== undefined && hasRoom(toRecord(allocatable), toMap(minimum)));
 }
@@ -580,7 +577,7 @@ function wholesOf(needs: Needs) {
   return needs.filter((need) => need.shared === undefined);
 }
 
-/** The largest first. */
+/** Lists the parts of the needs, the largest first. */
 function partsOf(needs: Needs) {
   return needs
     .flatMap(({ component, shared }) => (shared ? [{ component, shared }] : []))
@@ -635,7 +632,7 @@ function hasRoom(free: Record<string, number>, shared: Amounts): boolean {
   return Object.keys(wants).every((name) => (wants[name] ?? 0) <= (free[name] ?? 0));
 }
 
-/** Puts one part on the best spot and says which; undefined when none has room. */
+/** Puts one part on the best spot and returns its node; undefined if none has room. */
 function put(spots: Spot[], shared: Amounts): string | undefined {
   const best = spots
     .filter(({ allocatable, free }) => allocatable && hasRoom(free, shared))
@@ -651,7 +648,7 @@ function put(spots: Spot[], shared: Amounts): string | undefined {
   return best.name;
 }
 
-/** Nodes without extended resources first, then the smaller ones. */
+/** Orders nodes without extended resources first, then smaller ones. */
 function compareSpots(a: Spot, b: Spot): number {
   const sizes = compareSizes(toMap(b.allocatable), toMap(a.allocatable));
   return Number(isSpecial(a, {})) - Number(isSpecial(b, {})) || sizes || (a.name < b.name ? -1 : 1);

@@ -19,7 +19,7 @@ type Step = {
   readonly operation: PreemptionOperation;
   readonly before: PreemptionWorld;
   readonly after: PreemptionWorld;
-  /** Since the start of the run. */
+  /** All events since the start of the run. */
   readonly events: readonly PreemptionEvent[];
   readonly isNew: (event: PreemptionEvent) => boolean;
 };
@@ -39,7 +39,7 @@ function play({ nodes, queues, drafts }: PreemptionRun, check?: (step: Step) => 
   return { ledger, events };
 }
 
-/** A victim that stays, because its beneficiary is over, may be one that another beneficiary waited for as well. */
+/** A victim stays if its beneficiary ends. Another beneficiary may have waited for that victim as well. */
 function expectServed(events: readonly PreemptionEvent[]): void {
   if (events.some(({ kind }) => kind === "withdrawn")) return;
   expect(forgottenIn(events)).toEqual([]);
@@ -65,7 +65,7 @@ it.each([
   },
 );
 
-it("exceeds no limit at a grant, and lets no borrower keep a queue from its own quota, where nothing protects it", () => {
+it("exceeds no limit at a grant, and lets no borrower use a queue's own quota, where no work is protected", () => {
   fc.assert(
     fc.property(quotaRuns, ({ queues, ...run }) => {
       const open = queues.map((queue) => ({ ...queue, minRunTimeMs: 0, permitsNonPreemptible: false }));
@@ -111,7 +111,7 @@ it("serves every beneficiary by the time that the last victim has left", () => {
   fc.assert(
     fc.property(quotaRuns, (run) => {
       const { ledger, events } = play(run);
-      // Policies may contradict each other so that work is preempted in a circle for ever.
+      // Contradicting policies may preempt work in an endless cycle.
       for (let count = 0; count < 50; count += 1) {
         const leaving = ledger.world.work.find(({ grant }) => grant?.leaving !== undefined);
         if (leaving === undefined) break;
@@ -124,7 +124,7 @@ it("serves every beneficiary by the time that the last victim has left", () => {
   );
 });
 
-/** The reference of preemption does not count past use. */
+/** Removes past use, which the reference of preemption does not count. */
 function withoutPastUse(operation: QueueOperation): QueueOperation {
   if (operation.kind !== "put") return operation;
   const { pastUseHalfLifeMs: _, ...queue } = operation.queue;

@@ -67,18 +67,18 @@ type Verdict =
     };
 
 export type PreemptionOutcome = {
-  /** Only of a request. */
+  /** Set only for a request. */
   readonly verdict?: Verdict;
-  /** In their order. */
+  /** The events in their order. */
   readonly events: readonly PreemptionEvent[];
 };
 
-/** The grace period of an owner that states none. */
+/** Grace period of an owner that states none. */
 const DEFAULT_GRACE_MS = 30_000;
 
 /**
- * A ledger with queues, machines and preemption. After every operation it grants one request after another until none of those that wait fits. Then it
- * preempts for one request after another. It decides each time from everything that it holds.
+ * A reference ledger with queues, machines and preemption. After every operation it grants one request after another until no waiting request fits. Then it
+ * preempts for one request after another. It computes each decision from its whole state.
  */
 export class NaivePreemption {
   #world: PreemptionWorld;
@@ -196,7 +196,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "accepted" });
   }
 
-  /** It waits at its old place. Work that is not preempted stays. */
+  /** The work waits at its old place. Work that is not preempted stays. */
   #requeue(owner: Owner): void {
     const work = this.#workOf(owner);
     const preemptedFor = work?.grant?.leaving?.beneficiary;

@@ -8,7 +8,7 @@ import { amounts, nodeOf, ownerOf } from "./random-world.ts";
 
 const CPU = pairKey("a", "cpu");
 
-/** `parent/name` or the name of a root; cpu of pool a. */
+/** Builds a queue of `parent/name` or a root name, with cpu of pool a. */
 function queue(path: string, cpu: number | Quota, more: Partial<Queue> = {}): Queue {
   const [name = "", parent] = path.split("/").reverse();
   return {
@@ -22,7 +22,7 @@ function queue(path: string, cpu: number | Quota, more: Partial<Queue> = {}): Qu
   };
 }
 
-/** The number of cpu that the work asks for, with what differs; named by its key. */
+/** One piece of work, named by its key: its cpu, and fields that differ from the default. */
 type Line = { readonly name: string; readonly queue: string | undefined; readonly cpu: number } & Partial<
   Pick<Work, "priority" | "notPreemptible" | "preemptedFor"> & { readonly atMs: number; readonly isGranted: boolean }
 >;
@@ -35,10 +35,10 @@ function waits(name: string, queueName: string, cpu: number, more: Partial<Line>
   return { name, queue: queueName, cpu, ...more };
 }
 
-/** The time of every world. */
+/** Current time in every world. */
 const NOW_MS = 1000;
 
-/** Work in the order of its submission, granted in that order too, unless `atMs` is named; on one node. */
+/** Work in the order of submission, which is also the order of grants unless `atMs` is set; on one node. */
 function world(queues: readonly Queue[], lines: readonly Line[], nodeCpu = 1000): PreemptionWorld {
   const work = lines.map(({ name, queue: queueName, cpu, isGranted, atMs, priority = 0, ...more }, index): Work => {
     const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
@@ -67,17 +67,17 @@ function planned(queues: readonly Queue[], lines: readonly Line[], nodeCpu?: num
   return `${nameOf(plan.beneficiary)}: ${victims.join(", ")}`;
 }
 
-/** 6 for left, 4 for right. */
+/** Two queues: left owns 6, right 4. */
 function leftRight(ofLeft: PreemptionPolicy, right: Partial<Queue> = {}) {
   return [queue("root", 0), queue("root/left", 6, ofLeft), queue("root/right", 4, right)];
 }
 
-/** 2 for left, 2 for right, and the rest for both. */
+/** Two queues that own 2 each, and share the rest. */
 function twoOf(root: number, ofLeft: PreemptionPolicy, right: Partial<Queue> = {}) {
   return [queue("root", root), queue("root/left", 2, ofLeft), queue("root/right", 2, right)];
 }
 
-/** Left may use 6, and borrows nothing. */
+/** A queue that may use 6 and borrows nothing. */
 function alone(withinQueue: PreemptionPolicy["withinQueue"]) {
   return [
     queue("root", 0),
@@ -85,7 +85,7 @@ function alone(withinQueue: PreemptionPolicy["withinQueue"]) {
   ];
 }
 
-/** 2 for one and two, 4 for their department, 4 for other. */
+/** Queues one and two own 2 each, their department 4, other 4. */
 const department = [
   queue("root", 0),
   queue("root/dep", 4),
@@ -99,7 +99,7 @@ type Case = readonly [
   queues: readonly Queue[],
   lines: readonly Line[],
   expected: string,
-  /** Undefined: machines are plenty. */
+  /** Undefined: machines are plentiful. */
   nodeCpu?: number,
 ];
 
@@ -518,7 +518,7 @@ it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boole
   ["borrows where no other queue may reclaim", undefined, 5, true, true],
   ["is granted what its queue owns", "LowerPriority", 4, true, true],
   ["borrows where its queue does not permit that, because it may be preempted", "LowerPriority", 5, false, true],
-])("what sets preemptible: false %s", (_title, reclaim, cpu, permits, isGranted) => {
+])("work that sets preemptible: false %s", (_title, reclaim, cpu, permits, isGranted) => {
   const queues = leftRight({ ...(reclaim && { reclaim }) }, { permitsNonPreemptible: permits });
   const before = world(queues, [waits("x", "right", cpu, { notPreemptible: true })]);
   const [x] = before.work;
@@ -598,7 +598,7 @@ describe("protocol", () => {
     return script;
   }
 
-  it("writes down victim, beneficiary and deadline, and preempts no more for the same request", () => {
+  it("records victim, beneficiary and deadline, and preempts no more for the same request", () => {
     const script = start();
     expect(script.wait(100)).toEqual([]);
     expect(script.does("accept", "b")).toEqual(["accepted b"]);
@@ -612,7 +612,7 @@ describe("protocol", () => {
     expect(script.reserve("x", "left", 6, { priority: 1 })).toEqual(["preempted o for x: WITHIN_QUEUE, 30000 ms"]);
   });
 
-  it("holds for the beneficiary what its victims leave, whatever the priority of others", () => {
+  it("keeps vacated machines for the beneficiary, whatever the priority of others", () => {
     const script = start();
     // 2 cpu are free; x needs them beside the 4 of b.
     expect(script.reserve("y", "right", 2, { priority: 9 })).toEqual([]);
@@ -656,7 +656,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "b")).toEqual([]);
   });
 
-  it("keeps what leaves for a beneficiary also where another one is cancelled, whose victim then stays", () => {
+  it("keeps vacated machines for a beneficiary also if another one is cancelled, whose victim then stays", () => {
     const script = new Script([queue("own", 0, { withinQueue: "LowerPriority" })], 5, 5);
     script.reserve("p", "own", 5, { priority: -1 });
     script.reserve("q", "own", 3, { priority: -1 });
@@ -668,7 +668,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "q")).toEqual(["requeued q", "granted x"]);
   });
 
-  it("counts what leaves without a beneficiary as free for the first in order", () => {
+  it("counts vacated machines without a beneficiary as free for the first request in order", () => {
     const script = start();
     script.does("accept", "b");
     expect(script.does("release", "x")).toEqual(["released x"]);
@@ -676,7 +676,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "b")).toEqual(["requeued b", "granted y"]);
   });
 
-  it("lets a victim stay when its beneficiary is granted otherwise", () => {
+  it("lets a victim stay when its beneficiary gets other machines", () => {
     const script = start();
     expect(script.does("release", "a")).toEqual(["released a", "granted x", "withdrawn b"]);
   });
@@ -689,7 +689,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x", "granted y"]);
   });
 
-  it("preempts for the next request when what leaves is not enough for both", () => {
+  it("preempts for the next request when the vacated machines are not enough for both", () => {
     const script = start([queue("root", 0), queue("root/left", 8, { reclaim: "Any" }), queue("root/right", 2)]);
     // 2 cpu and the 4 of b are for x.
     expect(script.reserve("y", "left", 2)).toEqual(["preempted a for y: RECLAIM, 31000 ms"]);
@@ -750,7 +750,7 @@ describe("a history", () => {
     expect(faultsOf([...start, ...more])).toEqual(faults);
   });
 
-  it("names the beneficiaries that are not served, and those that wait although no work leaves", () => {
+  it("lists the beneficiaries that are not served, and those that wait although no work leaves", () => {
     expect([unservedIn(start), forgottenIn(start)]).toEqual([[2], []]);
     const left = [...start, event("requeued", 1)];
     expect([unservedIn(left), forgottenIn(left)]).toEqual([[2], [2]]);

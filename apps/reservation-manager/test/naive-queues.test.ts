@@ -41,7 +41,7 @@ function codes(ledger: NaiveQueues): Readonly<Record<string, string>> {
   return Object.fromEntries(ledger.waits().map(({ sequence, code }) => [sequence, code]));
 }
 
-it("refuses an unknown queue, an inner one, 11 of 10, and other needs of the same owner; the same needs are known", () => {
+it("refuses an unknown queue, an inner one, 11 of 10, and changed needs of the same owner; accepts a repetition", () => {
   const ledger = start(queue("left", 6), queue("right", 4));
   expect(ledger.reserve("one", "gone", cpu(1), 0).verdict).toEqual({ kind: "refused", code: "QUEUE_UNKNOWN" });
   expect(ledger.reserve("one", "root", cpu(1), 0).verdict).toEqual({ kind: "refused", code: "QUEUE_UNKNOWN" });
@@ -83,7 +83,7 @@ it("keeps 5 of the own 6 from a borrower of 2, until a smaller request of the ow
   });
 });
 
-it("blocks a StrictFIFO leaf behind its head alone, sets aside what can never fit, and gives each its code", () => {
+it("blocks a StrictFIFO leaf only behind its head, skips what can never fit, and gives each its code", () => {
   const ledger = start(queue("left", 6, { strategy: "StrictFIFO" }), queue("right", 4));
   ledger.reserve("first", "left", cpu(6), 0);
   ledger.reserve("head", "left", cpu(10), 0);
@@ -96,7 +96,7 @@ it("blocks a StrictFIFO leaf behind its head alone, sets aside what can never fi
   expect(codes(ledger)).toEqual({ 2: "WAITING_FOR_QUOTA" });
 });
 
-it("waits for a queue that is held or removed, or has a child, and grants when it is put again", () => {
+it("waits for a queue that is held or removed, or has a child, and grants when the queue is restored", () => {
   const ledger = start(queue("left", 6, { stopPolicy: "Hold" }));
   expect(ledger.reserve("one", "left", cpu(2), 0).verdict).toEqual({ kind: "waiting", sequence: 1 });
   expect(codes(ledger)).toEqual({ 1: "QUEUE_HELD" });
@@ -119,7 +119,7 @@ it("lowers the priority of a request to that of its queue: the older one goes fi
   expect(ledger.release("running").grants).toEqual([2]);
 });
 
-it("leaves nothing waiting that could be granted, and gives every wait a code", () => {
+it("leaves no waiting request that could be granted, and gives every wait a code", () => {
   fc.assert(
     fc.property(
       fc.oneof(queueOperations, rivalOperations),

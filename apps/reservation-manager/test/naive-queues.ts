@@ -27,9 +27,9 @@ type NaiveWait = {
 };
 
 type NaiveOutcome = {
-  /** Only of a request. */
+  /** Set only for a request. */
   readonly verdict?: NaiveVerdict;
-  /** In the order in which they are granted. */
+  /** Granted sequences in the order of the grants. */
   readonly grants: readonly number[];
 };
 
@@ -42,8 +42,8 @@ type Line = Omit<QueuedRequest, "ask"> & {
 };
 
 /**
- * A ledger with queues where machines are plenty, so that only quotas and order decide. After every operation it grants one request after another until none
- * of those that wait fits, and decides each time from everything that it holds.
+ * A reference ledger with plentiful machines, so that only quotas and order decide. After every operation it grants one request after another until no waiting
+ * request fits, and computes each decision from its whole state.
  */
 export class NaiveQueues {
   readonly #allocatable: PairAmounts;
@@ -51,7 +51,7 @@ export class NaiveQueues {
   #lines: Line[] = [];
   #nextSequence = 1;
   #nowMs = 0;
-  /** By the queue above: when the shares of those below it were counted, and their past shares in millionths. */
+  /** By parent queue: the time of the last count, and the past shares of its children in millionths. */
   #past = new Map<string, { readonly atMs: number; readonly shares: ReadonlyMap<string, number> }>();
 
   /** `allocatable` is the sum of the allocatable amounts of each pool's nodes. */
@@ -78,8 +78,8 @@ export class NaiveQueues {
   }
 
   /**
-   * A queue lowers the priority of a request when it arrives; a later `maxPriority` does not change it. Two requests of an owner are the same when their
-   * `content` is.
+   * A queue lowers the priority of a request when it arrives; a later `maxPriority` does not change it. Two requests of an owner with equal `content` are the
+   * same request.
    */
   reserve(
     owner: string,
@@ -110,7 +110,8 @@ export class NaiveQueues {
       createdAtMs: this.#nowMs,
       isGranted: false,
     });
-    // Nothing that waited could be granted. A request that can is granted when it arrives: before anything is counted, and before requests for which its
+    // No earlier request could be granted. A request that fits is granted when it arrives: before past use is counted, and before requests that its arrival
+    // unblocks, because quota is no longer kept for the previous head of its queue.
     // arrival makes way, because quota is no longer kept for the one that was the head of its queue.
     const forest = this.forest();
     const next =
@@ -120,7 +121,7 @@ export class NaiveQueues {
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };
   }
 
-  /** Releases a grant, or removes a request that waits. */
+  /** Releases a grant, or removes a waiting request. */
   release(owner: string): NaiveOutcome {
     this.#lines = this.#lines.filter((line) => line.owner !== owner);
     return { grants: this.#settle() };
@@ -144,12 +145,12 @@ export class NaiveQueues {
     return { grants: this.#settle() };
   }
 
-  /** The wait of each waiting request, in the order of arrival. */
+  /** Returns the wait of each waiting request, in the order of arrival. */
   waits(): readonly NaiveWait[] {
     return this.#waitingLines().map((line) => ({ sequence: line.sequence, code: this.#waitOf(line) }));
   }
 
-  /** Each option of each request, in the order of arrival. */
+  /** Lists each option of each waiting request, in the order of arrival. */
   waiting(): readonly QueuedRequest[] {
     return this.#waitingLines().flatMap((line) => line.asks.map((ask, option) => ({ ...line, ask, option })));
   }
@@ -206,7 +207,7 @@ export class NaiveQueues {
     return sequence;
   }
 
-  /** past = past * 2^(-t/h) + share * (1 - 2^(-t/h)), in millionths: 32 times in a half-life, and once a second at most. */
+  /** past = past * 2^(-t/h) + share * (1 - 2^(-t/h)), in millionths: 32 times per half-life, and at most once a second. */
   #countPast(): void {
     const forest = this.forest();
     for (const { name, pastUseHalfLifeMs: halfLifeMs } of this.#queues) {
@@ -230,7 +231,7 @@ export class NaiveQueues {
     }
   }
 
-  /** That of the first option that can ever fit. */
+  /** Returns the wait of the first option that can ever fit. */
   #waitOf({ asks, ...line }: Line): NaiveWait["code"] {
     const { queue } = line;
     if (queue === undefined) throw new Error(`request ${line.sequence} without a queue waits`);
@@ -246,7 +247,7 @@ export class NaiveQueues {
     return "KEPT_FOR_OWNER";
   }
 
-  /** Requests that can never fit are no head. */
+  /** Returns whether the head of a StrictFIFO queue blocks the request. Requests that can never fit are no head. */
   #isBehindHead(forest: Forest, queue: string, request: QueuedRequest): boolean {
     if (forest.queues.find(({ name }) => name === queue)?.strategy !== "StrictFIFO") return false;
     const before = this.waiting().filter(
@@ -256,7 +257,7 @@ export class NaiveQueues {
   }
 }
 
-/** A thousand at most, which stands for infinity. */
+/** Caps the share at a thousand, which stands for infinity. */
 function inMillionths({ numerator, denominator }: Share): number {
   const most = 1_000_000_000;
   if (denominator === 0n) return numerator === 0n ? 0 : most;

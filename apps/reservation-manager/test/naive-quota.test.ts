@@ -20,7 +20,7 @@ import {
   type QueuedRequest,
 } from "./naive-quota.ts";
 
-/** Amounts of pool p, unless the name of the resource begins with that of another pool. */
+/** Amounts of pool p, unless the resource name starts with another pool's name. */
 type Amounts = Readonly<Record<string, number>>;
 type Quotas = Readonly<Record<string, number | Quota>>;
 
@@ -34,7 +34,7 @@ function pairs(amounts: Amounts): PairAmounts {
   return new Map(Object.entries(amounts).map(([name, amount]) => [keyOf(name), amount]));
 }
 
-/** `parent/name` or the name of a root. */
+/** Builds a queue of `parent/name` or a root name. */
 function queue(path: string, quotas: Quotas = {}, more: Partial<Queue> = {}): Queue {
   const [name = "", parent] = path.split("/").reverse();
   const named = Object.entries(quotas).map(
@@ -65,7 +65,7 @@ function forest(
 
 let nextSequence = 1;
 
-/** Requests in the order of their arrival: at one time, unless it is named. */
+/** Builds a request; requests arrive in order, at one time unless it is set. */
 function wait(name: string | undefined, ask: Amounts, more: Partial<QueuedRequest> = {}): QueuedRequest {
   const sequence = nextSequence++;
   return {
@@ -98,7 +98,7 @@ const threeLevels = [
 ];
 const weightsAlone = [queue("root"), queue("root/left"), queue("root/right")];
 
-/** Of each queue: total, guaranteed, used, free, max. */
+/** Expected per queue: total, guaranteed, used, free, max. */
 it.each<[title: string, Forest, Readonly<Record<string, readonly number[]>>]>([
   [
     "6 and 4 with 8 and 1 used: the last 1 is free for both, and each could have 10",
@@ -289,7 +289,7 @@ it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later"
     "never",
   ],
   ["nothing where 1 is missing", forest(left6right4, { left: { cpu: 11 } }), "left", {}, "now"],
-])("decides whether an ask fits now, later or never: %s", (_title, world, name, ask, fit) => {
+])("decides whether a request fits now, later or never: %s", (_title, world, name, ask, fit) => {
   expect(fits(world, name, pairs(ask))).toBe(fit === "now");
   expect(canEverFit(world, name, pairs(ask))).toBe(fit !== "never");
 });
@@ -429,14 +429,14 @@ it.each<[title: string, Forest, name: string, share: `${number}/${number}`, isLa
   expect(share.isLast).toBe(isLast);
 });
 
-it("puts a share where nothing can be lent after every number, and before the weight 0", () => {
+it("orders a share where nothing can be lent after every number, and before the weight 0", () => {
   const lost = shareOf(forest([queue("root", { cpu: 0 }), queue("root/left")], { left: { cpu: 2 } }), "left");
   expect(compareShares(lost, { numerator: 1_000_000n, denominator: 1n, isLast: false })).toBeGreaterThan(0);
   expect(compareShares(lost, { numerator: 1n, denominator: 1n, isLast: true })).toBeLessThan(0);
   expect(compareShares(lost, lost)).toBe(0);
 });
 
-it("adds the ask to what the leaf uses, and counts what exceeds the total as borrowed: 5 and 3 of 6 borrow 2", () => {
+it("adds the request to the leaf's use, and counts use beyond the total as borrowed: 5 and 3 of 6 borrow 2", () => {
   const after = withUse(forest(left6right4, { left: { cpu: 5 } }), "left", pairs({ cpu: 3 }));
   expect(usedOf(after, "left", CPU)).toBe(8n);
   expect(usedOf(after, "root", CPU)).toBe(8n);
@@ -459,7 +459,7 @@ const weights = (left: number, right: number) => [
 ];
 const strict = (path: string) => queue(path, { cpu: 6 }, { strategy: "StrictFIFO" });
 
-/** The winner is given as its place among the waiting requests. */
+/** The winner is its index among the waiting requests. */
 it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: number | undefined]>([
   [
     "2 of the own 4 before 1 beyond the own 6, whatever the priority",
@@ -570,7 +570,7 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
   expect(findNextGrant(world, waiting.toReversed())).toBe(expected);
 });
 
-/** The left queue owns 6 and uses nothing; the right one owns 4 and uses 7, so that 3 are free. */
+/** The left queue owns 6 and uses nothing; the right one owns 4 and uses 7, which leaves 3 free. */
 it.each<
   [title: string, left: Queue, waiting: readonly QueuedRequest[], kept: number | undefined, winner: number | undefined]
 >([

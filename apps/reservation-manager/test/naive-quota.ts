@@ -1,6 +1,6 @@
 import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 
-/** The input of every decision about quotas. The functions below compute their answers from this alone, without an index or a cache. */
+/** The input of every decision about quotas. The functions below compute their results from it alone, without an index or a cache. */
 export type Forest = {
   readonly queues: readonly Queue[];
   /** The amounts that the grants of each queue hold, by its name, without those of the queues below it. */
@@ -13,16 +13,16 @@ export type Forest = {
 
 export type QueuedRequest = {
   readonly sequence: number;
-  /** Undefined: no quota concerns it. */
+  /** Undefined: no quota limits it. */
   readonly queue?: string;
   readonly ask: PairAmounts;
   readonly priority: number;
   readonly createdAtMs: number;
-  /** Its place in the preference of its request; absent: the request has no other option. Options of one request have the same sequence. */
+  /** Its index in the preference of its request; absent: the request has no other option. Options of one request have the same sequence. */
   readonly option?: number;
 };
 
-/** A fraction that may have the denominator 0: more than every number. */
+/** A fraction; a denominator of 0 stands for infinity. */
 export type Share = {
   readonly numerator: bigint;
   readonly denominator: bigint;
@@ -30,10 +30,10 @@ export type Share = {
   readonly isLast: boolean;
 };
 
-/** Limited only in the pools and for the queues for which they are named. */
+/** Limited only in pools and queues that name them. */
 const OPTIONAL_RESOURCES = ["pods", "ephemeral-storage"];
 
-/** The queue, its parent and so on up to the root; undefined where a parent is missing, and where the parents form a cycle. */
+/** Lists the queue, its parent and so on up to the root; undefined if a parent is missing or the parents form a cycle. */
 export function pathOf({ queues }: Forest, name: string): readonly Queue[] | undefined {
   const path: Queue[] = [];
   for (let next: string | undefined = name; next !== undefined;) {
@@ -45,7 +45,7 @@ export function pathOf({ queues }: Forest, name: string): readonly Queue[] | und
   return path;
 }
 
-/** Why the queue admits nothing. */
+/** Returns why the queue admits nothing; undefined: it may admit work. */
 export function problemOf(forest: Forest, name: string): "QUEUE_UNKNOWN" | "QUEUE_HELD" | undefined {
   const queue = forest.queues.find((other) => other.name === name);
   if (queue === undefined) return "QUEUE_UNKNOWN";
@@ -60,7 +60,7 @@ export function isLeaf({ queues }: Forest, name: string): boolean {
   return queues.every(({ parent }) => parent !== name);
 }
 
-/** False: no limit concerns the pair in the queue, because neither it nor a queue above it names the pair. */
+/** Returns whether a limit applies to the pair in the queue: it does not if neither the queue nor one above it names the pair. */
 export function isLimited(forest: Forest, name: string, pair: string): boolean {
   if (!OPTIONAL_RESOURCES.includes(pairOf(pair).resource)) return true;
   return pathOf(forest, name)?.some(({ quotas }) => quotas.has(pair)) === true;
@@ -100,8 +100,8 @@ export function upOf(forest: Forest, name: string, pair: string): bigint {
 }
 
 /**
- * free(root) = total - used; free(n) = max(0, guaranteed - used) + min(free(parent), total - guaranteed - up + borrowingLimit), without a limit the free
- * amount of the parent. Negative where the tree uses more than it has.
+ * free(root) = total - used; free(n) = max(0, guaranteed - used) + min(free(parent), total - guaranteed - up + borrowingLimit). Without a limit the second term
+ * is free(parent). Negative where the tree uses more than its total.
  */
 export function freeOf(forest: Forest, name: string, pair: string): bigint {
   const { parent } = queueOf(forest, name);
@@ -121,7 +121,7 @@ export function maxOf(forest: Forest, name: string, pair: string): bigint {
   return freeOf({ ...forest, own: new Map() }, name, pair);
 }
 
-/** True when the queue names the pair, names no pair at all, or when the pair is not limited. */
+/** Returns true if the queue names the pair or no pair at all, or if the pair has no limit. */
 export function mayUse(forest: Forest, name: string, pair: string): boolean {
   const { quotas } = queueOf(forest, name);
   return quotas.size === 0 || quotas.has(pair) || OPTIONAL_RESOURCES.includes(pairOf(pair).resource);
@@ -138,7 +138,7 @@ export function canEverFit(forest: Forest, name: string, ask: PairAmounts): bool
   return fits({ ...forest, own: new Map() }, name, ask);
 }
 
-/** The forest after a grant of the ask to the queue. */
+/** Returns the forest after a grant of the request in the queue. */
 export function withUse(forest: Forest, name: string, ask: PairAmounts): Forest {
   const own = new Map(forest.own.get(name));
   for (const [pair, amount] of ask) own.set(pair, (own.get(pair) ?? 0) + amount);
@@ -146,8 +146,8 @@ export function withUse(forest: Forest, name: string, ask: PairAmounts): Forest 
 }
 
 /**
- * How many levels above the queue the first total is that covers the use after the grant: 0 where that of the queue does. The pair with the highest level
- * decides. Where not even the total of the root covers it, the level is the length of the path.
+ * Returns how many levels above the queue the first total is that covers the use after the grant: 0 is the queue's own. The pair with the highest level
+ * decides. If not even the root's total covers it, the level is the length of the path.
  */
 export function levelOf(forest: Forest, name: string, ask: PairAmounts): number {
   const after = withUse(forest, name, ask);
@@ -160,8 +160,8 @@ export function levelOf(forest: Forest, name: string, ask: PairAmounts): number 
 }
 
 /**
- * The dominant resource share: what the queue uses beyond its total, over what its parent can have, over its weight; of the resource with the largest share.
- * A root has the share 0. For the share after a grant, pass the forest that `withUse` returns.
+ * The dominant resource share: the queue's use beyond its total, divided by its parent's maximum and by its weight, for the resource with the largest share. A
+ * root has the share 0. For the share after a grant, pass the forest that `withUse` returns.
  */
 export function shareOf(forest: Forest, name: string): Share {
   const { parent, weightMilli } = queueOf(forest, name);
@@ -188,7 +188,7 @@ export function compareShares(a: Share, b: Share): number {
   return compare(a.numerator * b.denominator, b.numerator * a.denominator);
 }
 
-/** A share of infinity stays one. */
+/** Adds past borrowing; an infinite share stays infinite. */
 function withPast({ numerator, denominator, isLast }: Share, millionths: number): Share {
   const million = 1_000_000n;
   return {
@@ -198,15 +198,15 @@ function withPast({ numerator, denominator, isLast }: Share, millionths: number)
   };
 }
 
-/** Priority, then age, then arrival, then preference. */
+/** Compares by priority, then age, then arrival, then preference. */
 export function compareRequests(a: QueuedRequest, b: QueuedRequest): number {
   const byArrival = a.createdAtMs - b.createdAtMs || a.sequence - b.sequence;
   return b.priority - a.priority || byArrival || (a.option ?? 0) - (b.option ?? 0);
 }
 
 /**
- * The requests of the queue that may be granted as soon as they fit, in their order: none where it admits nothing, without those that can never fit, and in a
- * StrictFIFO queue only the first, with all of its options.
+ * Lists the requests of the queue that may be granted as soon as they fit, in order. The list is empty if the queue admits nothing. It omits requests that can
+ * never fit. A StrictFIFO queue lists only its first request, with all options.
  */
 export function lineOf(forest: Forest, name: string, waiting: readonly QueuedRequest[]): readonly QueuedRequest[] {
   if (problemOf(forest, name) !== undefined) return [];
@@ -218,8 +218,8 @@ export function lineOf(forest: Forest, name: string, waiting: readonly QueuedReq
 }
 
 /**
- * The request of the queue for which its own quota is kept: the first that does not fit because others borrow. It would not borrow in the forest of the future,
- * when all that leaves is gone.
+ * Returns the request that the queue's own quota is kept for: the first that does not fit because others borrow. It would not borrow in the future forest,
+ * after all leaving work has gone.
  */
 export function keptOf(
   forest: Forest,
@@ -261,7 +261,7 @@ export function candidateOf(
   return others.reduce(nearer, first);
 }
 
-/** The next grant: the best of the candidates of all queues, and of the requests without a queue. */
+/** Returns the next grant: the best candidate of all queues and of the requests without a queue. */
 export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[]): QueuedRequest | undefined {
   const candidates = forest.queues.flatMap(({ name }) => candidateOf(forest, name, waiting) ?? []);
   const free = waiting.filter(({ queue }) => queue === undefined).sort(compareRequests);
@@ -269,8 +269,8 @@ export function findNextGrant(forest: Forest, waiting: readonly QueuedRequest[])
 }
 
 /**
- * The first candidate in order, with at most one candidate for each queue. Trees are compared by priority, age and arrival; requests without a queue are
- * another tree.
+ * Returns the first candidate in order, given at most one per queue. Trees are compared by priority, age and arrival; requests without a queue count as another
+ * tree.
  */
 export function firstOf(forest: Forest, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
   const roots = forest.queues.filter(({ parent }) => parent === undefined);
@@ -280,7 +280,7 @@ export function firstOf(forest: Forest, candidates: readonly QueuedRequest[]): Q
     .at(0);
 }
 
-/** Whether some queue without weight on the way to the root borrows for the request. */
+/** Returns whether a queue of weight 0 on the path to the root borrows for the request. */
 function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
   if (queue === undefined) return false;
   const after = withUse(forest, queue, ask);
@@ -288,8 +288,8 @@ function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
 }
 
 /**
- * The best candidate at or below the queue. The winners of its children are compared by how many levels above the child the quota is that suffices, share of
- * the child with its past use, priority, age and arrival; who borrows for a queue without weight comes last.
+ * Returns the best candidate at or below the queue. Winners of its children are compared by the level of the quota that suffices, the child's share with past
+ * use, priority, age and arrival. Requests that borrow for a queue of weight 0 come last.
  */
 function winnerOf(forest: Forest, name: string, candidates: readonly QueuedRequest[]): QueuedRequest | undefined {
   if (isLeaf(forest, name)) return candidates.find(({ queue }) => queue === name);
@@ -328,14 +328,14 @@ function childrenOf({ queues }: Forest, name: string): readonly string[] {
   return queues.filter(({ parent }) => parent === name).map((queue) => queue.name);
 }
 
-/** True when some queue of the tree names the pair. */
+/** Returns whether some queue of the tree names the pair. */
 function isNamed(forest: Forest, name: string, pair: string): boolean {
   const root = pathOf(forest, name)?.at(-1);
   if (root === undefined) throw new Error(`queue ${name} is in no tree`);
   return forest.queues.some(({ name: other, quotas }) => quotas.has(pair) && pathOf(forest, other)?.at(-1) === root);
 }
 
-/** Every pair that anything names. */
+/** Lists every pair that any part of the forest names. */
 function pairsOf({ queues, own, allocatable }: Forest): readonly string[] {
   const named = [...queues.map(({ quotas }) => quotas), ...own.values(), allocatable];
   return [...new Set(named.flatMap((pairs) => [...pairs.keys()]))];

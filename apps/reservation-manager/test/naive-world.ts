@@ -22,12 +22,12 @@ import {
   type QueuedRequest,
 } from "./naive-quota.ts";
 
-/** Which work of others, or of its own, the requests of a queue may preempt. */
+/** Which work the requests of a queue may preempt. */
 export type PreemptionPolicy = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "whileBorrowing">;
 
-/** The work shall end, or is ending. */
+/** A preemption that has not ended yet. */
 export type Leaving = {
-  /** Its sequence. It may be over. Undefined: the queue of the work is drained. */
+  /** Sequence of its beneficiary, which may have ended. Undefined: the queue of the work is drained. */
   readonly beneficiary?: number;
   readonly reason: PreemptionReason;
   readonly deadlineMs: number;
@@ -44,10 +44,10 @@ export type Work = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly notPreemptible?: boolean;
-  /** Its owner works without it. */
+  /** The owner can work without it. */
   readonly beyondMinimum?: boolean;
   readonly graceMs?: number;
-  /** The sequence of the request that it last left for. */
+  /** Sequence of the request that it was last preempted for. */
   readonly preemptedFor?: number;
   /** Other work was preempted for it, and it waits for that work to leave. A later promise has a higher number. */
   readonly promise?: number;
@@ -57,17 +57,17 @@ export type Work = {
     readonly nodes: readonly string[];
     readonly use: PairAmounts;
     readonly leaving?: Leaving;
-    /** Only in the future: it still waits, and holds nothing. */
+    /** Set only in the future: it still waits, and holds nothing. */
     readonly isExpected?: boolean;
   };
 };
 
-/** The input of every decision. The functions compute their answers from this alone, without an index or a cache. */
+/** The input of every decision. The functions compute their results from it alone, without an index or a cache. */
 export type PreemptionWorld = {
   readonly queues: readonly Queue[];
   readonly nodes: readonly NodeFacts[];
   readonly work: readonly Work[];
-  /** Pods of work that has released its machines for a request that waits: they leave, too. */
+  /** Pods, still ending, of work that released its machines for a waiting request. */
   readonly vacated?: readonly Vacated[];
   readonly nowMs: number;
 };
@@ -77,7 +77,7 @@ type Vacated = { readonly owner: Owner; readonly node: string };
 /** The input of a decision. */
 export type KnownWorld = { readonly ledger: Ledger; readonly nodes: readonly NodeFacts[]; readonly nowMs: number };
 
-/** The same world as the reference reads it, without an index or a cache: every answer is computed from the reservations and the nodes. */
+/** Converts a ledger to the world of the reference, which computes everything from reservations and nodes. */
 export function naiveWorldOf({ ledger, nodes, nowMs }: KnownWorld): PreemptionWorld {
   const promises = new Map(ledger.beneficiaries.map(({ sequence }, index) => [sequence, index + 1]));
   const work = [...ledger.reservations.values()].map((reservation) =>
@@ -152,7 +152,7 @@ export function waitingIn(world: PreemptionWorld): readonly Work[] {
   return world.work.filter(({ grant }) => grant === undefined);
 }
 
-/** The world once this work and its pods have left. */
+/** Returns the world after this work and its pods have left. */
 export function released(world: PreemptionWorld, gone: readonly Work[]): PreemptionWorld {
   const stays = (owner: Owner): boolean => gone.every((each) => !mayOccupy(owner, each.owner));
   const nodes = world.nodes.map((node): NodeFacts => ({
@@ -164,7 +164,7 @@ export function released(world: PreemptionWorld, gone: readonly Work[]): Preempt
   return { ...world, nodes, work };
 }
 
-/** The world once all that leaves is gone, and nothing is granted yet. */
+/** Returns the world after all leaving work has gone, before any grant. */
 export function withoutLeaving({ vacated = [], ...world }: PreemptionWorld): PreemptionWorld {
   const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
   const nodes = world.nodes.map((facts): NodeFacts => {
@@ -179,7 +179,7 @@ export function withoutLeaving({ vacated = [], ...world }: PreemptionWorld): Pre
   return released({ ...world, nodes }, leaving);
 }
 
-/** The world in which the work has these nodes as soon as others have left. */
+/** Returns the world in which the work has these nodes as soon as others have left. */
 export function expected(world: PreemptionWorld, { sequence }: Work, nodes: readonly string[]): PreemptionWorld {
   const grant = (each: Work): Work => ({
     ...each,
@@ -189,8 +189,8 @@ export function expected(world: PreemptionWorld, { sequence }: Work, nodes: read
 }
 
 /**
- * The world once all that leaves is gone and each beneficiary has what was promised to it, the earliest promise first. A beneficiary that does not fit there
- * waits there, too: nothing is kept for it, as when a node was lost. `promisedBefore`: without the promises from this one on.
+ * Returns the world after all leaving work has gone and each beneficiary has its promised machines, the earliest promise first. A beneficiary that does not fit
+ * waits there as well, for example after the loss of a node, and nothing is kept for it. `promisedBefore`: ignores this and later promises.
  */
 export function futureOf(world: PreemptionWorld, promisedBefore = Number.POSITIVE_INFINITY): PreemptionWorld {
   return waitingIn(world)
@@ -208,8 +208,8 @@ export function isServed(future: PreemptionWorld, { sequence, promise }: Work): 
 }
 
 /**
- * The nodes that the work would get if it were granted now; undefined: it is not. It gets nothing that `future` keeps for others, whatever its priority, and
- * breaks no promise. A beneficiary is behind no head of its queue, and nothing is kept from it for an owner that waits.
+ * Returns the nodes that the work would get now; undefined: it is not granted. It breaks no promise and gets nothing that `future` keeps for others, whatever
+ * its priority. A beneficiary waits behind no head of its queue, and nothing is kept from it for a waiting owner.
  */
 export function grantable(
   world: PreemptionWorld,
@@ -224,24 +224,27 @@ export function grantable(
   return nodes !== undefined && keepsPromises(world, work, nodes) ? nodes : undefined;
 }
 
-/** Whether the work may be granted on these nodes, which have room for it: the reference itself may place others in the future, so that it finds none. */
+/**
+ * Returns whether the work may be granted on these nodes, which have room for it. The reference may place others differently in the future, and then finds
+ * none.
+ */
 export function mayHave(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
   return mayGo(world, work) && keepsPromises(world, work, nodes);
 }
 
-/** Whether neither the head of its queue nor quota that is kept for owners stands in its way; a beneficiary has neither before it. */
+/** Returns whether neither the head of its queue nor kept quota blocks the work; they never block a beneficiary. */
 function mayGo(world: PreemptionWorld, work: Work): boolean {
   if (isServed(futureOf(world), work)) return true;
   const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
   return isInLine(world, work) && isBesideKept(world, keptIn(world, unserved), work);
 }
 
-/** Whether every beneficiary that the future serves is served, too, once the work is granted and its victims stay that may. */
+/** Returns whether every beneficiary that the future serves stays served after the grant, with all of the work's victims spared that can be. */
 function keepsPromises(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
   return areAllServed(world, expected(withdrawnFor(world, work), work, nodes));
 }
 
-/** Whether every beneficiary that is served in the future of one world is served in that of another, too; also once one of them is cancelled. */
+/** Returns whether every beneficiary served in the future of one world is served in that of the other, also after one of them is cancelled. */
 export function areAllServed(before: PreemptionWorld, after: PreemptionWorld): boolean {
   return [undefined, ...sparingIn(before)].every((cancelled) => {
     const [was, is] = [before, after].map((world) => futureWithout(world, cancelled));
@@ -249,7 +252,7 @@ export function areAllServed(before: PreemptionWorld, after: PreemptionWorld): b
   });
 }
 
-/** Whether the future serves the beneficiary, whichever other one is cancelled. */
+/** Returns whether the future serves the beneficiary, whichever other one is cancelled. */
 export function isServedWithout(world: PreemptionWorld, beneficiary: number): boolean {
   const others = sparingIn(world).filter(({ sequence }) => sequence !== beneficiary);
   const work = world.work.find(({ sequence }) => sequence === beneficiary);
@@ -258,7 +261,7 @@ export function isServedWithout(world: PreemptionWorld, beneficiary: number): bo
   );
 }
 
-/** The beneficiaries whose end lets work stay. */
+/** Lists the beneficiaries whose end spares work. */
 function sparingIn(world: PreemptionWorld): readonly Work[] {
   return waitingIn(world).filter(({ sequence, promise }) => {
     return promise !== undefined && world.work.some((each) => isToBeWithdrawn(each, sequence));
@@ -269,7 +272,7 @@ function futureWithout(world: PreemptionWorld, cancelled: Work | undefined): Pre
   return futureOf(cancelled === undefined ? world : released(withdrawnFor(world, cancelled), [cancelled]));
 }
 
-/** The world in which the work has no victims: those whose owners have not begun to end them stay. */
+/** Returns the world without the work's victims, except those whose owners have begun to end them. */
 export function withdrawnFor(world: PreemptionWorld, { sequence: beneficiary }: Work): PreemptionWorld {
   const work = world.work.map((each): Work => {
     if (!isToBeWithdrawn(each, beneficiary) || each.grant === undefined) return each;
@@ -283,7 +286,7 @@ export function isToBeWithdrawn({ grant }: Work, beneficiary: number): boolean {
   return grant?.leaving?.beneficiary === beneficiary && !grant.leaving.isAccepted;
 }
 
-/** Whether the order of its queue lets the work be granted. */
+/** Returns whether the order of its queue permits a grant of the work. */
 export function isInLine(world: PreemptionWorld, work: Work): boolean {
   if (work.queue === undefined) return true;
   const possible = waitingIn(world).filter((each) => mayEverStart(world, each));
@@ -295,7 +298,7 @@ export function isInLine(world: PreemptionWorld, work: Work): boolean {
   return line.some(({ sequence }) => sequence === work.sequence);
 }
 
-/** Whether its machines exist, granted or not. */
+/** Returns whether its machines exist, granted or not. */
 export function isPossible(world: PreemptionWorld, work: Work): boolean {
   const nodes = world.nodes.map((node) => ({ ...node, occupants: [], ownerUses: [] }));
   return place({ ...world, nodes, work: [] }, work) !== undefined;
@@ -334,7 +337,7 @@ export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): bo
   );
 }
 
-/** The nodes that quota and machines have for the work, whatever the order; undefined: they do not. It has to fit into `later`, too. */
+/** Returns nodes with quota and machines for the work, in whatever order; undefined: none fit. It has to fit into `later` as well. */
 export function admit(world: PreemptionWorld, work: Work, later?: PreemptionWorld): readonly string[] | undefined {
   const { ask } = requestIn(world, work);
   if (!hasQuota(world, work, ask) || (later !== undefined && !hasQuota(later, work, ask))) return undefined;
@@ -351,16 +354,16 @@ function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): bo
   return problemOf(forest, queue) === undefined && fits(forest, queue, ask);
 }
 
-/** Kinds of the owners that end their work when the ledger preempts it. */
+/** Owner kinds that end their work when the ledger preempts it. */
 const PREEMPTIBLE_KINDS: readonly string[] = ["job", "batch-job", "job-set", "queued-pod"];
 
-/** As it states, only if its queue permits that. Owners of other kinds never leave. */
+/** The statement of the work counts only if its queue permits it. Owners of other kinds never leave. */
 export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, notPreemptible }: Work): boolean {
   if (!PREEMPTIBLE_KINDS.includes(owner.kind)) return true;
   return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;
 }
 
-/** False: it may not be preempted, would borrow, and another queue of the tree may reclaim. */
+/** Returns false if the work may not be preempted, would borrow, and another queue of the tree may reclaim. */
 export function mayBorrow(world: PreemptionWorld, work: Work): boolean {
   const { queue } = work;
   if (queue === undefined || !isNotPreemptible(world, work)) return true;
@@ -369,7 +372,7 @@ export function mayBorrow(world: PreemptionWorld, work: Work): boolean {
   return leavesBeside(world, queue).every((name) => policyOf(world, name).reclaim === undefined);
 }
 
-/** The other leaves of the tree. */
+/** Lists the other leaves of the tree. */
 export function leavesBeside(world: PreemptionWorld, queue: string): readonly string[] {
   const forest = forestIn(world);
   const root = pathOf(forest, queue)?.at(-1);
@@ -379,7 +382,7 @@ export function leavesBeside(world: PreemptionWorld, queue: string): readonly st
     .filter((name) => root !== undefined && pathOf(forest, name)?.at(-1) === root);
 }
 
-/** Whether the subtree at the queue uses no more than its quota of the pairs that the work asks for. */
+/** Returns whether the subtree at the queue uses at most its quota of the requested pairs. */
 export function isWithinQuota(world: PreemptionWorld, subtree: string, ask: PairAmounts): boolean {
   const forest = forestIn(world);
   return [...ask.keys()]
@@ -409,7 +412,7 @@ function inPool(pool: string, amounts: Amounts): PairAmounts {
   return new Map([...amounts].map(([resource, amount]) => [pairKey(pool, resource), amount]));
 }
 
-/** Without amounts of 0. */
+/** Sums amounts, and drops those of 0. */
 function sumOf(all: readonly PairAmounts[]): PairAmounts {
   const sum = new Map<string, number>();
   for (const amounts of all)

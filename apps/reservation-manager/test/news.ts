@@ -1,7 +1,7 @@
 import { consumeEvents, type NatsBus } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 
-/** All news of reservations: what happened, and the id. */
+/** Records the events of all reservations, each with its kind and id. */
 export async function followNews(bus: NatsBus): Promise<AsyncDisposable & { readonly published: string[] }> {
   const published: string[] = [];
   const { ReservationGranted, ReservationReleased } = muster.reservation.v1;

@@ -10,14 +10,14 @@ const LONG_LEAD = { RESERVATION_LOCK_TTL_MS: "600000" };
 
 const owner = (id: string) => ({ kind: "session", id });
 
-it("refuses nothing for good before the watcher has marked all nodes as known, nor while its mark is too far from now", async () => {
+it("refuses nothing permanently before the watcher has marked all nodes as known, nor while its mark is too far from now", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus, { complete: false });
   await using manager = startManager(server);
   const reservations = reservationsOf(bus);
   await reservations.listPools({});
-  // The first answer counts, however late it comes.
+  // Only the first answer counts, so the request is not repeated.
   const once = { repeat: "never" } as const;
   const reserve = (id: string, ...pools: string[]) =>
     reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }, once);
@@ -61,7 +61,7 @@ it("refuses every pool as unknown when the watcher reports that no node exists",
   });
 });
 
-it("continues without a node whose record does not decode, before and after it has begun", async () => {
+it("continues without a node whose record does not decode, before and after its start", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -80,7 +80,7 @@ it("continues without a node whose record does not decode, before and after it h
   expect(manager.errors).toEqual([]);
 });
 
-it("takes the pool of a node from the label that it is configured with, and from no other one", async () => {
+it("reads the pool of a node from the configured label, and from no other label", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -100,7 +100,7 @@ it("takes the pool of a node from the label that it is configured with, and from
   expect(manager.errors).toEqual([]);
 });
 
-it("has pools that come from live nodes and follow them all the time: those that come, are cordoned, fail, are occupied and go", async () => {
+it("derives pools from live nodes and follows their additions, cordons, failures, occupation and removals", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

@@ -44,7 +44,7 @@ export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
   });
 }
 
-export function sayNaive(events: ReturnType<NaivePreemption["step"]>["events"]): readonly string[] {
+export function printNaive(events: ReturnType<NaivePreemption["step"]>["events"]): readonly string[] {
   return events.flatMap((event) => {
     switch (event.kind) {
       case "granted":

@@ -15,11 +15,11 @@ type Preempted = Extract<PreemptionEvent, { kind: "preempted" }>;
 
 type State = {
   kind: "waiting" | "granted" | "leaving" | "accepted" | "over";
-  /** While it leaves. */
+  /** Set while it leaves. */
   preemption?: Preempted;
-  /** The beneficiary for which it left last. */
+  /** The beneficiary that it was last preempted for. */
   leftFor?: number;
-  /** A beneficiary that was dropped. */
+  /** Set for a beneficiary that was dropped. */
   isDropped?: boolean;
 };
 
@@ -87,7 +87,7 @@ function next(event: PreemptionEvent, state: State): State {
   }
 }
 
-/** The beneficiaries of preemptions that were neither granted nor ended afterwards. */
+/** Lists the beneficiaries of preemptions that were neither granted nor ended afterwards. */
 export function unservedIn(events: readonly PreemptionEvent[]): readonly number[] {
   const unserved = new Set<number>();
   for (const event of events) {
@@ -97,7 +97,7 @@ export function unservedIn(events: readonly PreemptionEvent[]): readonly number[
   return [...unserved];
 }
 
-/** Those of these that wait although no work leaves any more: at the end of a pass none, if nodes and queues stay the same. */
+/** Lists those of these that wait although no work leaves. At the end of a pass none may remain while nodes and queues are unchanged. */
 export function forgottenIn(events: readonly PreemptionEvent[]): readonly number[] {
   const leaving = new Set<number>();
   for (const { kind, sequence } of events) {
@@ -107,7 +107,7 @@ export function forgottenIn(events: readonly PreemptionEvent[]): readonly number
   return leaving.size > 0 ? [] : unservedIn(events);
 }
 
-/** The limits that the use of the work's queue, or of a queue above it, exceeds: at the time of its grant, none. */
+/** Lists the limits that the use of the work's queue, or of a queue above it, exceeds. A grant may exceed none. */
 export function exceededBy(world: PreemptionWorld, { queue, grant }: Work): readonly string[] {
   const forest = forestIn(world);
   const path = queue === undefined ? [] : (pathOf(forest, queue) ?? []);
@@ -127,8 +127,8 @@ export function exceededBy(world: PreemptionWorld, { queue, grant }: Work): read
 }
 
 /**
- * The requests that borrowers keep from the own quota of their queues, although these may reclaim from any priority, and no work leaves for them. After a pass
- * it has none, unless a borrower cannot be preempted.
+ * Lists the requests whose queue's own quota borrowers use although the queue may reclaim it from any priority, and no work leaves for them. After a pass the
+ * list is empty, unless a borrower cannot be preempted.
  */
 export function keptFromOwnQuota(world: PreemptionWorld): readonly number[] {
   const future = futureOf(world);

@@ -19,12 +19,12 @@ export type Decision = {
   readonly before: Ledger;
   readonly events: readonly LedgerEvent[];
   readonly nodes: readonly NodeFacts[];
-  /** Otherwise nothing may be granted. */
+  /** If false, nothing may be granted. */
   readonly areAllKnown: boolean;
   readonly nowMs: number;
 };
 
-/** A rule of decisions. Returns what breaks it. */
+/** A rule of decisions. It returns a description of the violation. */
 export type Property<Of extends Decision = Decision> = {
   readonly rule: string;
   readonly findBroken: (decision: Of) => string | undefined;
@@ -32,7 +32,7 @@ export type Property<Of extends Decision = Decision> = {
   readonly isWithoutHolds?: boolean;
 };
 
-/** Rules of each decision that preempts work, or that is made while work leaves. */
+/** Rules for each decision that preempts work, or that is made while work leaves. */
 export const PREEMPTION_PROPERTIES: readonly Property[] = [
   { rule: "5: work is preempted only where the policy of a queue allows that", findBroken: findUnlawful },
   { rule: "5: what is preempted is enough for the request that it is preempted for", findBroken: findNotEnough },
@@ -43,12 +43,12 @@ export const PREEMPTION_PROPERTIES: readonly Property[] = [
 
 /** Follows the requests that work is preempted for: their promise holds until nodes or queues change. */
 export function followBeneficiaries(): Property {
-  /** By sequence: nodes and queues when it had machines in the future. */
+  /** The nodes and queues when the request had machines in the future, by sequence. */
   const known = new Map<number, string>();
   const findBroken = (decision: Decision): string | undefined => {
     const { before, events } = decision;
     const after = events.reduce(evolve, before);
-    // The grants that a change of queues allows follow in this decision or the next one.
+    // Grants that a change of queues permits follow in this decision or the next one.
     if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
     const [was, is] = [printSurroundings(decision, before), printSurroundings(decision, after)];
     for (const [index, event] of events.entries()) {
@@ -67,7 +67,7 @@ export function followBeneficiaries(): Property {
   return { rule: "5: a request keeps what work is preempted for until nodes or queues change", findBroken };
 }
 
-/** Nodes without the pods of those that have machines of them, and queues. */
+/** Prints the queues, and the nodes without the pods of their holders. */
 function printSurroundings({ nodes }: Decision, { reservations, queues }: Ledger): string {
   const held = [...reservations.values()].flatMap(({ owner, grant }) =>
     (grant?.machines ?? []).map(({ node }) => `${node} ${owner.id}`),
@@ -114,7 +114,7 @@ function problemOfVictim({ sequence, beneficiary, reason }: Preempted, world: Pr
   return mayPreempt(policy, work, victim, reason) ? undefined : `${work.queue ?? "no queue"} does not allow ${reason}`;
 }
 
-/** The queue and those above it, up to a parent that is missing, or one that stands in the path already. Such a queue is drained if it says so. */
+/** Lists the queue and its ancestors, up to a missing parent or a cycle. A queue with such a problem can still be drained. */
 function knownPathOf(queues: readonly Queue[], name: string | undefined): readonly Queue[] {
   const path: Queue[] = [];
   for (let next = name; next !== undefined; next = path.at(-1)?.parent) {
@@ -146,7 +146,7 @@ function mayPreempt(policy: Queue | undefined, work: Work, victim: Work, reason:
   }
 }
 
-/** All that is preempted for one request, and the ledgers around that. */
+/** All victims of one request, and the ledgers before and after. */
 type VictimSet = {
   readonly beneficiary: number;
   readonly victims: readonly number[];
@@ -196,7 +196,7 @@ function findShort(beneficiary: number, world: PreemptionWorld): string | undefi
 
 const WITHDRAWALS: ReadonlySet<string> = new Set<LedgerEvent["kind"]>(["preemptionWithdrawn", "beneficiaryDropped"]);
 
-/** Each request that machines and quota are kept for still has them after each grant, as the reference places the requests. */
+/** After each grant, every request that machines and quota are kept for must still have them, as the reference places the requests. */
 function findTaken(decision: Decision): string | undefined {
   if (!decision.areAllKnown) return undefined;
   let ledger = decision.before;

@@ -11,22 +11,22 @@ import { amounts, nodeOf, ownerOf, partsOf, policy, requestOf, startRun, step, t
 /** More than all requests of a run together. */
 const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
 
-/** Nothing is kept for requests that wait long. */
+/** A policy without holds for overdue requests. */
 export const PATIENT = { ...policy, holdAfterMs: Number.POSITIVE_INFINITY };
 
-/** A world with one machine in each pool that has room for everything, so that only quotas and order decide. */
+/** Starts a run with one machine per pool that has room for everything, so that only quotas and order decide. */
 export function startQueueRun(): Run {
   return startRun(["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY })));
 }
 
-/** A world with these queues, set one after the other. */
+/** Starts a run with these queues, set one after the other. */
 export function startWithQueues(nodes: readonly NodeFacts[], queues: readonly Queue[]): Run {
   const run = startRun(nodes);
   for (const queue of queues) step(run, { kind: "queue", queue });
   return run;
 }
 
-/** A job asks for parts of pool a with so much cpu each. */
+/** Requests, as a job, parts of pool a with these amounts of cpu. */
 export function askForCpu(
   run: Run,
   id: string,

@@ -11,7 +11,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 
 const owner = (id: string) => ({ kind: "job", id });
 
-/** Writes queues as the job-controller does: each with so much cpu of pool a. */
+/** Writes queues as the job-controller does, each with an amount of cpu in pool a. */
 async function queueWriter(bus: NatsBus) {
   const bucket = await openBucket(bus.connection, { name: buckets.queues, codec: queueCodec });
   return {
@@ -36,7 +36,7 @@ async function queueWriter(bus: NatsBus) {
   };
 }
 
-it("follows queues, lets work wait for their quota, lists what they use, and keeps all of it when another replica leads", async () => {
+it("follows queues, keeps work waiting for their quota, lists their use, and keeps all of it when another replica leads", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

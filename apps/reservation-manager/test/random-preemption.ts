@@ -8,10 +8,7 @@ import { waitingIn, type PreemptionPolicy, type PreemptionWorld } from "./naive-
 import { rivals, sharedNeeds, sometimes, sometimesMissing, soundForests } from "./random-queues.ts";
 import { amounts, nodeOf, ownerOf } from "./random-world.ts";
 
-/**
- * What happens next. Work is named by a number among those that it may concern then, because nothing but the run can know who leaves: `operationOf`
- * finds it.
- */
+/** The next operation. It names work by an index among the possible ones, because only the run knows which work leaves; `operationOf` resolves it. */
 export type PreemptionDraft =
   | ({ readonly kind: "reserve"; readonly ownerKind: string } & Omit<WorkRequest, "owner">)
   /** Releases any work. */
@@ -22,7 +19,7 @@ export type PreemptionDraft =
   | { readonly kind: "accept" | "requeue"; readonly of: number; readonly isAny: boolean }
   | Extract<PreemptionOperation, { kind: "put" | "wait" | "node" | "lose" }>;
 
-/** Undefined: it concerns no work. `count`: how many operations the run had before. */
+/** Undefined: the draft matches no work. `count`: number of earlier operations in the run. */
 export function operationOf(
   draft: PreemptionDraft,
   world: PreemptionWorld,
@@ -61,7 +58,7 @@ export function operationOf(
   }
 }
 
-/** The nodes and queues that a run begins with, and what happens then. */
+/** The initial nodes and queues of a run, and its operations. */
 export type PreemptionRun = {
   readonly nodes: readonly NodeFacts[];
   readonly queues: readonly Queue[];
@@ -163,7 +160,7 @@ function withoutPolicies(queue: Queue): Queue {
   return kept;
 }
 
-/** A queue as it was, with other policies of preemption, or with the quotas of another one. */
+/** Puts a queue with other policies of preemption, or with the quotas of another one. */
 function putIn(queues: readonly Queue[]): fc.Arbitrary<PreemptionDraft> {
   const known = fc.constantFrom(...queues);
   return fc
@@ -182,7 +179,7 @@ export const plentyOfNodes = ["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, 
 
 const SMALL = amounts({ cpu: 5, memory: 6, pods: 4 });
 
-/** Less than most quotas together, in parts that gangs have to be put together from. */
+/** Less than most quotas together, in pieces that gangs have to combine. */
 const fewNodes = ["a", "a", "a", "b"].map((pool, number) => nodeOf(`n${number}`, pool, { allocatable: SMALL }));
 
 const wholeOrParts = fc.oneof(
@@ -202,7 +199,7 @@ type RunParts = {
   readonly changes?: fc.Arbitrary<PreemptionDraft>;
 };
 
-/** Work fills the queues first, mostly of low priority, so that what comes later needs its place. */
+/** First fills the queues with work, mostly of low priority, so that later requests need to preempt. */
 function runOn({ nodes, queues, needs, changes }: RunParts): fc.Arbitrary<PreemptionRun> {
   const reserve = reserveIn(queues, needs);
   const filling = reserve.map((draft): PreemptionDraft => ({ ...draft, priority: -1 }));
@@ -221,17 +218,17 @@ function runOn({ nodes, queues, needs, changes }: RunParts): fc.Arbitrary<Preemp
     .map(([first, later]): PreemptionRun => ({ nodes, queues, drafts: [...first, ...later] }));
 }
 
-/** Queues that stay as they are, where machines are plenty. */
+/** Unchanged queues with plentiful machines. */
 export const quotaRuns = preemptingOf(fc.oneof(rivals, soundForests)).chain((queues) =>
   runOn({ nodes: plentyOfNodes, queues, needs: sharedNeeds }),
 );
 
-/** Queues that change, where machines are plenty. */
+/** Changing queues with plentiful machines. */
 export const changingRuns = preemptingOf(fc.oneof(rivals, soundForests)).chain((queues) =>
   runOn({ nodes: plentyOfNodes, queues, needs: sharedNeeds, changes: putIn(queues) }),
 );
 
-/** Machines are scarce, and come and go. */
+/** Scarce machines that are added and removed. */
 export const machineRuns = preemptingOf(rivals).chain((queues) =>
   runOn({ nodes: fewNodes, queues, needs: wholeOrParts, changes: nodeChange }),
 );

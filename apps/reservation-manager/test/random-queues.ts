@@ -8,7 +8,7 @@ export type QueueOperation =
   | {
       readonly kind: "reserve";
       readonly owner: Owner;
-      /** Undefined: no quota concerns it. */
+      /** Undefined: no quota limits it. */
       readonly queue: string | undefined;
       /** All of them shared. */
       readonly needs: readonly Need[];
@@ -19,7 +19,7 @@ export type QueueOperation =
   | { readonly kind: "remove"; readonly name: string }
   | { readonly kind: "wait"; readonly ms: number };
 
-/** The sum of what shared needs request, with a pod for each. */
+/** Sums the requests of shared needs, with one pod for each. */
 export function askOf(needs: readonly Need[]): PairAmounts {
   const ask = new Map<string, number>();
   for (const { pool, shared } of needs) {
@@ -31,15 +31,15 @@ export function askOf(needs: readonly Need[]): PairAmounts {
   return ask;
 }
 
-/** No queue has this name. */
+/** A name that no queue has. */
 const MISSING = "missing";
 const MAX_QUEUES = 7;
-/** With the root. */
+/** Including the root. */
 const MAX_LEVELS = 3;
 
 export const sometimes = fc.integer({ min: 0, max: 9 }).map((number) => number === 9);
 
-/** Undefined in `missing` of 10 cases. */
+/** Generates undefined in `missing` of 10 cases. */
 export function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
   return fc.oneof({ weight: 10 - missing, arbitrary }, { weight: missing, arbitrary: fc.constant(undefined) });
 }
@@ -80,7 +80,7 @@ const quotas = fc.oneof(
   { weight: 2, arbitrary: fc.constant<Queue["quotas"]>(new Map()) },
 );
 
-/** So short that past use matters within a run. */
+/** Short half-lives, so that past use matters within a run. */
 const halfLife = fc.constantFrom(undefined, 1000, 4000);
 
 const passing = fc.oneof(fc.integer({ min: 1, max: 900 }), fc.integer({ min: 1000, max: 4000 }));
@@ -113,7 +113,7 @@ const queue: fc.Arbitrary<QueueParts> = fc
   .record({ quotas, policies })
   .map((parts) => ({ ...parts.policies, quotas: parts.quotas }));
 
-/** Queues that compete for the same cpu, so that most of what waits could borrow. */
+/** Queues that compete for the same cpu, so that most waiting requests could borrow. */
 const rival: fc.Arbitrary<QueueParts> = fc
   .record({
     nominal: fc.integer({ min: 3, max: 6 }),
@@ -142,7 +142,7 @@ export const rivals = fc.oneof(forestsOf(rival, 3, 1), forestsOf(rival, 3, 2));
 /** Queues of one or two trees of at most three levels, parents first: q0, q1, ... */
 export const soundForests = fc.oneof(forestsOf(queue, 1, MAX_QUEUES), rivals);
 
-/** Only the first `maxParents` queues have children. */
+/** Builds forests in which only the first `maxParents` queues have children. */
 function forestsOf(
   parts: fc.Arbitrary<QueueParts>,
   minLength: number,
@@ -161,7 +161,7 @@ function forestsOf(
   });
 }
 
-/** The same; in some, one queue has another parent: a missing one, itself, or another queue of the forest. */
+/** As `soundForests`; in some, one queue has a missing parent, itself or another queue of the forest as its parent. */
 export const forests = fc
   .tuple(
     soundForests,
@@ -181,14 +181,14 @@ const amount = fc.integer({ min: 0, max: 3 });
 
 const cpuOfA = fc.constantFrom(1, 1, 1, 1, 2, 4, 5).map((cpu) => ({ pool: "a", cpu, memory: 0 }));
 
-/** Cpu of either pool, mostly rather of pool a. */
+/** Cpu of either pool, mostly of pool a. */
 const cpuOfBoth = fc
   .record({ cpu: fc.constantFrom(1, 1, 2, 4), pools: fc.constantFrom("a b", "a b", "b a") })
   .map(({ cpu, pools }) => ({ pool: pools.slice(0, 1), otherPools: [pools.slice(2)], cpu, memory: 0 }));
 
 const anyNeed = fc.record({ pool: fc.constantFrom("a", "a", "b"), cpu: amount, memory: amount });
 
-/** Mostly cpu of pool a, so that they meet. */
+/** Mostly cpu of pool a, so that requests compete. */
 export const sharedNeeds = fc
   .oneof(
     { weight: 9, arbitrary: cpuOfA.map((need) => [need]) },
@@ -197,7 +197,7 @@ export const sharedNeeds = fc
   )
   .map(toNeeds);
 
-/** The same, and half of them may use either pool. */
+/** As `sharedNeeds`, but half of them accept either pool. */
 const poolNeeds = fc.oneof(sharedNeeds, fc.array(cpuOfBoth, { minLength: 1, maxLength: 2 }).map(toNeeds));
 
 type Part = Pick<Need, "pool" | "otherPools"> & { readonly cpu: number; readonly memory: number };
@@ -211,22 +211,22 @@ function toNeeds(parts: readonly Part[]): readonly Need[] {
 
 export const asks = sharedNeeds.map(askOf);
 
-/** Work names its owner by a number that `withOwners` replaces. */
+/** Drafts name owners by numbers that `withOwners` replaces. */
 type Draft =
   | (Omit<Extract<QueueOperation, { kind: "reserve" }>, "owner"> & { readonly repeats: number | undefined })
   | { readonly kind: "release"; readonly of: number; readonly isRepeated: boolean }
   | Extract<QueueOperation, { kind: "put" | "remove" | "wait" }>;
 
-/** The queues of a forest are put; then work comes and goes, and queues are changed, moved, removed and put again. */
+/** Puts the queues of a forest; then requests, releases, and changes, moves, removals and returns of queues follow. */
 export const queueOperations = forests.chain((queues) => operationsOn(queues, draftOn(queues)));
 
-/** The same without any change of the queues: no queue ever exceeds its limits. */
+/** As `queueOperations` without changes of queues, so no queue ever exceeds its limits. */
 export const queueOperationsWithoutChanges = forests.chain((queues) => operationsOn(queues, workOn(queues)));
 
 /** Work of queues that compete for the same cpu, without any change of the queues: the order and kept quota decide mostly. */
 export const rivalOperations = rivals.chain((queues) => operationsOn(queues, workOn(queues)));
 
-/** Work that accepts both pools, in queues that own parts of both and change. */
+/** Work that accepts both pools, in changing queues that own parts of both. */
 export const poolOperations = fc
   .oneof(forestsOf(poolRival, 3, 1), forestsOf(poolRival, 3, 2))
   .chain((queues) => operationsOn(queues, draftOn(queues, poolNeeds)));
@@ -238,7 +238,7 @@ function operationsOn(queues: readonly Queue[], draft: fc.Arbitrary<Draft>): fc.
     .map((drafts) => [...puts, ...withOwners(drafts)]);
 }
 
-/** A request has an owner of its own, unless it repeats one. A release is of an owner that none has released, and rarely of any. */
+/** Each request gets a new owner unless it repeats one. A release names an owner that is not released yet, and rarely any owner. */
 function withOwners(drafts: readonly Draft[]): readonly QueueOperation[] {
   let owners = 0;
   let unreleased: number[] = [];
@@ -297,7 +297,7 @@ function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Dra
   );
 }
 
-/** A queue of the forest as it was, with other quotas, with other policies, or below another parent. */
+/** Puts a queue of the forest with other quotas, other policies, or another parent. */
 function putOf(queues: readonly Queue[]): fc.Arbitrary<Draft> {
   const known = fc.constantFrom(...queues);
   const changed = fc.oneof(

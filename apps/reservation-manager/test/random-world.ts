@@ -20,7 +20,7 @@ import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
 import type { Queue, Quota } from "../src/domain/ledger/queue.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
-/** One thing that may happen to a reservation manager. */
+/** One input of a reservation manager. */
 export type Operation =
   | { readonly kind: "reserve"; readonly request: ReservationRequest }
   /** The owner's last reservation, or the one before it: a request that comes late. */
@@ -32,13 +32,13 @@ export type Operation =
   | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly kind: "wait"; readonly ms: number };
 
-/** A queue is new or changed, or is removed. An owner begins to end work that is preempted, or has ended it. */
+/** A queue is put or removed, or an owner accepts or completes a preemption. */
 export type QueueOperation =
   | { readonly kind: "queue"; readonly queue: Queue }
   | { readonly kind: "unqueue"; readonly name: string }
   | { readonly kind: "accept" | "requeue"; readonly owner: Owner };
 
-/** A world that is moved by operations, and everything that was decided on the way. */
+/** A world that operations change, with every decision so far. */
 export type Run = {
   world: World;
   nowMs: number;
@@ -58,12 +58,12 @@ export function ownerOf(id: number | string, kind = "session"): Owner {
   return { kind, id: `o${id}` };
 }
 
-/** Needs named c0, c1, ... in the order of the pools given. */
+/** Builds needs named c0, c1, ... in the order of the pools. */
 export function needsOf(...pools: readonly string[]): readonly Need[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }
 
-/** Needs of one pool, named c0, c1, ...: parts with these requests, and whole machines where there are none. */
+/** Builds needs of one pool, named c0, c1, ...: a part for each set of requests, a whole machine for undefined. */
 export function partsOf(pool: string, ...requests: readonly (Readonly<Record<string, number>> | undefined)[]): Need[] {
   return requests.map((request, index) => ({
     component: `c${index}`,
@@ -117,7 +117,7 @@ export const GOOD = {
   ownerUses: [],
 } as const satisfies Partial<NodeFacts>;
 
-/** Allocatable amounts of a node, by default. */
+/** Default allocatable amounts of a node. */
 export const SIZE = amounts({ cpu: 8, memory: 16, pods: 5 });
 
 export function amounts(record: Readonly<Record<string, number>>): Amounts {
@@ -135,7 +135,7 @@ export function startRun(nodes: readonly NodeFacts[] = []): Run {
   return { world, nowMs: 0, nodes: live, scalings: new Map(), events: [], verdicts: [] };
 }
 
-/** Does one operation, and then grants what fits, as the service does. */
+/** Applies one operation, and then grants what fits, as the service does. */
 export function step(
   run: Run,
   operation: Operation | QueueOperation,
@@ -215,7 +215,7 @@ const pool = fc.constantFrom("a", "b", "c", "d");
 const id = fc.integer({ min: 0, max: 12 });
 const kind = fc.constantFrom("session", "job");
 
-/** Undefined: a whole machine. The last ones fit only special nodes, or none. */
+/** Undefined: a whole machine. The last two shares fit only nodes with extended resources, or none. */
 const share = fc.oneof(
   { weight: 6, arbitrary: fc.constant(undefined) },
   {
@@ -257,7 +257,7 @@ const others = fc.oneof(
 
 const wanted = fc.array(fc.record({ pool, others, shared: share, selection }), { minLength: 1, maxLength: 4 });
 
-/** Without other pools where they would be too many choices. */
+/** Drops the other pools if they would exceed the maximum of choices. */
 export function withFewOptions(needs: readonly Need[]): readonly Need[] {
   if (countPoolOptions(needs) <= MAX_OPTIONS) return needs;
   return needs.map(({ otherPools: _, ...need }) => need);
@@ -348,7 +348,7 @@ const goodNode = fc
   .record({ number: fc.integer({ min: 0, max: 9 }), pool })
   .map(({ number, pool: name }) => nodeOf(`n${number}`, name));
 
-/** Reserving, releasing, nodes that come, go and change, pools that are scaled, and time that passes. */
+/** Reservations, releases, added, removed and changed nodes, scaled pools, and the passage of time. */
 export const operations = fc.array(
   fc.oneof(
     { weight: 12, arbitrary: reserve },

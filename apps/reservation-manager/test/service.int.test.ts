@@ -80,7 +80,7 @@ it("answers as the contract states: typed errors immediately, grants as events, 
   expect(manager.errors).toEqual([]);
 });
 
-it("holds those that wait to the newest limit of their kind, named by a later request or without one, and after a leader was killed", async () => {
+it("applies the newest limit of a kind to waiting requests, named by a later request or without one, and after a leader was killed", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -110,7 +110,7 @@ it("holds those that wait to the newest limit of their kind, named by a later re
   expect([...first.errors, ...second.errors]).toEqual([]);
 });
 
-it("answers invalid_request to bytes that are no message, on every method", async () => {
+it("answers invalid_request to undecodable bytes, on every method", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using manager = startManager(server);
@@ -129,7 +129,7 @@ it("answers invalid_request to bytes that are no message, on every method", asyn
   expect(manager.errors).toEqual([]);
 });
 
-it("gives an owner several machines of one pool, a different one for each component, all of them or none", async () => {
+it("grants an owner several machines of one pool, a different one for each component, all or none", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -194,7 +194,7 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
   });
 });
 
-it("shows its decisions and their reasons in traces and metrics", async () => {
+it("records its decisions and their reasons in traces and metrics", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   await using collector = await otlpCollector();
@@ -246,7 +246,7 @@ it("keeps the lead while it reads and writes the snapshot of a long queue", asyn
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "15000" });
   const reservations = reservationsOf(bus);
   expect((await reservations.listPools({}, { timeoutMs: 60_000 })).pools).toMatchObject([{ name: "a" }]);
-  // Each decision that has to be remembered is an entry when the one before it is answered first.
+  // Decisions that change the ledger are separate entries if each is answered before the next request.
   for (let turn = 0; (await snapshotRevision(bus)) === before; turn += 1) {
     const { reservation } = await reservations.reserve({ owner: owner(`t${turn}`), needs: needs("a") });
     await reservations.unreserve({ owner: owner(`t${turn}`), reservationId: reservation?.id ?? "" });
@@ -254,7 +254,7 @@ it("keeps the lead while it reads and writes the snapshot of a long queue", asyn
   expect([manager.leads, manager.losses, manager.errors]).toEqual([1, 0, []]);
 });
 
-it("writes requests together that arrive together, and can trace every held machine to its owner", async () => {
+it("batches concurrent requests into one write, and traces every held machine to its owner", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
@@ -274,7 +274,7 @@ it("writes requests together that arrive together, and can trace every held mach
   expect(new Set(owners.values()).size).toBe(names.length);
 });
 
-it("limits how often people ask and anybody lists, and not how often services reserve and release", async () => {
+it("limits the request rate of users and of lists, but not reservations and releases by services", async () => {
   await using server = await natsServer();
   await using controller = await connected(server, "session-controller");
   await (await nodeWriter(controller)).put("a1", "a");
@@ -299,7 +299,7 @@ it("limits how often people ask and anybody lists, and not how often services re
   await expect(Promise.all(checks)).rejects.toMatchObject({ fault });
 });
 
-it("grants parts of machines, counts foreign pods, and knows both after a restart", async () => {
+it("grants parts of machines, counts foreign pods, and restores both after a restart", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

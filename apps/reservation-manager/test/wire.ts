@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import type { TestNats } from "@muster/testkit";
 
-/** A wire to the server on which a process can be stopped at one message of its own, to be killed there. */
+/** A proxy to the server that can stop a process at one of its own messages, so that a test can kill it there. */
 export type Wire = AsyncDisposable & {
   readonly server: TestNats;
-  /** From the first message on whose line begins with this, nothing passes any more in either direction; resolves then. */
+  /** Stops all traffic in both directions from the first message whose line has this prefix; resolves then. */
   stopBefore(line: string): Promise<void>;
-  /** The same with that message still on its way to the server; its answer is not on its way back. */
+  /** As `stopBefore`, but that message still reaches the server, while the server's answer does not return. */
   stopAfter(line: string): Promise<void>;
   /** Stopped messages are lost for good. */
   drop(): void;

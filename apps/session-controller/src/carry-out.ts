@@ -21,7 +21,7 @@ type Effects = {
   readonly replacements: Map<string, ReplacementSeen>;
 };
 
-/** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next one reads the record and plans again. */
+/** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next round reads the record and plans again. */
 export async function carryOut(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
   try {
     await pass(deps, run, steps);
@@ -60,7 +60,7 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
   if (defect !== undefined) throw defect.error;
 }
 
-/** Returns the first defect of a step, once no step is in flight, so that all effects are known. */
+/** Executes the steps. Returns the first defect once no step is in flight, so that all effects are known. */
 async function doSteps(
   deps: SessionDeps,
   run: Run,
@@ -121,7 +121,7 @@ function noteActed(effects: Effects, acted: Acted): void {
   }
 }
 
-/** A listed pod that is on its way out is not deleted again before the next list. */
+/** A listed pod in deletion is not deleted again before the next list. */
 function noteDeletion(run: Run, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>
@@ -130,7 +130,7 @@ function noteDeletion(run: Run, uid: string): void {
   run.lastList = { ...run.lastList, pods };
 }
 
-/** The next round after the end of the read records its report; a longer read is recorded in parts. */
+/** The round after the end of the read records its report; a longer read is recorded in parts. */
 function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
   const { record, stopReading, read } = run;
   run.reading = deps
@@ -152,7 +152,7 @@ function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonl
   if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
 }
 
-/** Complete, so that a new step is not taken for an outcome. */
+/** The type requires every step kind, so that a new kind cannot be mistaken for an outcome. */
 const ACTS: Readonly<Record<ActStep["kind"], true>> = {
   reserve: true,
   "create-pod": true,

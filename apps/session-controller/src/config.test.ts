@@ -11,7 +11,7 @@ it("reads exactly the documented variables, with the documented defaults", () =>
   expect(readConfig(Object.fromEntries(defaults))).toEqual(config);
 });
 
-it("names every wrong variable at once", () => {
+it("names every wrong variable in one fault", () => {
   expect(() => readConfig({ SESSION_TTL_MS: "soon", SESSION_EXECUTORS: "-1" })).toThrow(
     /SESSION_EXECUTORS[^]*SESSION_TTL_MS/,
   );

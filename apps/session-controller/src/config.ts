@@ -38,9 +38,9 @@ export type Config = {
 };
 
 const DAY_MS = 86_400_000;
-/** For all logs of a session together; its terminal event waits for them. */
+/** Limit for all logs of a session together, because its terminal event waits for them. */
 export const MAX_LOGS_MS = 60_000;
-/** For all concurrent reads of one process; a single log may be larger. */
+/** Limit for all concurrent reads of one process; a single log may be larger. */
 const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
 /** No new sessions are accepted above this size, so that existing ones can still be written. */
 const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;

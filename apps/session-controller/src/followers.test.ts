@@ -4,7 +4,7 @@ import { makeFollowers } from "./followers.ts";
 const never = new AbortController().signal;
 const LONG_MS = 600_000;
 
-it("wakes the followers of a session once it has changed, and no others", async () => {
+it("wakes the followers of a changed session, and no others", async () => {
   const followers = makeFollowers();
   using mine = followers.follow("a");
   using other = followers.follow("b");
@@ -22,7 +22,7 @@ it("wakes the followers of a session once it has changed, and no others", async 
   await waiting;
 });
 
-it("does not wait for a change that was reported before", async () => {
+it("does not wait for a change that was already reported", async () => {
   const followers = makeFollowers();
   using follower = followers.follow("a");
   followers.changed("a", 7);
@@ -30,7 +30,7 @@ it("does not wait for a change that was reported before", async () => {
   await follower.wait({ ms: 0, knownRevision: 7, signal: never });
 });
 
-it("forgets who no longer follows", () => {
+it("forgets followers that have left", () => {
   const followers = makeFollowers();
   followers.follow("a")[Symbol.dispose]();
   expect(() => followers.changed("a", 1)).not.toThrow();

@@ -7,14 +7,14 @@ import type { SessionDeps } from "./session-deps.ts";
 
 /** Maximum time that a stopping process waits to hand its sessions back. */
 const HAND_BACK_MS = 2000;
-/** Sessions that are handed back concurrently. */
+/** Maximum sessions that are handed back concurrently. */
 const MAX_HAND_BACKS = 32;
-/** Maximum attempts to record that a session has not ended its executor. */
+/** Maximum attempts to record that a session has not crashed its executor. */
 const MAX_HAND_BACK_ATTEMPTS = 30;
 
 /**
- * Waits HAND_BACK_MS at most. What fails is retried while the process lives, and ends HAND_BACK_MS after the process is stopped, so that no write keeps it
- * alive.
+ * Hands sessions back, and waits at most HAND_BACK_MS. Failures are retried while the process lives, and at most HAND_BACK_MS after its stop, so that no write
+ * delays its exit.
  */
 export async function handBackAll(
   deps: SessionDeps,
@@ -38,8 +38,8 @@ export async function handBackAll(
 }
 
 /**
- * Records that the session has not ended this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
- * and its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor counts as ended. Never rejects.
+ * Records that the session has not crashed this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
+ * but its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor stays counted. Never rejects.
  */
 async function handBack(
   deps: SessionDeps,

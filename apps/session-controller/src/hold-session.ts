@@ -11,14 +11,14 @@ import type { SessionDeps, Stored } from "./session-deps.ts";
 /** Thrown if the record belongs to another executor. */
 export class Lost extends Error {}
 
-/** Maximum executors in a row that a session may end without progress. */
+/** Maximum consecutive executors that a session may crash without progress. */
 const MAX_ATTEMPTS = 5;
-/** A process runs only one suspect session at a time, so that its own end counts for one of them. */
+/** From this many crashed executors on, a process runs a suspect session alone, so that its own crash counts only for one. */
 const SUSPECT_ATTEMPTS = 2;
 
 /**
- * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has ended too many
- * executors is ended here. "suspect": the session may have ended its executors, and `mayTry` refused. "lost": a later leader has it.
+ * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has crashed too
+ * many executors is ended here. "suspect": the session may have crashed its executors, and `mayTry` refused. "lost": a later leader has it.
  */
 export async function takeOver(
   deps: SessionDeps,
@@ -67,8 +67,8 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
 }
 
 /**
- * Throws unless this process leads: one that was stopped for a while may have been replaced, and its machines granted to another owner. A request already in
- * flight when the process stopped cannot be recalled: `takeBack` and the sweep remove its effects.
+ * Throws unless this process leads: after a suspension it may have been replaced, and its machines granted to another owner. A request in flight during the
+ * suspension cannot be recalled: `takeBack` and the sweep remove its effects.
  */
 export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
   if (!isHeld()) throwFault({ code: "unavailable", dependency: "the lead of the sessions", retryAfterMs: 0 });
@@ -81,7 +81,7 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < BRIEF_MS;
-  // Without the lead, the write finds out whether the session is lost.
+  // Without the lead, the write detects whether the session is lost.
   if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
     held.record = outcomes.reduce(transitionRecord, held.record);
     held.unwritten = [...held.unwritten, ...outcomes];
@@ -118,8 +118,8 @@ function isStillOurs({ record }: HeldSession, stored: Stored | undefined): store
 }
 
 /**
- * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by its name; an ending one lists its
- * pods after their logs are kept. Of a later or missing session, nothing else may find it, so it is removed here. If that fails, the sweep removes it.
+ * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by name; an ending one lists its pods
+ * after their logs are stored. For a later or missing session it is removed here, because no other code may find it. If that fails, the sweep removes it.
  */
 export async function takeBack(
   deps: SessionDeps,

@@ -13,11 +13,11 @@ type Own = "wake" | "token" | "isHeld" | "standDown" | "act";
 /** The external dependencies of one leadership. */
 export type LeadDeps = {
   readonly sessions: Omit<SessionDeps, Own> & {
-    /** As that of `SessionDeps`. */
+    /** As in `SessionDeps`. */
     readonly act: (...of: [...Parameters<SessionDeps["act"]>, isHeld: SessionDeps["isHeld"]]) => Promise<Acted>;
   };
   readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
-  /** Called with the receiver of hints while this process leads, and with undefined after that. */
+  /** Called with the receiver of hints when this process starts to lead, and with undefined when it stops. */
   readonly leading: (led: Led | undefined) => void;
 };
 
@@ -26,7 +26,7 @@ type LeadPolicy = SessionsPolicy & {
   readonly sweep: SweepPolicy & { readonly everyMs: number };
 };
 
-/** Retries of passes: a pause per session, and a limit for all of them together. */
+/** Retry limits of passes: a pause per session, and a rate for all of them together. */
 const LIMITS = { ...RETRY, perSecond: 1000, burst: 10_000 };
 /** The previous leader may have recorded the end of a session without publishing it. Older events are not published late. */
 const ANNOUNCE_AGAIN_MS = 600_000;

@@ -14,7 +14,7 @@ import { textOf, type SessionDeps } from "./session-deps.ts";
 /** Observes the input of a pass: the record, and pods and nodes as the watchers publish them, or from the API server where that is not enough. */
 export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
   const { record, reservation, replacements, obstacles } = run;
-  // Before the list, so that a time limit that has passed by now is decided on one.
+  // Read the time before the list, so that a time limit that has passed is decided on a list.
   const nowMs = deps.now();
   // Including reads during the last write.
   const isReading = run.reading !== undefined || run.read.length > 0;
@@ -25,7 +25,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const news = { nowMs, record, podsFresh, ...nodes };
   const listed = youngList(deps, policy, run, { ...news, pods: seen });
   const livePods = await observeLivePods(deps, run, { ...news, pods: seen, isListDue, listed, isReading });
-  // After a list: a pod that disappears has ended first, if a watcher saw it.
+  // Read the publications again after the list: a watcher publishes the end of a pod before the pod disappears.
   const newest = livePods === undefined ? seen : deps.pods(record);
   const isReported = record.verdict !== undefined && isProgressReported({ ...news, pods: newest, listed: livePods });
   run.isProgressReported = isReported;
@@ -37,7 +37,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   return { ...known, isProgressReported: isReported, replacements, trouble };
 }
 
-/** The last list of a clean-up. While events report what changes, a new one only repairs the loss of an event. */
+/** Returns the last list of a clean-up. While events report changes, a new list only compensates for a lost event. */
 function youngList(
   { monotonicMs }: SessionDeps,
   { lookAgainMs }: SessionPolicy,
@@ -61,13 +61,13 @@ function observeNodes(
 ): NodesSeen {
   const { nodes, lostNodes, sharedNodes, tolerations } = machinesOf({ record, replacements });
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
-  // A cordon takes no machine from a session that is over.
+  // A cordon takes no machine from a finished session.
   const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
   const seen = {
     nodesLost: deps.nodesLost(nodes, occupied, tolerations),
     nodesBack: deps.nodesUsable(lostNodes, tolerations),
   };
-  // A component that waits for another machine has no node, but the one that it lost may be crowded.
+  // A component that waits for a replacement has no node, but its lost machine may be crowded.
   if (record.verdict !== undefined || !record.spec.components.some(({ shared }) => shared)) return seen;
   return {
     ...seen,
@@ -86,7 +86,7 @@ async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Prom
     if (run.trouble?.of === "list") run.trouble = undefined;
     const atMs = deps.monotonicMs();
     run.listPodsAtMs = atMs + RESYNC_MS;
-    // One from before the verdict does not say what there is to read and to delete.
+    // A list from before the verdict does not show which logs and pods remain.
     run.lastList = news.record.verdict === undefined ? undefined : { atMs, pods: listed };
     return listed;
   } catch (error) {

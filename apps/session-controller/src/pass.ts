@@ -8,8 +8,8 @@ import { RESYNC_MS, type Run } from "./run.ts";
 import { textOf, type SessionDeps } from "./session-deps.ts";
 
 /**
- * Writes the reported progress of reading logs, on the newest record if that may have changed. False: the outcome of a write is unknown, so that nothing can be
- * planned before the record is read. Throws the error of a read that failed by a defect.
+ * Writes the reported progress of reading logs, on the newest record if the record may have changed. False: the outcome of a write is unknown, so no plan is
+ * possible before the record is read. Throws the defect of a failed read.
  */
 export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   run.failed = false;
@@ -29,7 +29,7 @@ export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
   return !run.isWriteUnknown;
 }
 
-/** The next pass if nothing more can be done now; `notesInMs`: when notes that were left out are due. */
+/** Returns the next pass if nothing more can be done now; `notesInMs`: time until deferred notes are due. */
 export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy, notesInMs = Infinity): Reconciled {
   if (run.failed) return { isFailed: true };
   const nowMs = deps.now();

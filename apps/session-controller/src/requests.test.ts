@@ -87,13 +87,13 @@ describe("submit", () => {
     expect(stored.get("bench")?.record).toBe(made);
   });
 
-  it("takes the session over with the write that stores it, where the leader accepts it", async () => {
+  it("takes the session over in the write that stores it, if the leader accepts it", async () => {
     const { record: made } = await submit(deps({ executor: () => ({ token: 7, executor: "a" }) }), POLICY, request);
     expect(stored.get("bench")?.record).toBe(made);
     expect(made).toMatchObject({ epoch: 7, executor: "a", attempts: 1 });
   });
 
-  it("gives the same request the same session", async () => {
+  it("returns the same session for the same request", async () => {
     await submit(deps(), POLICY, request);
     const again = await submit(deps({ newUid: () => "u-other" }), POLICY, request);
     expect(again.record.uid).toBe("u-new");
@@ -102,7 +102,7 @@ describe("submit", () => {
   it.each([
     ["another session that runs", running({ requestId: "r-0" })],
     ["another session that is over", running({ requestId: "r-0", finishedAtMs: START_MS })],
-  ])("gives no second session the name of %s", async (_title, other) => {
+  ])("creates no second session under the name of %s", async (_title, other) => {
     put(other);
     expect(await faultFrom(submit(deps(), POLICY, request))).toMatchObject({
       code: "already_exists",
@@ -120,7 +120,7 @@ describe("submit", () => {
     expect(stored.size).toBe(0);
   });
 
-  it("gives the same request the same session also when there is no room for another", async () => {
+  it("returns the same session for the same request also without room for another", async () => {
     const { record: made } = await submit(deps(), POLICY, request);
     const full = deps({ occupancy: () => ({ unfinished: 2, storedBytes: 0 }) });
     expect((await submit(full, POLICY, request)).record).toBe(made);
@@ -138,7 +138,7 @@ describe("submit", () => {
 });
 
 describe("cancel", () => {
-  it("ends a session at once that no executor has looked at", async () => {
+  it("immediately ends a session that no executor has taken", async () => {
     put(record({ epoch: 0, executor: "" }));
     const { record: ended } = await cancel(deps(), "bench");
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
@@ -146,7 +146,7 @@ describe("cancel", () => {
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
-  it("announces what is not announced yet at a retry after a failure", async () => {
+  it("announces unpublished events at a retry after a failure", async () => {
     put(record({ epoch: 0, executor: "" }));
     const unavailable = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
@@ -160,12 +160,12 @@ describe("cancel", () => {
     expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
   });
 
-  it("changes nothing about a session that is over", async () => {
+  it("changes nothing about a finished session", async () => {
     put(running({ finishedAtMs: 1 }), 7);
     expect((await cancel(deps(), "bench")).revision).toBe(7);
   });
 
-  it("looks again when the executor wrote first", async () => {
+  it("retries if the executor wrote first", async () => {
     put(running(), 3);
     const loads = [{ record: running(), revision: 2 }];
     const { revision } = await cancel(
@@ -221,11 +221,11 @@ describe("list", () => {
     return found;
   }
 
-  it("gives every session once, in order, whatever the page", async () => {
+  it("lists every session once, in order, for every page size", async () => {
     for (const limit of [0, 1, 7, 69, 70, 1000]) expect((await pages(limit)).flat()).toEqual(names);
   });
 
-  it("ends a page that would not fit into a reply, but never gives an empty one", async () => {
+  it("ends a page that would not fit into a reply, but never returns an empty one", async () => {
     const large = await pages(0, { sizeOf: () => 200_000 });
     expect(large.flat()).toEqual(names);
     expect(Math.max(...large.map((page) => page.length))).toBe(2);
@@ -233,14 +233,14 @@ describe("list", () => {
     expect(huge.map((page) => page.length)).toEqual(names.map(() => 1));
   });
 
-  it("passes over a session that has just expired", async () => {
+  it("skips a session that has just expired", async () => {
     const page = await pages(0, { load: (name) => Promise.resolve(name === "s-03" ? undefined : stored.get(name)) });
     expect(page.flat()).toEqual(names.filter((name) => name !== "s-03"));
   });
 });
 
 describe("watch", () => {
-  it("answers at once when the session differs already", async () => {
+  it("answers immediately if the session differs already", async () => {
     put(running(), 5);
     expect((await watch(deps(), { name: "bench", afterRevision: 4, waitMs: 30_000 }, never)).revision).toBe(5);
   });
@@ -253,7 +253,7 @@ describe("watch", () => {
     expect((await watching).revision).toBe(6);
   });
 
-  it("answers with what there is when the caller gives up", async () => {
+  it("answers with the present state when the caller cancels", async () => {
     put(running(), 5);
     const stop = new AbortController();
     const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, stop.signal);
@@ -265,18 +265,18 @@ describe("watch", () => {
 describe("readLog", () => {
   const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0, waitMs: 0 };
 
-  it("shows what a running container has written so far", async () => {
+  it("shows the present output of a running container", async () => {
     put(running());
     expect(await readLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
   });
 
-  it("waits for what a followed container writes, as long as a request may", async () => {
+  it("waits for new output of a followed container, up to the request's limit", async () => {
     put(running());
     const part = await readLog(deps(), { ...request, waitMs: 60_000 }, never);
     expect([Buffer.from(part.bytes).toString(), part.nextOffset]).toEqual(["after 30000", 13]);
   });
 
-  it("shows nothing yet of a container that has not started, or whose pod is just gone", async () => {
+  it("shows an empty log for a container that has not started, or whose pod has just been removed", async () => {
     put(running());
     for (const fault of [
       { code: "invalid_request", field: "request", reason: "waiting to start" } as const,
@@ -287,7 +287,7 @@ describe("readLog", () => {
     }
   });
 
-  it("shows the kept log as soon as it is kept", async () => {
+  it("shows the stored log as soon as it is stored", async () => {
     put(running({ logsCollected: true }));
     expect(await readLog(deps(), request, never)).toMatchObject({ complete: true });
   });
@@ -341,7 +341,7 @@ describe("explaining a session", () => {
     });
   });
 
-  it("asks no other service about a session that is over", async () => {
+  it("asks no other service about a finished session", async () => {
     put(record({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
     const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
     expect(await explain(refused, "bench")).toMatchObject({

@@ -25,23 +25,26 @@ export type RequestDeps = {
   readonly modify: Bucket<SessionRecord>["modify"];
   /** Usage of all sessions, as far as this replica knows. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
-  /** The present reason why the ledger lets the session wait, or would; undefined if it does not, or is unavailable. Never rejects because of the ledger. */
+  /**
+   * Returns the ledger's current reason why the session waits, or would wait; undefined if it does not, or the ledger is unavailable. Never rejects because of
+   * the ledger.
+   */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
   /** Asks the ledger and the node-scaler about its machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Counts a session that a request has finished. */
   readonly finished: (record: SessionRecord) => void;
-  /** Deletes the kept logs and then the record. */
+  /** Deletes the stored logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
   readonly follow: (name: string) => Follower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
-  /** The content at the offset, after waiting up to this time. */
+  /** Returns the content at the offset, after waiting up to this time. */
   readonly followedLog: (name: LogName, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Uint8Array>;
-  /** Bytes of a session in a reply. */
+  /** Size of a session in a reply, in bytes. */
   readonly sizeOf: (stored: Stored) => number;
 };
 
@@ -56,7 +59,7 @@ type LogPart = {
 };
 
 const MAX_LISTED = 500;
-/** A reply is one message on the bus. */
+/** A reply is one NATS message. */
 const MAX_LIST_BYTES = 512 * 1024;
 const MAX_CONCURRENT_LOADS = 32;
 const MAX_WATCH_MS = 30_000;
@@ -110,7 +113,7 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
   }
 }
 
-/** Replicas count the sessions that they know, so that concurrent submissions may exceed the limit by a few. */
+/** Replicas count only sessions that they know, so concurrent submissions may exceed the limit by a few. */
 function checkRoom(
   { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
   { maxUnfinished, maxStoredBytes }: SubmitLimits,
@@ -135,7 +138,7 @@ export async function get(deps: RequestDeps, name: string): Promise<Stored> {
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
-/** The session with the ledger's present reason for its wait, which is not recorded while it changes, or before an executor takes the session. */
+/** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
 export async function explained(
   deps: RequestDeps,
   stored: Stored,
@@ -146,7 +149,7 @@ export async function explained(
   return { record: { ...record, waitingBecause: explainReason(because) }, revision, waitingCode: because.code };
 }
 
-/** Why the session is in its phase, as of now. */
+/** Explains the current phase of the session. */
 export async function explain(deps: RequestDeps, name: string): Promise<ReturnType<typeof explanationMessage>> {
   const { record, waitingCode = "" } = await explained(deps, await get(deps, name));
   const isOver = isFinished(record);
@@ -172,7 +175,7 @@ export async function watch(
   }
 }
 
-/** Sessions in the order of their names, as many as fit into one reply. `next` is empty when there are no more. */
+/** Lists sessions by name, as many as fit into one reply. `next` is empty after the last page. */
 export async function list(
   deps: RequestDeps,
   request: { readonly limit: number; readonly after: string },
@@ -194,7 +197,7 @@ export async function list(
   return { sessions, next: seen < names.length ? (names[seen - 1] ?? "") : "" };
 }
 
-/** Asks a session to end. A finished one stays as it is. */
+/** Requests the end of a session; a finished one stays unchanged. */
 export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
   const { kind, entry } = await deps.modify(checkedName(name), (record) => {
     if (record === undefined || isFinished(record) || record.cancelRequested) return { kind: "unchanged" };
@@ -203,7 +206,7 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
   if (entry === undefined) return throwFault({ code: "not_found", kind: "session", id: name });
   const { value: record, revision } = entry;
   if (kind === "put" && isFinished(record)) deps.finished(record);
-  // Even if unchanged: an earlier attempt may have been stored without being announced.
+  // Announce even without a change: an earlier attempt may have been stored without being announced.
   if (wasNeverRun(record)) await announceAll(deps, record);
   return { record, revision };
 }
@@ -224,12 +227,12 @@ export async function remove(
   return stored;
 }
 
-/** No executor has ever taken it, and none will. */
+/** Returns whether the session finished before any executor took it. */
 function wasNeverRun(record: SessionRecord): boolean {
   return isFinished(record) && record.epoch === 0;
 }
 
-/** From the first event on: the executor normally announces events, and this session has had none. */
+/** Announces all events. Normally the executor does it, but this session never had one. */
 function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
@@ -240,11 +243,11 @@ type LogRequest = {
   readonly container: string;
   readonly offset: number;
   readonly limitBytes: number;
-  /** 0: the present content. */
+  /** 0: return the present content immediately. */
   readonly waitMs: number;
 };
 
-/** The log of a component from an offset: the kept one once the session is over, before that the container's own. */
+/** Reads a component's log from an offset: the stored log once the session is over, the container's own before. */
 export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { record } = await get(deps, request.name);
   const component = record.components.find(({ name }) => name === request.component);

@@ -4,49 +4,49 @@ import type { LogsRead, Outcome } from "./domain/transition-record.ts";
 
 /** A session that belongs to this executor, as far as it knows. */
 export type HeldSession = {
-  /** With `unwritten`. */
+  /** The record including `unwritten`. */
   record: SessionRecord;
   revision: number;
   /** Outcomes that the next executor would observe again; they are written together with those that it would not. */
   unwritten: readonly Outcome[];
-  /** On the monotonic clock: the session was ours at this moment. */
+  /** Monotonic time at which the session was certainly ours. */
   oursAtMs: number;
 };
 
-/** The state of one executor beyond the record; the next executor can rebuild it. */
+/** The executor's state beyond the record; the next executor can rebuild it. */
 export type Run = HeldSession & {
-  /** The stored record may be newer. */
+  /** True if the stored record may be newer. */
   stale: boolean;
-  /** A write failed, but may have happened. */
+  /** True after a failed write that the store may have accepted. */
   isWriteUnknown: boolean;
-  /** On the monotonic clock: from this moment on pods without news from a watcher are listed at the API server. */
+  /** Monotonic time after which pods without news from a watcher are listed at the API server. */
   listPodsAtMs: number;
   /** The pods of the clean-up's last list, with those deleted since; its time, on the monotonic clock. */
   lastList: { readonly atMs: number; readonly pods: readonly LivePod[] } | undefined;
   /** As in the snapshot of the last pass. */
   isProgressReported: boolean;
   reservation: ReservationSeen;
-  /** By component. */
+  /** The ledger's last answer about each component's replacement. */
   replacements: ReadonlyMap<string, ReplacementSeen>;
   obstacles: readonly Obstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
-  /** A failure in this round, which is retried after a pause. */
+  /** True after a failure in this round, which is retried after a pause. */
   failed: boolean;
-  /** Ends all reading of logs. */
+  /** Aborts all reads of logs. */
   readonly stopReading: AbortController;
   /** The read of logs in flight. Never rejects. */
   reading: Promise<void> | undefined;
-  /** Its reports that are not in the record yet. */
+  /** Reports of the read that are not in the record yet. */
   readonly read: LogsRead[];
   defect: { readonly error: unknown } | undefined;
   announced: number;
-  /** On the monotonic clock: when this executor took the session over. */
+  /** Monotonic time at which this executor took the session over. */
   readonly takenAtMs: number;
-  /** Events that the record had when this executor took the session over. */
+  /** Number of events in the record when this executor took the session over. */
   readonly inherited: number;
 };
 
-/** Pauses between attempts at what failed for a session. */
+/** Pauses between attempts after failures of a session. */
 export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
@@ -57,7 +57,7 @@ export function newRun(held: HeldSession): Run {
     ...held,
     stale: false,
     isWriteUnknown: false,
-    // Pods of the previous executor may be gone; the watcher gets time to report our own.
+    // The previous executor's pods may be gone; the watcher gets time to report our own.
     listPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + RESYNC_MS,
     lastList: undefined,
     isProgressReported: false,
@@ -76,7 +76,7 @@ export function newRun(held: HeldSession): Run {
   };
 }
 
-/** Whether only the ledger, the user or the clock can change anything: such a session needs no memory. */
+/** Returns whether only the ledger, the user or the clock can change the session: it needs no memory then. */
 export function isQueuedRun({ record, reservation, failed }: Run): boolean {
   return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
 }

@@ -10,7 +10,7 @@ import type { LivePod, Obstacle, ReplacementSeen, ReservationSeen } from "./doma
 import type { PodSeen } from "./domain/summarise-components.ts";
 import type { LogsRead, Outcome } from "./domain/transition-record.ts";
 
-/** By node, the tolerations of the pods of components that have it. */
+/** Tolerations of the pods of the components on each node. */
 type NodeTolerations = ReadonlyMap<string, readonly Toleration[]>;
 
 export type Stored = { readonly record: SessionRecord; readonly revision: number };
@@ -27,56 +27,56 @@ export type Acted =
   | { readonly kind: "nothing" };
 
 /**
- * finished: nothing is left to do. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process leads no more. gone:
- * it does not exist. unreadable: what is stored of it is not a session. failed: a pass failed for no reason that passes.
+ * finished: the session is complete. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process no longer leads.
+ * gone: the record is missing. unreadable: its record does not decode. failed: a pass failed permanently.
  */
 export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable" | "failed";
 
 /** External dependencies of running sessions. Asynchronous ones reject with FaultError. */
 export type SessionDeps = {
   readonly now: () => number;
-  /** Continues while the process is stopped, and is never adjusted. */
+  /** A clock that continues while the process is stopped, and is never adjusted. */
   readonly monotonicMs: () => number;
   /** Identifies this process in the records of its sessions. */
   readonly executor: string;
   /** Fencing token of the lead under which this process runs sessions. */
   readonly token: number;
-  /** Whether this process leads at this moment; false in a process that was stopped for longer than the lead lasts. */
+  /** Returns whether this process leads now; false in a process that was suspended for longer than the lead lasts. */
   readonly isHeld: () => boolean;
   readonly logger: Logger;
   readonly load: (name: string) => Promise<Stored | undefined>;
-  /** Writes what replaces exactly this revision; conflict otherwise. Returns the new revision. */
+  /** Replaces exactly this revision, or rejects with conflict. Returns the new revision. */
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
-  /** Newest known revision of the stored session; Infinity: it is deleted, as far as is known. */
+  /** Newest known revision of the stored session; Infinity: it is known to be deleted. */
   readonly newestRevision: (name: string) => number;
   readonly pods: (record: SessionRecord) => readonly PodSeen[];
   /** Whether a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: () => boolean;
-  /** The lost ones of these nodes, to a session whose pods are on the `occupied` ones. */
+  /** Returns the lost ones of these nodes, for a session with pods on the `occupied` ones. */
   readonly nodesLost: (
     names: ReadonlySet<string>,
     occupied: ReadonlySet<string>,
     tolerations: NodeTolerations,
   ) => ReadonlyMap<string, LostReason>;
-  /** The nodes of these on which pods can start now. */
+  /** Returns those of the nodes on which pods can start now. */
   readonly nodesUsable: (names: readonly string[], tolerations: NodeTolerations) => ReadonlySet<string>;
-  /** Those of the places of the session with this uid that foreign pods keep from being used. */
+  /** Returns the session's places that foreign pods make unusable. */
   readonly crowding: Crowding;
   readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
   /** Executes one step at the ledger or the API server, and returns its outcome. */
   readonly act: (record: SessionRecord, step: QuickStep) => Promise<Acted>;
-  /** Keeps the logs of pods, and reports each pod once its logs are kept or lost. Resolves soon after the signal; rejects for a defect alone. */
+  /** Stores the logs of pods, and reports each pod once its logs are stored or lost. Resolves soon after the signal; rejects only for a defect. */
   readonly collectLogs: (
     record: SessionRecord,
     step: CollectStep,
     onRead: (read: LogsRead) => void,
     signal: AbortSignal,
   ) => Promise<void>;
-  /** Publishes the events of the record from this index on. Those from `newFrom` on were recorded by this executor. */
+  /** Publishes the events of the record from this index on. This executor recorded those from `newFrom` on. */
   readonly announce: (record: SessionRecord, from: number, newFrom: number) => Promise<void>;
   /** Schedules a pass over the session. */
   readonly wake: (name: string) => void;
-  /** A later leader exists: this process no longer leads, whatever it knows of its lock. */
+  /** Called when a later leader exists: this process no longer leads, whatever the state of its lock. */
   readonly standDown: () => void;
   /** Called when this process no longer runs a session. */
   readonly left: (name: string, end: RunEnd) => void;

@@ -28,7 +28,7 @@ const mishaps = fc.array(
   { maxLength: 6 },
 );
 
-/** Wraps every asynchronous verb, so that the next mishap happens at the call that it names. */
+/** Wraps every asynchronous dependency, so that the next mishap happens at the call that it names. */
 function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor: string): Omit<SessionDeps, "wake"> {
   const deps = world.deps(executor);
   let calls = 0;
@@ -71,7 +71,7 @@ function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor
   };
 }
 
-/** As the queue does it: whatever became of one executor, the message comes to the next one until the session is over. */
+/** Runs executors one after the other until the session is over, as the queue does. */
 async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[]): Promise<void> {
   for (let executor = 0; executor < 30; executor += 1) {
     const end = await runSession(world, troubled(world, queue, `e-${executor}`), POLICY, never).catch(
@@ -85,7 +85,7 @@ async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[])
   throw new Error("the session does not come to its end");
 }
 
-it("has one terminal event, no pod twice, and nothing held, wherever executors die, are replaced, paused, or get no answer", async () => {
+it("has one terminal event, no pod twice, and nothing held, wherever executors die, are replaced or paused, or get no answer", async () => {
   await fc.assert(
     fc.asyncProperty(mishaps, async (drawn) => {
       const world = fakeWorld({ restMsMax: 1 });

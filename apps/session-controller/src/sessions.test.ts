@@ -10,7 +10,7 @@ import type { SessionDeps } from "./session-deps.ts";
 import { makeSessions } from "./sessions.ts";
 import { oneAtATime } from "./suspects.ts";
 
-/** Short, so that a test that waits for pods to go waits a moment only. */
+/** Short times, so that tests with pods in deletion are fast. */
 const POLICY = {
   cleanupLimitMs: 1000,
   lookAgainMs: 1,
@@ -25,7 +25,7 @@ function run(world: ReturnType<typeof fakeWorld>, executor = "controller-a", sig
 }
 
 describe("a session", () => {
-  it("brings a session from the queue to its end and then stays quiet", async () => {
+  it("runs from the queue to its end and then stays quiet", async () => {
     const world = fakeWorld();
     expect(await run(world)).toBe("finished");
     expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
@@ -50,7 +50,7 @@ describe("a session", () => {
     expect(written.at(-1)?.finishedAtMs).toBeGreaterThan(0);
   });
 
-  it("writes a pod that it has created with what follows, and after a second at the latest", async () => {
+  it("writes a created pod together with the next change, and after a second at the latest", async () => {
     const world = fakeWorld({ behave: () => ({ health: "NOT_READY" }), restMsMax: 1 });
     const stop = new AbortController();
     const running = run(world, "controller-a", stop.signal);
@@ -64,7 +64,7 @@ describe("a session", () => {
     await running;
   });
 
-  it("rests after it has created a pod, and continues at once where the pod has a published state", async () => {
+  it("waits after it has created a pod, and continues immediately once the pod has a published state", async () => {
     const world = fakeWorld();
     const deps = world.deps("controller-a");
     const seen = { rounds: 0, isPublished: false };
@@ -79,7 +79,7 @@ describe("a session", () => {
     };
     const sessions = makeSessions(watched, { session: POLICY, maxFailures: 5 });
     const rest = await sessions.reconcile("bench", never);
-    // It asks the ledger, takes the machines, and creates the server.
+    // Three rounds: reserve, record the grant, create the server.
     expect([seen.rounds, world.made]).toEqual([3, ["bench-server-0"]]);
     expect(rest).toEqual({ requeueAfterMs: 1000 });
     seen.isPublished = true;
@@ -106,7 +106,7 @@ describe("a session", () => {
     }
   });
 
-  /** Runs the session in a process that dies while it asks the ledger. */
+  /** Runs the session in a process that dies while it waits for the ledger. */
   async function dyingRun(world: ReturnType<typeof fakeWorld>, executor: string): Promise<void> {
     const asked = Promise.withResolvers<undefined>();
     const act: SessionDeps["act"] = () => {
@@ -117,7 +117,7 @@ describe("a session", () => {
     await asked.promise;
   }
 
-  it("ends a session that has ended five executors in a row, and cleans up after it", async () => {
+  it("ends after it has crashed five executors in a row, and is cleaned up", async () => {
     const world = fakeWorld();
     for (let process = 1; process <= 5; process += 1) await dyingRun(world, `controller-${process}`);
     expect(await run(world, "controller-6")).toBe("finished");
@@ -129,7 +129,7 @@ describe("a session", () => {
     expect(world.record().released).toBe(true);
   });
 
-  it("forgets the executors that a session has ended once one gets further", async () => {
+  it("forgets crashed executors once one makes progress", async () => {
     const world = fakeWorld();
     for (let process = 1; process <= 4; process += 1) await dyingRun(world, `controller-${process}`);
     expect(world.record().attempts).toBe(4);
@@ -137,7 +137,7 @@ describe("a session", () => {
     expect(world.record()).toMatchObject({ attempts: 0, verdict: { kind: "DONE" } });
   });
 
-  it("forgets the executors that a session has ended once one has run it for ten seconds, whatever fails meanwhile", async () => {
+  it("forgets crashed executors once one has run it for ten seconds, whatever fails meanwhile", async () => {
     const world = fakeWorld();
     world.write({ ...world.record(), attempts: 3 });
     world.state.failing.add("reserve");
@@ -154,7 +154,7 @@ describe("a session", () => {
     await running;
   });
 
-  it("counts no executor that is stopped, however many are", async () => {
+  it("does not count a stopped executor, however many are stopped", async () => {
     const world = fakeWorld();
     world.state.failing.add("reserve");
     for (let process = 1; process <= 7; process += 1) {
@@ -168,7 +168,7 @@ describe("a session", () => {
     }
   });
 
-  it("takes no session over that may have ended its executors while another such session has its turn", async () => {
+  it("is not taken over if it may have crashed its executors while another such session has its turn", async () => {
     const world = fakeWorld();
     world.write({ ...world.record(), attempts: 2 });
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
@@ -177,7 +177,7 @@ describe("a session", () => {
     expect(await takeOver(deps, "bench", () => true)).toMatchObject({ record: { epoch: 1, attempts: 3 } });
   });
 
-  it("takes no session from a later leader, and stands down", async () => {
+  it("is not taken from a later leader, and the process stands down", async () => {
     const world = fakeWorld();
     const deposed = world.deps("controller-a");
     world.state.grant = false;
@@ -188,7 +188,7 @@ describe("a session", () => {
     expect(world.record()).toEqual(taken);
   });
 
-  it("counts a process once that leads again", async () => {
+  it("counts a process that leads again once", async () => {
     const world = fakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
     await takeOver(deps, "bench", () => true);
@@ -196,7 +196,7 @@ describe("a session", () => {
     expect(world.record()).toMatchObject({ epoch: 7, attempts: 1 });
   });
 
-  it("gives one suspect a turn at a time, until it is released or has had its time", () => {
+  it("gives one suspect a turn at a time, until it is released or its turn has expired", () => {
     let nowMs = 0;
     const turns = oneAtATime(() => nowMs);
     expect(turns.tryTake("a")).toBe(true);
@@ -209,7 +209,7 @@ describe("a session", () => {
     expect([turns.tryTake("a"), turns.tryTake("b")]).toEqual([true, false]);
   });
 
-  it("counts the end of a session that it takes over and finishes in its first pass, and nothing before it", async () => {
+  it("counts a finished session that it completes in its first pass, and no earlier event", async () => {
     const world = fakeWorld();
     const events = (["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const).map((kind) => {
       return { kind, atMs: START_MS, description: "", reason: "" } as const;
@@ -224,11 +224,11 @@ describe("a session", () => {
   it("lists its pods once, and then no more before a watcher reports that they are gone", async () => {
     const world = fakeWorld();
     expect(await run(world)).toBe("finished");
-    // Pods of this world go after one more look.
+    // Pods of this world are gone after one more list.
     expect(world.calls.filter((call) => call === "list")).toHaveLength(3);
   });
 
-  it("gets over everything that is away for a while", async () => {
+  it("survives a temporary outage of every dependency", async () => {
     for (const call of ["list", "reserve", "create-pod", "delete-pod", "release", "announce"]) {
       const world = fakeWorld();
       world.state.failing.add(call);
@@ -240,7 +240,7 @@ describe("a session", () => {
     }
   });
 
-  it("rests between the writes that a full store refuses, and stops at the signal", async () => {
+  it("waits between writes that a full store refuses, and stops at the signal", async () => {
     const world = fakeWorld();
     const stop = new AbortController();
     const deps = world.deps("controller-a");
@@ -261,11 +261,11 @@ describe("a session", () => {
     };
     const running = runSession({ ...world, restMsMax: 1 }, crowded, POLICY, stop.signal, { onRest });
     expect(await running).toBe("stopped");
-    // The first pass has nothing to write yet; hints of the user's write come without a rest.
+    // The first pass has nothing to write yet; hints of the user's write arrive without a pause.
     expect(calls.filter((call, index) => call === "save" && calls[index - 1] === "save")).toEqual([]);
   });
 
-  it("keeps its place in the queue for another machine while its only shared component has no room on its own", async () => {
+  it("keeps its place in the queue for a replacement while its only shared component has no room on its own machine", async () => {
     const components = spec().components.map((each) => ({ ...each, shared: each.kind === "server" }));
     const world = fakeWorld({ spec: spec({ components }), restMsMax: 1 });
     const foreign = { pods: 1, examples: ["shop/web"] };
@@ -313,7 +313,7 @@ describe("a session", () => {
       let replaced = false;
       const stopped: Omit<SessionDeps, "wake"> = {
         ...deps,
-        // The process stops between deciding on the step and doing it.
+        // The process stops between the decision on the step and its execution.
         logger: {
           ...deps.logger,
           info: (fields) => {
@@ -340,7 +340,7 @@ describe("a session", () => {
       ["bench-server-0", "bench-server-1"],
     ],
     ["leaves them to its successor while the session runs on", {}, ["bench-server-0", "bench-server-1"]],
-  ] as const)("whose pods were made after it was replaced %s", async (_title, taken, left) => {
+  ] as const)("whose pods were created after it was replaced %s", async (_title, taken, left) => {
     const components = [
       component("server-0", "server"),
       component("server-1", "server"),
@@ -352,7 +352,7 @@ describe("a session", () => {
     const late: Omit<SessionDeps, "wake"> = {
       ...deps,
       act: async (record, step) => {
-        // Both requests were on their way when the process stopped.
+        // Both requests were in flight when the process stopped.
         if (step.kind === "create-pod") requests += 1;
         if (requests === 2 && world.record().executor !== "another") {
           world.takeAway(taken);
@@ -422,7 +422,7 @@ describe("a session", () => {
     expect(sessions.isNews("bench", deps.newestRevision("bench") + 1)).toBe(true);
   });
 
-  it("takes no late echo of its own write for news of a session that it left waiting", async () => {
+  it("ignores a late echo of its own write for a session that it left waiting", async () => {
     const world = fakeWorld();
     world.state.grant = false;
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
@@ -434,7 +434,7 @@ describe("a session", () => {
     expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(true);
   });
 
-  it("makes no pass over a session that it has finished, until its record is written again", async () => {
+  it("runs no pass over a finished session until its record is written again", async () => {
     const world = fakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
     const sessions = makeSessions(deps, { session: { ...POLICY, lookAgainMs: 0 }, maxFailures: 1 });
@@ -451,7 +451,7 @@ describe("a session", () => {
     expect(world.calls).toContain("announce done");
   });
 
-  it("notices a cancellation at once, and ends as cancelled", async () => {
+  it("notices a cancellation immediately, and ends as cancelled", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
@@ -460,7 +460,7 @@ describe("a session", () => {
     expect(world.record().events.at(-1)?.kind).toBe("CANCELLED");
   });
 
-  it("keeps nothing in memory while the ledger lets it wait, and continues from there when it is woken", async () => {
+  it("uses no memory while the ledger queues it, and continues from there when it is woken", async () => {
     const world = fakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
@@ -502,7 +502,7 @@ describe("a session", () => {
     expect(world.record()).toMatchObject({ epoch: 1, verdict: { kind: "DONE" } });
   });
 
-  it.each(["grant", "cancellation"])("misses no %s that comes while it asks for machines", async (what) => {
+  it.each(["grant", "cancellation"])("misses no %s that arrives during a request for machines", async (what) => {
     const world = fakeWorld();
     const deps = world.deps("a");
     const hinted: Omit<SessionDeps, "wake"> = {
@@ -520,7 +520,7 @@ describe("a session", () => {
     expect(world.record().events.at(-1)?.kind).toBe(what === "grant" ? "DONE" : "CANCELLED");
   });
 
-  it("withdraws exactly the request that it has waiting when it is cancelled", async () => {
+  it("withdraws exactly its queued request when it is cancelled", async () => {
     const world = fakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
@@ -530,14 +530,14 @@ describe("a session", () => {
     expect(world.calls).toContain("release done");
   });
 
-  it("leaves a session alone whose record cannot be read", async () => {
+  it("stays unchanged if its record cannot be read", async () => {
     const world = fakeWorld();
     const load = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     expect(await runSession(world, { ...world.deps("a"), load }, POLICY, never)).toBe("unreadable");
     expect(world.calls).toEqual([]);
   });
 
-  it("ends a session whose pod disappeared without a watcher", async () => {
+  it("ends when its pod disappeared without a watcher", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();
     const first = run(world, "controller-a", stop.signal);
@@ -553,7 +553,7 @@ describe("a session", () => {
     });
   });
 
-  it("notices a pod that went away unseen while it runs the session itself", async () => {
+  it("notices an unobserved removal of a pod while it runs the session itself", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
@@ -564,7 +564,7 @@ describe("a session", () => {
     expect(world.record().events.at(-1)?.description).toContain("client client-0 failed: PodGone");
   });
 
-  it("notices a pod that went away after the watchers fell silent, whatever they published before", async () => {
+  it("notices a removal of a pod after the watchers fell silent, whatever they published before", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
@@ -592,7 +592,7 @@ describe("a session", () => {
         saved.push(madeClient(record));
         if (!madeClient(record) || !failing.save) return next;
         failing.save = false;
-        // News for the next pass.
+        // A change for the next pass.
         const server = world.pods.get("bench-server-0");
         if (server !== undefined)
           world.pods.set(server.pod, { ...server, resourceVersion: server.resourceVersion + 1, message: "busy" });
@@ -614,7 +614,7 @@ describe("a session", () => {
     expect(saved.slice(saved.indexOf(true))).not.toContain(false);
   });
 
-  it("does not take a pod for gone that is there and only unseen", async () => {
+  it("does not regard an existing pod as gone because no watcher publishes it", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const first = world.deps("controller-a");
     const blind: Omit<SessionDeps, "wake"> = { ...first, pods: () => [] };
@@ -629,7 +629,7 @@ describe("a session", () => {
     expect(await running).toBe("stopped");
   });
 
-  it("runs a session to its end by what the API server lists when no watcher publishes anything", async () => {
+  it("runs to its end on lists of the API server when no watcher publishes anything", async () => {
     const world = fakeWorld({ restMsMax: 1 });
     world.state.podsFresh = false;
     const silent: Omit<SessionDeps, "wake"> = {
@@ -642,7 +642,7 @@ describe("a session", () => {
     expect(world.pods.size).toBe(3);
   });
 
-  it("reads the logs of pods as they were after the verdict, though it listed them a moment before", async () => {
+  it("reads the logs of pods in their state after the verdict, though it listed them just before", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const first = world.deps("controller-a");
     const seen: unknown[] = [];
@@ -667,7 +667,7 @@ describe("a session", () => {
     expect(seen).toContain("bench-driver SUCCEEDED");
   });
 
-  it("lists the pods before it calls a session's time over", async () => {
+  it("lists the pods before it decides that a session has timed out", async () => {
     const world = fakeWorld({ restMsMax: 1 });
     const deps = world.deps("controller-a");
     const running = runSession(world, { ...deps, pods: () => [] }, POLICY, never);
@@ -678,7 +678,7 @@ describe("a session", () => {
     expect(world.record().events.at(-1)?.description).toBe("server server-0 failed with exit code 3");
   });
 
-  it("leaves the session unchanged when it has to stop", async () => {
+  it("stays unchanged when the process has to stop", async () => {
     const world = fakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();
     const running = run(world, "controller-a", stop.signal);
@@ -689,7 +689,7 @@ describe("a session", () => {
     expect(world.pods.size).toBe(3);
   });
 
-  it("has nothing to do for a session that does not exist", async () => {
+  it("has no step for a session that does not exist", async () => {
     const world = fakeWorld();
     const deps = { ...world.deps("a"), load: () => Promise.resolve(undefined) };
     expect(await runSession(world, deps, POLICY, never)).toBe("gone");
@@ -753,7 +753,7 @@ describe("a session that fails by a defect", () => {
     expect(world.record().warnings.map(({ code }) => code)).toEqual(["NOT_RELEASED"]);
   });
 
-  it("is tried again until its end can be written", async () => {
+  it("is retried until its end can be written", async () => {
     const world = fakeWorld();
     let refusals = 0;
     const deps = world.deps("a");
@@ -769,7 +769,7 @@ describe("a session that fails by a defect", () => {
     expect(world.record().events.at(-1)?.kind).toMatch(/^(INTERNAL_ERROR|DONE)$/);
   });
 
-  it("is not ended for trouble that may pass", async () => {
+  it("is not ended for temporary trouble", async () => {
     const world = fakeWorld();
     const failures: unknown[] = [];
     const stop = new AbortController();

@@ -16,19 +16,19 @@ import type { RunEnd, SessionDeps } from "./session-deps.ts";
 import { oneAtATime } from "./suspects.ts";
 import { withoutEcho } from "./without-echo.ts";
 
-/** The sessions of the leading process. Their state is in their records; everything kept here can be rebuilt. */
+/** The sessions of the leading process. Their state is in their records; everything here can be rebuilt. */
 type Sessions = {
   /** One pass over the session of this name: observes, plans, acts and writes until it has to wait. */
   readonly reconcile: Reconcile;
-  /** The ledger may have granted the session's machines: its next pass asks. */
+  /** Marks that the ledger may have granted the session's machines: its next pass asks. */
   granted(name: string): void;
-  /** Sessions of this process that have no queue to wait in. */
+  /** Lists sessions of this process without a usable queue. */
   unqueued(): readonly string[];
-  /** Whether this process runs the session now. */
+  /** Returns whether this process runs the session now. */
   has(name: string): boolean;
-  /** Whether this revision of the record is one that its last pass did not know. */
+  /** Returns whether its last pass did not know this revision of the record. */
   isNews(name: string, revision: number): boolean;
-  /** Sessions that have something to do. */
+  /** Number of sessions with pending work. */
   readonly size: number;
   /** Call after the last pass: ends calls in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
   stop(stopping: AbortSignal): Promise<void>;
@@ -39,15 +39,15 @@ export type Led = { readonly token: number; readonly queue: Pick<WorkQueue, "add
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
-  /** A session that fails this often for a permanent reason ends as INTERNAL_ERROR. */
+  /** Permanent failures after which a session ends as INTERNAL_ERROR. */
   readonly maxFailures: number;
 };
 
-/** A session that turns out not to be ours is looked at again after this time: it is gone, or a later leader has it. */
+/** Pause before a session that is not ours is read again: it may be gone, or a later leader may have it. */
 const LOST_RETRY_MS = 1000;
-/** A session that may end its executor is tried alone; the others wait this long. */
+/** Pause of other suspect sessions while one is tried alone. */
 const SUSPECT_RETRY_MS = 200;
-/** Sessions that were finished last and need no pass. */
+/** Maximum remembered sessions that finished and need no pass. */
 const MAX_ENDED = 1024;
 
 /** The state of all sessions that a leader keeps beside their records. */
@@ -55,20 +55,20 @@ type Table = {
   readonly deps: SessionDeps;
   readonly policy: SessionsPolicy;
   readonly runs: Map<string, Run>;
-  /** Sessions of this process whose last pass failed, until the next one. */
+  /** Sessions whose last pass failed, until the next pass. */
   readonly failing: Map<string, Run>;
-  /** Sessions that the ledger may have granted machines since their last pass. */
+  /** Sessions that may have been granted machines since their last pass. */
   readonly granted: Set<string>;
   readonly suspects: ReturnType<typeof oneAtATime>;
-  /** Revisions of the records of sessions that were left in the ledger's queue. */
+  /** Record revisions of sessions that were left in the ledger's queue. */
   readonly waiting: Map<string, number>;
-  /** Revisions of the records of sessions that this process finished last, with all their events published. */
+  /** Record revisions of sessions that this process finished last, with all events published. */
   readonly ended: Map<string, number>;
   /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
 };
 
-/** `unchangedMs`: since the record was written or read. */
+/** `unchangedMs`: time since the record was written or read. */
 type Seen = { readonly run: Run; readonly snapshot: Snapshot; readonly unchangedMs: number };
 
 export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
@@ -117,7 +117,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
 }
 
-/** Events of the pods that went last cause a pass over a session that the pass before has finished. Without this it would publish all events again. */
+/** Returns whether the session is already finished. Events of its last pods trigger a pass after the final one, which would publish all events again. */
 function isEnded({ deps, ended }: Table, name: string): boolean {
   const revision = ended.get(name);
   if (revision === undefined) return false;
@@ -144,7 +144,7 @@ async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
   deps.left(name, end);
 }
 
-/** The newest ones are enough: the events of a session's last pods arrive soon after its end. */
+/** Keeps only the newest ones, because the events of a session's last pods arrive soon after its end. */
 function noteEnded({ ended }: Table, { record, revision }: Run): void {
   ended.set(record.name, revision);
   const [oldest] = ended.keys();
@@ -160,7 +160,7 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
     return {};
   }
   const run = newRun(held);
-  // This process has left it waiting, and published its events before.
+  // This process left the session waiting and has published its events before.
   if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
   table.runs.set(name, run);
@@ -189,7 +189,7 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
   return { seen: { run, snapshot, unchangedMs: deps.monotonicMs() - run.oursAtMs } };
 }
 
-/** Only the publication of its last events may be left to do. */
+/** Completes a finished session: only the publication of its last events may remain. */
 async function finish(table: Table, run: Run): Promise<Reconciled> {
   const { deps, policy } = table;
   await announce(deps, run);
@@ -208,23 +208,23 @@ async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): P
   const isReported = areReported(deps, run, steps);
   if (steps.length > 0 && !run.failed && !isReported) return "again";
   failures.delete(name);
-  // The explanation of the wait for a new pod is a note, too.
+  // The explanation of the wait for a new pod is a note as well.
   if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, isReported ? BRIEF_MS : notesInMs);
   await leave(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
 }
 
-/** Steps that lead to nothing before an event: the first state of a new pod, or the end of the read. */
+/** Steps without a follow-up until an event: the first state of a new pod, or the end of the read. */
 const REPORTED: ReadonlySet<SessionStep["kind"]> = new Set(["note-components", "create-pod", "collect-logs"]);
 
-/** Whether events report all that follows from these steps. A pod that another executor has created may have reported its state before. */
+/** Returns whether events report all effects of these steps. A pod that another executor created may have reported its state before. */
 function areReported(deps: SessionDeps, { record, obstacles }: Run, steps: readonly SessionStep[]): boolean {
   if (steps.length === 0 || obstacles.length > 0 || !steps.every(({ kind }) => REPORTED.has(kind))) return false;
   const published = new Set(deps.pods(record).map(({ pod }) => pod));
   return !steps.some((step) => step.kind === "create-pod" && published.has(podName(record.name, step.component.name)));
 }
 
-/** Retries transient failures, and ends a session that keeps failing by a defect. */
+/** Retries transient failures, and ends a session that keeps failing with a defect. */
 async function failed(table: Table, name: string, error: unknown): Promise<Reconciled> {
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
@@ -242,7 +242,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   if (count < policy.maxFailures) throw error;
   const reason = `failed ${count} times, at last because ${error instanceof Error ? error.message : String(error)}`;
   deps.logger.error({ session: name, failures: count, err: error }, "session cannot be run");
-  // The clean-up that follows has attempts of its own.
+  // The clean-up that follows has its own attempts.
   if (await endBroken(deps, name, reason)) failures.delete(name);
   throw error;
 }

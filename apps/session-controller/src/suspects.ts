@@ -1,7 +1,7 @@
-/** A suspect that has not ended its executor by then no longer blocks the others. */
+/** A suspect that has not crashed its executor by then no longer blocks the others. */
 const MAX_SUSPECT_MS = 10_000;
 
-/** Whose turn it is, of those that take turns; a turn that lasts too long no longer keeps the others out. */
+/** Grants turns one at a time; a turn that lasts too long no longer blocks the others. */
 export function oneAtATime(monotonicMs: () => number) {
   let turn: { readonly name: string; readonly untilMs: number } | undefined;
   return {

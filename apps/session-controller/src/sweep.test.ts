@@ -81,20 +81,20 @@ describe("sweep", () => {
     expect(did).toEqual(["wake bench"]);
   });
 
-  it("finishes the clean-up of a session whose executor gave up on it", async () => {
+  it("completes the clean-up of a session whose executor abandoned it", async () => {
     const { deps, did, stored } = world(running(over));
     await sweep(deps, POLICY, never);
     expect(did).toEqual(["save", "release bench r-1", "save"]);
     expect(stored()).toMatchObject({ podsDeleted: true, released: true });
   });
 
-  it("leaves the pod of a session alone that the list does not show yet", async () => {
+  it("keeps the pod of a session that the list does not show yet", async () => {
     const { deps, did } = world(running(), { listObjects: () => Promise.resolve([pod]), digests: () => [] });
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
-  it("releases a replacement whose session the list does not show yet only when that session released its machines", async () => {
+  it("releases a replacement whose session the list does not show yet only if that session released its machines", async () => {
     const ownerId = `${replacementPrefix(running())}-0`;
     const replacement = { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: START_MS } as const;
     for (const released of [false, true]) {
@@ -108,14 +108,14 @@ describe("sweep", () => {
     }
   });
 
-  it("forgets nothing that was recreated under an old name", async () => {
+  it("deletes nothing that was recreated under an old name", async () => {
     const expired = running({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
     const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
     await sweep(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
-  it("releases nothing by what it knew of an earlier session of the name", async () => {
+  it("releases nothing based on an earlier session of the name", async () => {
     const listed = running({ ...over, podsDeleted: true });
     const newer = { ...listed, uid: "u-2" };
     const { deps, did } = world(newer, { digests: () => [digestOf(listed)] });
@@ -130,7 +130,7 @@ describe("sweep", () => {
     expect(unknown.did).toEqual([]);
   });
 
-  it("touches nothing while the API server is away", async () => {
+  it("changes nothing while the API server is unavailable", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
     for (const listed of [running(), running(over), record({ reservationId: "r-1" })]) {
@@ -180,7 +180,7 @@ describe("sweep", () => {
     expect(did).toEqual(["wake other"]);
   });
 
-  it("rests between two sweeps for the given time, or until the pod of a session that is over changes", async () => {
+  it("pauses between two sweeps for the given time, or until the pod of a finished session changes", async () => {
     const stop = new AbortController();
     const rests: number[] = [];
     let sweeps = 0;

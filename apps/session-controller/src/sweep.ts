@@ -20,29 +20,29 @@ import type { SessionDeps, Stored } from "./session-deps.ts";
 
 /** The dependencies of a sweep. Everything asynchronous rejects with FaultError. */
 export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "wake"> & {
-  /** Resolves after the time, at the signal, or as soon as a pod is seen whose session is over; true then. */
+  /** Resolves after the time, at the signal, or (with true) as soon as a pod of a finished session is observed. */
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
-  /** Pods, reservations, and machines in place of lost ones. */
+  /** Lists pods, reservations and replacement machines. */
   readonly listObjects: () => Promise<readonly Owned[]>;
   /** Every stored session. */
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
-  /** Releases exactly this reservation; a missing one, or another one of that name, is no error. */
+  /** Releases exactly this reservation; a missing or replaced one is no error. */
   readonly release: (session: string, reservationId: string) => Promise<unknown>;
-  /** The same for a machine in place of a lost one. */
+  /** As `release`, for a replacement machine. */
   readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<unknown>;
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
-  /** Takes the installation of each pod of others that the sweep has met. */
+  /** Receives the installation of each foreign pod that the sweep has found. */
   readonly reportForeign: (installations: readonly string[]) => void;
-  /** Deletes the kept logs and then the record. */
+  /** Deletes the stored logs and then the record. */
   readonly forget: (stored: Stored) => Promise<void>;
 };
 
 /** Minimum pause between two sweeps. */
 const MIN_PAUSE_MS = 500;
 const MAX_CONCURRENT_SESSIONS = 32;
-/** A sweep is in no trace of a session: it is about all of them. */
+/** A sweep concerns all sessions, so it belongs to no session's trace. */
 const SPAN: PassSpan = { name: "sweep sessions", parent: ROOT_CONTEXT, attributes: {} };
 
 /** Sweeps until the signal. The next sweep makes up for a failed one. */
@@ -66,11 +66,11 @@ export async function sweepForever(
 
 /** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
 export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
-  // Repeated, because the ledger may have been unreachable, or given another limit, when this replica started.
+  // Set the limit in every sweep: the ledger may have been unreachable, or had another limit, when this replica started.
   await reporting(deps, "cannot set the ledger's limit of sessions", deps.limitSessions);
   await reporting(deps, "the sweep cannot list pods or reservations", async () => {
     const listed = await deps.listObjects();
-    // Listed last: each object belongs to a session that is listed, or to none.
+    // List sessions last, so that each object belongs to a listed session or to none.
     const sessions = deps.digests();
     const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
     const steps = planRecords(snapshot);
@@ -84,7 +84,7 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
   });
 }
 
-/** The steps of one session in their order, those of several sessions concurrently. */
+/** Executes the steps of one session in order, those of several sessions concurrently. */
 async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal: AbortSignal): Promise<void> {
   const bySession = [...Map.groupBy(steps, ({ session }) => session).values()];
   const turns = takeTurns(MAX_CONCURRENT_SESSIONS);
@@ -97,7 +97,7 @@ async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal:
   await Promise.all(bySession.map((own) => turns(() => sweepSession(own))));
 }
 
-/** The list of sessions may lag, so that each step but `run` reads the session itself first. */
+/** The list of sessions may lag, so each step but `run` reads the session first. */
 async function execute(deps: SweepDeps, step: RecordStep): Promise<void> {
   if (step.kind === "run") {
     deps.wake(step.session);
@@ -141,7 +141,7 @@ async function sweepObjects(
   });
 }
 
-/** The list of sessions may lag, so that the session itself is read first. */
+/** The list of sessions may lag, so the session is read first. */
 async function remove(deps: SweepDeps, object: Owned): Promise<void> {
   const record = (await deps.load(object.session))?.record;
   switch (object.kind) {
@@ -167,7 +167,7 @@ async function note(deps: SweepDeps, stored: Stored, outcome: Outcome): Promise<
   await deps.save(transitionRecord(stored.record, outcome), stored.revision);
 }
 
-/** Whether the session needs its replacements, this one among them. */
+/** Returns whether the session needs this replacement. */
 function mayOwn(record: SessionRecord, ownerId: string): boolean {
   return !record.released && replacementPrefix(record) === prefixOfReplacement(ownerId);
 }

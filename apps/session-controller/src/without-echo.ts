@@ -1,6 +1,9 @@
 import type { SessionDeps } from "./session-deps.ts";
 
-/** The views often show a write before the store answers it, which is no news. A newer revision that they show until then schedules a pass after the answer. */
+/**
+ * Suppresses the echoes of own writes: views often show a write before the store acknowledges it. A newer revision seen meanwhile schedules a pass after the
+ * acknowledgement.
+ */
 export function withoutEcho(outside: SessionDeps): {
   readonly deps: SessionDeps;
   readonly writing: ReadonlySet<string>;

@@ -2,7 +2,7 @@ import { startApiServer } from "@muster/devcluster";
 import { apiServers } from "@muster/testkit";
 import { expect } from "vitest";
 
-/** The suites that run on a real API server in every run; the others do in `npm run test:all`. */
+/** Suites that always run on a real API server; the others do only in `npm run test:all`. */
 const EVERY_RUN = ["sessions.int.test.ts"];
 
 /** The servers that a suite runs against. */

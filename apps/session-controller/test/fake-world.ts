@@ -9,7 +9,7 @@ import { transitionCancel } from "../src/domain/transition-record.ts";
 import type { Acted, RunEnd, SessionDeps, Stored } from "../src/session-deps.ts";
 import { livePod, spec as sampleSpec, START_MS } from "./samples.ts";
 
-/** Thrown where a process dies. */
+/** Thrown at the point where a process dies. */
 export class Killed extends Error {}
 
 export const silent: Logger = {
@@ -24,7 +24,7 @@ type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 
 export type Hint = "record" | "pods" | "granted";
 
-/** A store, a ledger and a cluster that work at once; what happens to the pods is decided by `behave`. */
+/** A store, a ledger and a cluster that answer immediately; `behave` decides the states of the pods. */
 export function fakeWorld(
   options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMax?: number } = {},
 ) {
@@ -50,7 +50,7 @@ export function fakeWorld(
   const tokens = new Map<string, number>();
   let lastToken = 0;
   const nextToken = (): number => (lastToken += 1);
-  /** Executors lead one after the other. */
+  /** Each executor leads under its own token, in sequence. */
   const tokenOf = (executor: string): number => tokens.get(executor) ?? (tokens.set(executor, nextToken()), lastToken);
   const stoodDown: string[] = [];
   const published = new Map<number, string>();
@@ -61,7 +61,7 @@ export function fakeWorld(
     held: false,
     dieAt: Infinity,
     failing: new Set<string>(),
-    /** Executors whose lead is over. */
+    /** Executors that have lost the lead. */
     deposed: new Set<string>(),
     grant: true,
     /** The published states are current. */
@@ -70,7 +70,7 @@ export function fakeWorld(
     crowded: [] as readonly Crowded[],
   };
 
-  /** Every call counts as two places to die: before it has an effect, and after. */
+  /** A process can die at each call twice: before its effect, and after it. */
   const at = async <Result>(name: string, work: () => Result): Promise<Result> => {
     await Promise.resolve();
     if (calls.length === state.dieAt) throw new Killed(`before ${name}`);
@@ -130,7 +130,7 @@ export function fakeWorld(
     load: () => at("load", () => stored),
     save: (record, revision) => at("save", () => write(record, revision)),
     newestRevision: () => stored.revision,
-    // Watchers publish that a pod is gone before the API server lists it no more.
+    // Watchers publish the removal of a pod before the API server stops listing it.
     pods: () => [...pods.values()].map((pod) => ({ ...pod, deleted: pod.deleting })),
     podsFresh: () => state.podsFresh,
     nodesLost: () => new Map(),
@@ -141,7 +141,7 @@ export function fakeWorld(
       ),
     listPods: () =>
       at("list", () => {
-        // Pods take one look to go away.
+        // A deleted pod disappears after one more list.
         const live: LivePod[] = [...pods.values()].flatMap(({ alive, deleting, ...seen }) => {
           return alive ? [livePod(seen, { deleting })] : [];
         });
@@ -169,7 +169,7 @@ export function fakeWorld(
           case "release":
             if ([...pods.values()].some((pod) => pod.alive && !hasEnded({ state: pod.health })))
               throw new Error("released while a pod runs");
-            // Without an id the ledger is asked which one is the session's.
+            // Without an id, the ledger finds the session's reservation by name.
             if (step.reservationId !== record.reservationId || !["", "r-1"].includes(step.reservationId))
               throw new Error("another's is released");
             state.held = false;
@@ -210,22 +210,22 @@ export function fakeWorld(
     state,
     calls,
     pods,
-    /** Names of the pods that were made, in order. */
+    /** Names of the created pods, in order. */
     made,
     published,
-    /** Events that an executor counted as its own. */
+    /** Events that the metrics of an executor counted. */
     counted,
-    /** How executors have left the session, in order. */
+    /** The end of each run, in order. */
     left,
     hint,
-    /** Calls for each hint, until the returned function is called. */
+    /** Subscribes to hints; the returned function ends the subscription. */
     onHint: (hear: (hint: Hint) => void) => {
       listeners.add(hear);
       return () => listeners.delete(hear);
     },
-    /** The longest pause between two passes. */
+    /** The longest requested pause between two passes. */
     restMsMax,
-    /** Another writer's change. */
+    /** Writes the record as another writer. */
     write: (record: SessionRecord) => write(record, stored.revision),
     record: () => stored.record,
     stoodDown,

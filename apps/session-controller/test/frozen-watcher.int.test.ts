@@ -20,9 +20,9 @@ import {
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-/** How long the ledger trusts the watcher's mark here; the watcher sets one every half minute. */
+/** Maximum age of the watcher's mark for the ledger; the watcher renews it every half minute. */
 const NODES_FRESH_MS = 1000;
-/** Ends while the watcher is frozen, and long enough for the driver to start or end before, on a slow machine, too. */
+/** Expires while the watcher is frozen, yet leaves the driver time to start or end before, even on a slow machine. */
 const LIMITED = { timeoutMs: 15_000 };
 
 describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () => {
@@ -40,7 +40,7 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
     await world[Symbol.asyncDispose]();
   });
 
-  it("ends with the success of its driver, which the API server knows", async () => {
+  it("ends with the success of its driver, which the API server reports", async () => {
     const controller = await world.startController();
     world.watcher.freeze();
     await submit(world, "unseen", [scripted("driver", "driver", "exit", "0")], LIMITED);
@@ -88,7 +88,7 @@ describe("a session that is submitted while the watcher is frozen (SIGSTOP)", ()
   it.each([
     ["drivers", "that it knows"],
     ["gpu", "that the ledger does not know"],
-  ])("names the nodes that are not known in its first answer: pool %s, %s", async (pool) => {
+  ])("names the unknown nodes in its first answer: pool %s, %s", async (pool) => {
     const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
     const fresh = { RESERVATION_NODES_FRESH_MS: String(NODES_FRESH_MS) };
     await using world = await sessionWorld(cluster, POOLS, {}, fresh);

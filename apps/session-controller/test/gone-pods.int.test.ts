@@ -36,7 +36,7 @@ describe("pods whose end was not observed", () => {
     await expectNothingLeft(world);
   }
 
-  it("ends the session when its pod was made and deleted while no watcher ran", async () => {
+  it("ends the session if its pod was created and deleted while no watcher ran", async () => {
     const controller = await world.startController();
     await world.watcher.kill();
     await submit(world, "unwatched", pair());

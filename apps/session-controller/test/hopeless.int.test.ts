@@ -25,7 +25,7 @@ describe("a session that cannot succeed", () => {
     return reply.json<Reply>();
   }
 
-  /** Subjects of all streams, buckets among them, that name the session. */
+  /** Lists the subjects of all streams and buckets that name the session. */
   async function subjectsNaming(name: string): Promise<string[]> {
     const { streams } = await jetStream<{ streams: { config: { name: string } }[] }>("LIST", {});
     expect(streams.map(({ config }) => config.name)).toContain("KV_muster-sessions");
@@ -70,7 +70,7 @@ describe("a session that cannot succeed", () => {
     expect(await subjectsNaming(name)).toEqual([]);
   });
 
-  it("for want of an image ends as an error that names the component and the reason, and the driver is never made", async () => {
+  it("without its image ends as an error that names the component and the reason, and the driver is never created", async () => {
     await submit(world, "no-image", [
       scripted("driver", "driver", "serve"),
       scripted("server-0", "server", "unpullable"),
@@ -85,7 +85,7 @@ describe("a session that cannot succeed", () => {
     await expectNothingLeft(world);
   });
 
-  it("for want of a worker that gets ready ends at its time limit, and the driver is never made", async () => {
+  it("without a ready worker ends at its time limit, and the driver is never created", async () => {
     const never = { ...scripted("server-0", "server", "idle"), readyPort: 10_000 };
     await submit(world, "never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 15_000 });
     const session = await finished(world, "never-ready");

@@ -27,7 +27,7 @@ type Phase = {
   readonly arrange: (name: string, slow: SlowApi, submit: () => Promise<void>) => Promise<() => Promise<unknown>>;
 };
 
-describe("a crash of the controller (SIGKILL) at any point loses no session, makes no duplicate pod, leaks no machine", () => {
+describe("a crash of the controller (SIGKILL) at any point loses no session, creates no duplicate pod, leaks no machine", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
@@ -92,7 +92,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
     },
   ];
 
-  it.each(PHASES)("$title: another replica takes the session over where it was", async ({ title, driver, arrange }) => {
+  it.each(PHASES)("$title: another replica continues the session", async ({ title, driver, arrange }) => {
     const name = `killed-${title}`;
     await using slow = await slowApi(world.cluster.kubeconfig);
     const first = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
@@ -105,7 +105,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, mak
       ["server-0", "client-0", "driver"].map((component) => `${name}-${component}`),
     );
     await expectNothingLeft(world);
-    // An executor that takes over publishes everything again, and the stream drops it.
+    // A new executor publishes all events again, and the stream drops the duplicates.
     await until("every event is published", async () => (await publishedEvents(world, name)).join() === DONE.join());
     await second.kill();
   });

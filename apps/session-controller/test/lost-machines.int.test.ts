@@ -18,7 +18,7 @@ import {
 const HARMS = ["gone", "not-ready", "cordoned", "tainted"] as const;
 type Harm = (typeof HARMS)[number];
 const POOLS = { drivers: 2 * HARMS.length, workers: 2 * HARMS.length, few: 1 };
-/** As many sessions as this hold machines: those that a component gets in place of a lost one count as no session. */
+/** Limits the sessions with machines to their number: replacement machines do not count as sessions. */
 const ENV = {
   SESSION_EXECUTORS: String(HARMS.length),
   SESSION_MACHINE_LOST_MS: "200",
@@ -45,7 +45,7 @@ describe("a machine that is lost between the grant and the start of its componen
     return session?.components.find((each) => each.name === component)?.node ?? "";
   }
 
-  /** Submits a session whose server waits for its place, and so its driver for its pod. */
+  /** Submits a session whose server waits to be scheduled, which also delays its driver. */
   async function provision(name: string, driverPool = "drivers"): Promise<void> {
     world.cluster.unplaced.add(`${name}-server-0`);
     const driver = { ...scripted("driver", "driver", "exit", "0"), pool: driverPool };
@@ -97,7 +97,7 @@ describe("a machine that is lost between the grant and the start of its componen
     for (const how of names) expect(world.cluster.bound.filter((pod) => pod.startsWith(how))).toHaveLength(2);
   });
 
-  it("ends the session when no other one can be had, and names the machine", async () => {
+  it("ends the session if no replacement exists, and names the machine", async () => {
     await controller.stop();
     controller = await world.startController({ ...ENV, SESSION_REPLACEMENT_WAIT_MS: "1000" });
     await provision("alone", "few");

@@ -22,7 +22,7 @@ const pair = (...driver: string[]) => [
 ];
 const SPEC = { killAfterMs: 1000 };
 
-/** One executor, so that a session that holds its machines holds up all others. */
+/** One executor, so that a session with machines blocks all others. */
 const ONE = { SESSION_EXECUTORS: "1", SESSION_CLEANUP_LIMIT_MS: "500", SESSION_NODE_LOST_MS: "3000" };
 
 describe("a session whose pod loses its node", () => {
@@ -38,7 +38,7 @@ describe("a session whose pod loses its node", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  /** The node of the session's server, once the session runs; from then on its pod is not removed. */
+  /** Returns the node of the session's server once the session runs; from then on its pod is not removed. */
   async function serverNode(name: string): Promise<string> {
     const { components } = await until(`${name} runs`, async () => {
       const { session } = await world.sessions.getSession({ name });
@@ -65,11 +65,11 @@ describe("a session whose pod loses its node", () => {
   async function runsAfter(name: string): Promise<void> {
     await submit(world, name, pair("exit", "0"), SPEC);
     expect(eventsOf(await finished(world, name))).toEqual([...RAN, "DONE"]);
-    // A slow clean-up is cut off by its limit, and completed by the sweep.
+    // Its limit ends a slow clean-up, and the sweep completes it.
     await eventuallyNothingLeft(world);
   }
 
-  it("because it is removed ends as an error that names the component, and gives its machines to the next one", async () => {
+  it("because it is removed ends as an error that names the component, and releases its machines to the next one", async () => {
     await submit(world, "gone", pair("serve"), SPEC);
     const name = await serverNode("gone");
     await world.cluster.api.deleteNode({ name });
@@ -82,7 +82,7 @@ describe("a session whose pod loses its node", () => {
     const name = await serverNode("collected");
     const pod = await world.cluster.api.readNamespacedPod({ name: "collected-server-0", namespace: NAMESPACE });
     const nowAt = new Date();
-    // As the collector does it: the condition and the phase in one write, then the deletion.
+    // The garbage collector writes the condition and the phase together, and then deletes the pod.
     const condition = {
       type: "DisruptionTarget",
       status: "True",
@@ -91,7 +91,7 @@ describe("a session whose pod loses its node", () => {
       lastTransitionTime: nowAt,
     };
     pod.status = { ...pod.status, phase: "Failed", conditions: [...(pod.status?.conditions ?? []), condition] };
-    // The watcher sees both in one moment, however slow the test is between them.
+    // Freezing the watcher makes both changes appear together, however slow the test is between them.
     world.watcher.freeze();
     await world.cluster.api.deleteNode({ name });
     await world.cluster.api.replaceNamespacedPodStatus({ name: "collected-server-0", namespace: NAMESPACE, body: pod });
@@ -101,7 +101,7 @@ describe("a session whose pod loses its node", () => {
     await runsAfter("after-collected");
   });
 
-  it("because it is silent ends once its pod is evicted, and gives its machines to the next one when the node is given up", async () => {
+  it("because it is silent ends once its pod is evicted, and releases its machines when the node is considered lost", async () => {
     await submit(world, "silent", pair("serve"), SPEC);
     const name = await serverNode("silent");
     await setReady(name, "Unknown");
@@ -111,7 +111,7 @@ describe("a session whose pod loses its node", () => {
     await runsAfter("after-silent");
   });
 
-  it("keeps its machines while the node answers, however long its pod takes to go", async () => {
+  it("keeps its machines while the node answers, however long its pod takes to end", async () => {
     await submit(world, "slow-to-go", pair("serve"), SPEC);
     await serverNode("slow-to-go");
     await world.sessions.cancelSession({ requestId: "c", name: "slow-to-go" });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-/** A pod of a session that is unknown here. */
+/** Creates a pod of a session that is unknown here. */
 async function stray(name: string, session: string, more: Readonly<Record<string, string>>): Promise<void> {
   const body: V1Pod = {
     metadata: {
@@ -44,7 +44,7 @@ async function podNames(): Promise<string[]> {
   return items.map(({ metadata }) => metadata?.name ?? "").sort();
 }
 
-it("begins with nothing beside what another installation runs, and deletes its own leftovers alone", async () => {
+it("starts no session beside those of another installation, and deletes only its own leftovers", async () => {
   await stray("theirs-driver", "theirs", { [labels.installation]: OTHER });
   await stray("same-driver", "same", { [labels.installation]: OTHER });
   await stray("older-driver", "older", {});
@@ -52,7 +52,7 @@ it("begins with nothing beside what another installation runs, and deletes its o
   const own = await installationOf(world.bus.connection);
   await stray("ours-driver", "ours", { [labels.installation]: own });
 
-  // Those that are ours, and those that say nothing, are as old as the others or younger: the sweep has looked at all of them.
+  // Our own and unlabelled pods are at least as old as the others, so the sweep has visited all of them.
   await until("the leftovers are gone", async () => !(await podNames()).some((name) => /^(ours|older)-/.test(name)));
   expect(await podNames()).toEqual(["same-driver", "theirs-driver"]);
 
@@ -61,7 +61,7 @@ it("begins with nothing beside what another installation runs, and deletes its o
   const { metadata } = await world.cluster.api.readNamespacedPod({ name: "runs-driver", namespace: NAMESPACE });
   expect(metadata?.labels?.[labels.installation]).toBe(own);
 
-  // A session of a name that the other installation uses is refused, and takes nothing along when it ends.
+  // A session under a name of the other installation is refused, and its end removes nothing of the other one.
   await submit(world, "same", [scripted("driver", "driver", "serve")]);
   await world.sessions.cancelSession({ name: "runs" });
   await finished(world, "runs");

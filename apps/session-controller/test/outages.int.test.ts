@@ -22,10 +22,10 @@ import {
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-/** Longer than any test waits; each one ends the outage itself. */
+/** Longer than any test waits; each test ends its outage. */
 const LONG_MS = 600_000;
 
-describe("while NATS or the API server is away", () => {
+describe("while NATS or the API server is unavailable", () => {
   let world: SessionWorld<ScriptedCluster>;
   let faulty: FaultyApi;
   let directory: string;
@@ -35,7 +35,7 @@ describe("while NATS or the API server is away", () => {
     const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
     directory = await mkdtemp(join(tmpdir(), "muster-outages-"));
     faulty = await startFaultyApi({ kubeconfig: cluster.kubeconfig, directory, seed: 1 });
-    // The services see the API server through the proxy; the pods continue without it.
+    // The services reach the API server through the proxy; the pods run independently of it.
     world = await sessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
     controller = await world.startController();
   });
@@ -60,7 +60,7 @@ describe("while NATS or the API server is away", () => {
     );
   }
 
-  /** Lets the driver succeed; only the cluster itself sees it. */
+  /** Lets the driver succeed, which only the cluster itself observes. */
   async function endDriver(name: string): Promise<void> {
     world.cluster.ending.add(`${name}-driver`);
     await until("the driver has ended", async () => {
@@ -85,7 +85,7 @@ describe("while NATS or the API server is away", () => {
     await expectOneEnd("api-provision", "DONE");
   });
 
-  it("a driver that ends without an API server is seen when it is back", async () => {
+  it("a driver that ends without an API server is observed when it is back", async () => {
     await submit(world, "api-run", trio("wait"));
     await sawEvent(world, "api-run", "RUN");
     await faulty.goAway(LONG_MS);
@@ -105,7 +105,7 @@ describe("while NATS or the API server is away", () => {
     await expectOneEnd("api-clean-up", "CANCELLED");
   });
 
-  it("a controller that cannot hand its session back, because NATS is away, ends all the same", async () => {
+  it("a controller that cannot hand its session back, because NATS is unavailable, still exits", async () => {
     await controller.stop();
     await using slow = await slowApi(world.cluster.kubeconfig);
     controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
@@ -123,7 +123,7 @@ describe("while NATS or the API server is away", () => {
     await expectOneEnd("nats-hand-back", "DONE");
   });
 
-  it("a pod that is made while NATS is away is the session's one pod of that name when it is back", async () => {
+  it("a pod created while NATS is unavailable is the session's one pod of that name when it is back", async () => {
     await controller.stop();
     await using slow = await slowApi(world.cluster.kubeconfig);
     controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
@@ -138,7 +138,7 @@ describe("while NATS or the API server is away", () => {
     controller = await world.startController();
   });
 
-  it("a driver that ends while NATS is away is seen when it is back", async () => {
+  it("a driver that ends while NATS is unavailable is observed when it is back", async () => {
     await submit(world, "nats-run", trio("wait"));
     await sawEvent(world, "nats-run", "RUN");
     await world.nats.kill();

@@ -4,11 +4,11 @@ import { scriptedCluster } from "./scripted-cluster.ts";
 import { slowApi } from "./slow-api.ts";
 import { eventsOf, expectNothingLeft, finished, RAN, sawEvent, scripted, sessionWorld, submit } from "./world.ts";
 
-/** The first one ends after the session got further, so that it does not count. */
+/** The first crash follows progress of the session, so it does not count. */
 const KILLS = 6;
 
 it(
-  "a session that ends every process which runs it is ended, and a session beside it runs on",
+  "a session that crashes every process that runs it is ended, and a session beside it continues",
   { timeout: 180_000 },
   async () => {
     const pools = { drivers: 2 };

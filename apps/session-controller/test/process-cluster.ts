@@ -5,7 +5,7 @@ import { kubeClient } from "@muster/testkit";
 import type { TestApiServer } from "@muster/testkit";
 import type { TestCluster } from "./world.ts";
 
-/** A cluster whose pods are real processes, with real logs. Disposing takes the API server along. */
+/** A cluster whose pods are real processes with real logs. Disposing also stops the API server. */
 export async function processCluster(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,

@@ -20,7 +20,7 @@ import {
 const POOLS = { drivers: 1, workers: 2 };
 const LOG_LIMIT = 300_000;
 
-// A probe connects and disconnects without reading.
+// A readiness probe connects and disconnects without reading.
 const SERVER = `
   require("node:net").createServer((socket) => socket.on("error", () => {}).end(process.env.WORKER_KIND + " " + process.env.MUSTER_COMPONENT))
     .listen(Number(process.env.DRIVER_PORT), process.env.POD_IP, () => console.log("listening"));
@@ -39,20 +39,20 @@ const DRIVER = `
   });
 `;
 
-/** Leaves its result in the file and another line on its log. */
+/** Writes its result to the file and another line to its log. */
 const FILER = `
   const workers = JSON.parse(process.env.MUSTER_WORKERS).map(({ name, kind, address }) => [name, kind, address === process.env.QPS_WORKERS]);
   require("node:fs").writeFileSync(process.env.MUSTER_RESULT_FILE, JSON.stringify({ workers }));
   console.log(JSON.stringify({ from: "the log" }));
 `;
 
-/** Writes more than is kept, numbers its lines, and then waits for the end. */
+/** Writes numbered lines beyond the stored size, and waits for its end. */
 const TALKER = `
   for (let line = 0; line < 60000; line += 1) console.log(String(line).padStart(9, "0"));
   setInterval(() => {}, 1000);
 `;
 
-/** Writes a second line some time after the first one, and then waits for the end. */
+/** Writes a second line some time after the first, and waits for its end. */
 const SPEAKER = `
   console.log("first");
   setTimeout(() => console.log("second"), 500);
@@ -105,7 +105,7 @@ for (const server of API_SERVERS) {
       }
     }
 
-    it("hands the driver its workers and scenario, and keeps the result and every log", async () => {
+    it("passes the driver its workers and scenario, and keeps the result and every log", async () => {
       const components = [
         node("driver", "driver", DRIVER),
         node("client-0", "client", SERVER, 10_000),
@@ -125,7 +125,7 @@ for (const server of API_SERVERS) {
       await expectNothingLeft(world);
     });
 
-    it("takes for its result the file that the driver leaves; names, kinds and addresses of the workers are JSON", async () => {
+    it("uses the driver's result file as its result; names, kinds and addresses of the workers are JSON", async () => {
       const components = [node("driver", "driver", FILER), node("server-0", "server", SERVER, 10_000)];
       await world.sessions.submitSession({ requestId: "filer", name: "filer", spec: { components } });
       const session = await finished(world, "filer");
@@ -162,7 +162,7 @@ for (const server of API_SERVERS) {
       );
     });
 
-    it("gives a pod what the template of its component names: resources, variables of a Secret, and a volume that an init container has filled", async () => {
+    it("gives a pod the content of its component's template: resources, variables of a Secret, and a volume that an init container has filled", async () => {
       const { api } = world.cluster;
       const named = (name: string, more: object) => ({ namespace: "default", body: { metadata: { name }, ...more } });
       await api.createNamespacedSecret(named("bench-token", { stringData: { value: "secret word" } }));
@@ -206,9 +206,9 @@ for (const server of API_SERVERS) {
       await expectNothingLeft(world);
     });
 
-    // A kube-apiserver alone has no controller that fills in the status of a quota.
+    // A kube-apiserver without controllers never fills in the status of a quota.
     it.runIf(server === EMBEDDED)(
-      "ends with the cluster's words when a quota refuses what a template asks for",
+      "ends with the message of the cluster if a quota refuses the requests of a template",
       async () => {
         await world.cluster.api.createNamespacedResourceQuota({
           namespace: "default",
@@ -229,7 +229,7 @@ for (const server of API_SERVERS) {
       },
     );
 
-    it("refuses a template with a field that cannot be given, and stores nothing", async () => {
+    it("refuses a template with a forbidden field, and stores nothing", async () => {
       const driver = { ...node("driver", "driver", EQUIPPED), templateJson: '{"spec":{"nodeName":"drivers-0"}}' };
       const error: unknown = await submit(world, "pinned", [driver]).catch((reason: unknown) => reason);
       expect(faultOf(error)).toMatchObject({
@@ -241,7 +241,7 @@ for (const server of API_SERVERS) {
       });
     });
 
-    it("shows the log of a running pod, and later the end of it at the same offsets", async () => {
+    it("shows the log of a running pod, and later its end at the same offsets", async () => {
       await world.sessions.submitSession({
         requestId: "talk",
         name: "talk",
@@ -272,7 +272,7 @@ for (const server of API_SERVERS) {
       expect(beyond).toMatchObject({ complete: true, nextOffset: 600_000 });
     });
 
-    it("hands on what a running pod writes as soon as it is written, and ends with the kept log at the same offset", async () => {
+    it("streams the output of a running pod as soon as it is written, and ends with the stored log at the same offset", async () => {
       const spec = { components: [node("driver", "driver", SPEAKER)] };
       await world.sessions.submitSession({ requestId: "speak", name: "speak", spec });
       const next = async (offset: number, waitMs: number) => {

@@ -8,7 +8,7 @@ import { scriptedCluster } from "./scripted-cluster.ts";
 import { eventsOf, finished, RAN, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
 
 const POOLS = { drivers: 3 };
-/** Millicores and bytes. */
+/** Millicores and bytes of one machine. */
 const MACHINE = { cpu: 4000, memory: 8 * 2 ** 30 };
 const ANY_OBJECT = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
@@ -24,7 +24,7 @@ const QUEUE_DEFINITION = {
 };
 const { Queue } = muster.reservation.v1;
 
-/** Serves namespaces of this team, and owns one machine. */
+/** A queue that owns one machine, for namespaces of this team. */
 function queueOf(name: string, team: string): muster.reservation.v1.Queue {
   const limits = { borrowingLimit: undefined, lendingLimit: undefined };
   const resources = Object.entries(MACHINE).map(([resource, nominal]) => ({ resource, nominal, ...limits }));
@@ -33,7 +33,7 @@ function queueOf(name: string, team: string): muster.reservation.v1.Queue {
   return Queue.create({ name, ...usual, namespaces, quotas: [{ pool: "drivers", resources }] });
 }
 
-/** The API server serves a new definition some time after it has accepted it. */
+/** The API server serves a new definition some time after accepting it. */
 function retryUnlessServed(error: unknown): false {
   if (kubeFault(error)?.code !== "not_found") throw error;
   return false;
@@ -91,7 +91,7 @@ for (const server of API_SERVERS) {
       expect(explanation?.reasons.map((reason) => reason.code)).toEqual([code]);
     };
 
-    it("need none while no Queue exists", async () => {
+    it("need no queue while no Queue exists", async () => {
       await submit(world, "free", driver());
       await sawEvent(world, "free", "RUN");
       expect(await reservationOf("free")).toMatchObject({ queue: "", notPreemptible: false });

@@ -7,8 +7,8 @@ import type { fakeWorld } from "./fake-world.ts";
 const RETRY = { firstMs: 1, maxMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
 
 /**
- * Runs the one session of a world in a process of its own, by the controller's runtime, until the process has left it in one of the ways `endsAt` (default: any
- * but by a failure) or the signal stops it. Rejects with the error of the first pass that fails, unless `onFailure` takes it.
+ * Runs the one session of a world in its own process, by the controller's runtime, until the run ends in one of the ways `endsAt` or the signal stops it. The
+ * default is any end but a failure. Rejects with the error of the first failed pass, unless `onFailure` handles it.
  */
 export async function runSession(
   world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "restMsMax">,
@@ -19,7 +19,7 @@ export async function runSession(
     readonly maxFailures?: number;
     readonly endsAt?: readonly RunEnd[];
     readonly onFailure?: (error: unknown) => void;
-    /** Called with each pause that a pass asks for; "retry": the pause that the queue's limits set after a failure. */
+    /** Called with each pause that a pass requests; "retry": the queue's own pause after a failure. */
     readonly onRest?: (ms: number | "retry") => void;
   } = {},
 ): Promise<RunEnd> {

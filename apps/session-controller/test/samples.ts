@@ -33,7 +33,7 @@ export function component(name: string, kind: ComponentKind, more: Partial<Compo
 
 export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
   return {
-    // Declared in another order than they are started in.
+    // The declared order differs from the start order.
     components: [component("driver", "driver"), component("client-0", "client"), component("server-0", "server")],
     scenarioJson: '{"threads":2}',
     timeoutMs: 900_000,
@@ -116,7 +116,7 @@ export function livePod(seen: PodSeen, more: Partial<LivePod> = {}): LivePod {
   };
 }
 
-/** A session whose machines are granted and whose named components have pods. */
+/** A session with granted machines, and pods for the named components. */
 export function provisioning(created: readonly string[], more: Partial<SessionRecord> = {}): SessionRecord {
   const base = record({ reservationId: "r-1" });
   return {

@@ -11,20 +11,20 @@ const PASS_MS = 30;
 export type ScriptedCluster = AsyncDisposable & {
   readonly kubeconfig: string;
   readonly api: CoreV1Api;
-  /** Names of all pods that were ever bound, in order: a pod that was made twice is there twice. */
+  /** Names of all bound pods in order; a pod that was created twice is listed twice. */
   readonly bound: readonly string[];
-  /** Pods of this name are not removed while they are held. */
+  /** Pods with these names stay in deletion. */
   readonly held: Set<string>;
-  /** Waiting pods of this name succeed now. */
+  /** Waiting pods with these names succeed now. */
   readonly ending: Set<string>;
-  /** Pods of this name are not placed while they are in it. */
+  /** Pods with these names are not scheduled. */
   readonly unplaced: Set<string>;
 };
 
 /**
- * What a pod does, by its arguments: `serve` (ready, for ever), `wait` (ready, until the test ends it), `idle` (runs and is never ready), `exit N` (ready for a
- * moment, then ends), `flash N` (ends before anybody can see it ready), `missing` (the program does not exist), `unpullable` (the image does not exist).
- * Disposing takes the API server along.
+ * Pods act by their arguments: `serve` (ready, forever), `wait` (ready, until the test ends it), `idle` (runs, never ready), `exit N` (ready briefly, then
+ * exits), `flash N` (exits before any watcher can observe it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing
+ * also stops the API server.
  */
 export async function scriptedCluster(
   server: TestApiServer,
@@ -64,7 +64,7 @@ export async function scriptedCluster(
 async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void> {
   const labels = { pool, "kubernetes.io/hostname": `host-of-${name}` };
   await api.createNode({ body: { metadata: { name, labels } } });
-  // A new node has the not-ready taint, which nothing here removes.
+  // A new node has the not-ready taint, which no controller here removes.
   const node = await api.readNode({ name });
   node.spec = { taints: [] };
   await api.replaceNode({ name, body: node });
@@ -76,7 +76,7 @@ async function addNode(api: CoreV1Api, name: string, pool: string): Promise<void
   await api.replaceNodeStatus({ name, body: fresh });
 }
 
-/** One step of a pod's life: bound, ready, ended, removed. */
+/** Executes one step of a pod's life: bound, ready, ended, removed. */
 async function step(
   api: CoreV1Api,
   pod: V1Pod,

@@ -33,7 +33,7 @@ for (const server of API_SERVERS) {
       await world[Symbol.asyncDispose]();
     });
 
-    it("runs a good session from submission to the last pod deleted, and keeps and lists all its events with time and description", async () => {
+    it("runs a good session from submission to the last deleted pod, and keeps and lists all its events with time and description", async () => {
       await submit(world, "good", [
         scripted("driver", "driver", "exit", "0"),
         scripted("client-0", "client", "serve"),
@@ -41,7 +41,7 @@ for (const server of API_SERVERS) {
       ]);
       const session = await finished(world, "good");
       expect(eventsOf(session)).toEqual([...RAN, "DONE"]);
-      // All events are kept, each with its time and a description, and listed as they are shown.
+      // All events are stored with a time and a description, and listed.
       for (const { atMs, description } of session.events ?? []) {
         expect(atMs).toBeGreaterThan(0);
         expect(description).not.toBe("");
@@ -69,7 +69,7 @@ for (const server of API_SERVERS) {
       await expectNothingLeft(world);
     });
 
-    it("ends when a worker crashes at once, and never starts the driver", async () => {
+    it("ends when a worker crashes immediately, and never starts the driver", async () => {
       await submit(world, "worker-crash", [
         scripted("driver", "driver", "exit", "0"),
         scripted("server-0", "server", "flash", "7"),
@@ -80,7 +80,7 @@ for (const server of API_SERVERS) {
       expect(world.cluster.bound).not.toContain("worker-crash-driver");
     });
 
-    it("is done when the driver ends before anybody saw it ready", async () => {
+    it("is done if the driver ends before it was observed ready", async () => {
       await submit(world, "flash", [
         scripted("driver", "driver", "flash", "0"),
         scripted("server-0", "server", "serve"),
@@ -103,7 +103,7 @@ for (const server of API_SERVERS) {
       expect((await finished(world, "again")).uid).not.toBe(uid);
     });
 
-    it("ignores a worker that ends well", async () => {
+    it("ignores a worker that succeeds", async () => {
       await submit(world, "worker-ends", [
         scripted("driver", "driver", "exit", "0"),
         scripted("client-0", "client", "exit", "0"),
@@ -111,7 +111,7 @@ for (const server of API_SERVERS) {
       expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...RAN, "DONE"]);
     });
 
-    it("ends when one of its pods is deleted by hand", async () => {
+    it("ends when one of its pods is deleted manually", async () => {
       await submit(world, "robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
       await sawEvent(world, "robbed", "RUN");
       await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
@@ -120,7 +120,7 @@ for (const server of API_SERVERS) {
       expect(session.warnings?.map(({ code }) => code)).toContain("LOGS_LOST");
     });
 
-    it("timeout covers provision and run: ends at its time limit", async () => {
+    it("the timeout covers provisioning and running: the session ends at its time limit", async () => {
       await submit(world, "slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], {
         timeoutMs: 15_000,
       });
@@ -129,7 +129,7 @@ for (const server of API_SERVERS) {
       expect(session.events?.at(-1)?.description).toContain("driver is NOT_READY");
     });
 
-    it("cancels a session that runs, and one that waits for it", async () => {
+    it("cancels a running session, and one that waits for it", async () => {
       await submit(world, "first", [scripted("driver", "driver", "serve")]);
       await sawEvent(world, "first", "RUN");
       await submit(world, "second", [scripted("driver", "driver", "serve")]);
@@ -147,7 +147,7 @@ for (const server of API_SERVERS) {
       await expectNothingLeft(world);
     });
 
-    it("ends a session at once whose pool does not exist or is too small", async () => {
+    it("immediately ends a session whose pool does not exist or is too small", async () => {
       await submit(world, "nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
       expect((await finished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
       await submit(world, "crowd", [
@@ -162,9 +162,9 @@ for (const server of API_SERVERS) {
       });
     });
 
-    // The embedded API server has no policies that refuse a pod, so there is nothing to try there.
+    // The embedded API server has no policy that refuses a pod, so this part needs a real one.
     if (server.isReal)
-      it("ends with the API server's words when it will not have a pod", async () => {
+      it("ends with the message of the API server if that refuses the pod", async () => {
         const limits = [{ type: "Pod", max: { cpu: "1" } }];
         await world.cluster.api.createNamespacedLimitRange({
           namespace: "default",
@@ -176,7 +176,7 @@ for (const server of API_SERVERS) {
         expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
       });
 
-    it("gives a name to one session, and the same request the same session", async () => {
+    it("gives a name to one session, and returns it for the same request", async () => {
       await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
       const first = await world.sessions.getSession({ name: "twin" });
       await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
@@ -193,7 +193,7 @@ for (const server of API_SERVERS) {
       await finished(world, "twin");
     });
 
-    it("answers a long poll when the session changes, and lists sessions page by page", async () => {
+    it("answers a long poll when the session changes, and lists sessions in pages", async () => {
       const { sessions } = await world.sessions.listSessions({});
       const names = sessions.map(({ name }) => name);
       expect(names).toEqual([...names].sort());
@@ -248,7 +248,7 @@ for (const server of API_SERVERS) {
       await eventuallyNothingLeft(world);
     });
 
-    it("answers garbage on every endpoint with a fault and continues", async () => {
+    it("answers undecodable requests on every endpoint with a fault and continues", async () => {
       const garbage = Buffer.from("ffffffffffffff", "hex");
       for (const verb of [
         "submit-session",

@@ -12,7 +12,7 @@ const POOLS = { workers: 2, crowded: 2 };
 const NAMESPACE = "default";
 const TAINT = { key: "example.com/gpu", value: "present", effect: "NoSchedule" };
 const TOLERATIONS = [{ key: TAINT.key, operator: "Exists" }];
-/** Requests of a component, on nodes with four cores. */
+/** Requests of a component; the nodes have four cores. */
 const REQUESTS = { cpu: "500m", memory: "64Mi" };
 
 const FOREVER = ["sleep", "600"];
@@ -99,7 +99,7 @@ for (const server of API_SERVERS) {
       expect(await nodesOf("alone")).toEqual(new Set([plain]));
     });
 
-    it("get another part when a foreign pod takes the room of a component that has not started", async () => {
+    it("get another part if a foreign pod takes the room of a component that has not started", async () => {
       const file = join(folder, "ready");
       const waits = { command: ["node", "--eval", READY_WHEN(file)], readyPort: 9000 };
       const shared = { pool: "crowded", shared: true };

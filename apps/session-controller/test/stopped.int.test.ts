@@ -21,7 +21,7 @@ import {
 const POOLS = { drivers: 1, workers: 2 };
 const NO_SWEEP = { SESSION_SWEEP_MS: "86400000" };
 
-describe("a controller that is stopped for a while (SIGSTOP) and continued", () => {
+describe("a controller that is suspended (SIGSTOP) and continued", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
@@ -38,7 +38,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     );
   }
 
-  /** A request may have gone to a controller that does not answer; it is sent again until one does. */
+  /** The request may reach a stopped controller, so it is repeated until one answers. */
   async function cancelAndWait(name: string): Promise<void> {
     await until(`the cancellation of ${name} is accepted`, () =>
       world.sessions.cancelSession({ requestId: "c", name }, { timeoutMs: 1000 }).then(
@@ -50,7 +50,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
   }
 
   it.each(["PROVISION", "RUN"])(
-    "makes no pod late when it was stopped at %s and wakes up after the end",
+    "creates no late pod if it was stopped at %s and resumes after the end",
     async (event) => {
       const controllers = [await world.startController(), await world.startController()];
       const name = `stopped-at-${event.toLowerCase()}`;
@@ -66,7 +66,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
       await cancelAndWait(name);
       await other.kill();
       process.kill(sleeper.pid, "SIGCONT");
-      // The one that woke up runs the next session, so it has left this one.
+      // The resumed controller runs the next session, so it has left this one.
       const next = `after-${name}`;
       await until(`${next} is accepted`, () =>
         submit(world, next, trio("exit", "0")).then(
@@ -87,34 +87,31 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
   it.each([
     ["wakes-up", "removes the pod itself", "SIGCONT"],
     ["dies", "has the pod removed by a sweep that it wakes", "SIGKILL"],
-  ] as const)(
-    "whose request made a pod late, which is placed nowhere, and that %s, %s",
-    async (title, _then, signal) => {
-      const name = `late-${title}`;
-      await using slow = await slowApi(world.cluster.kubeconfig);
-      const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
-      const held = slow.hold(`${name}-client-0`);
-      await submit(world, name, trio("serve"));
-      await held.arrived;
-      process.kill(sleeper.pid, "SIGSTOP");
-      const other = await world.startController(NO_SWEEP);
-      await runBy(name, other);
-      await sawEvent(world, name, "RUN");
-      await cancelAndWait(name);
-      await expectNothingLeft(world);
+  ] as const)("that creates a pod late, which is never scheduled, and that %s, %s", async (title, _then, signal) => {
+    const name = `late-${title}`;
+    await using slow = await slowApi(world.cluster.kubeconfig);
+    const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
+    const held = slow.hold(`${name}-client-0`);
+    await submit(world, name, trio("serve"));
+    await held.arrived;
+    process.kill(sleeper.pid, "SIGSTOP");
+    const other = await world.startController(NO_SWEEP);
+    await runBy(name, other);
+    await sawEvent(world, name, "RUN");
+    await cancelAndWait(name);
+    await expectNothingLeft(world);
 
-      if (signal === "SIGKILL") await sleeper.kill();
-      expect(await held.release()).toBe(201);
-      if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
-      await eventuallyNothingLeft(world);
-      expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-      expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
-      await other.kill();
-      await sleeper.kill();
-    },
-  );
+    if (signal === "SIGKILL") await sleeper.kill();
+    expect(await held.release()).toBe(201);
+    if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
+    await eventuallyNothingLeft(world);
+    expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
+    expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
+    await other.kill();
+    await sleeper.kill();
+  });
 
-  it("that had not confirmed a pod leaves that to its successor", async () => {
+  it("that had not confirmed a pod leaves it to its successor", async () => {
     const name = "unconfirmed";
     await using slow = await slowApi(world.cluster.kubeconfig);
     const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
@@ -137,7 +134,7 @@ describe("a controller that is stopped for a while (SIGSTOP) and continued", () 
     await sleeper.kill();
   });
 
-  it("runs the session on when its successor dies, without the help of a sweep", async () => {
+  it("continues the session when its successor dies, without a sweep", async () => {
     const first = await world.startController(NO_SWEEP);
     await submit(world, "to-and-fro", trio("serve"));
     await sawEvent(world, "to-and-fro", "RUN");

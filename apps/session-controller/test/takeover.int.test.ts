@@ -19,7 +19,7 @@ import {
 
 const POOLS = { drivers: 1, workers: 2 };
 
-describe("taking over", () => {
+describe("a take-over", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
@@ -61,7 +61,7 @@ describe("taking over", () => {
   });
 
   it("hands a running session over immediately when a controller stops", async () => {
-    // Without the handover the session would wait for longer than the test.
+    // Without the handover, the session would wait longer than the test.
     const LATE = { SESSION_LOCK_TTL_MS: "600000", SESSION_SWEEP_MS: "86400000" };
     const first = await world.startController(LATE);
     await submit(world, "handed", trio("serve"));
@@ -73,7 +73,7 @@ describe("taking over", () => {
     await second.stop();
   });
 
-  it("accepts and keeps sessions while the bus goes away and comes back", async () => {
+  it("accepts and keeps sessions while the bus is interrupted", async () => {
     const controller: Controller = await world.startController();
     await submit(world, "outlives", trio("serve"));
     await sawEvent(world, "outlives", "RUN");
@@ -84,7 +84,7 @@ describe("taking over", () => {
     await controller.kill();
   });
 
-  it("reports the outcome though a pod does not go, keeps its machine, and gives it back when it is gone", async () => {
+  it("reports the outcome though a pod stays, keeps its machine, and releases it once the pod is gone", async () => {
     const controller = await world.startController({ SESSION_CLEANUP_LIMIT_MS: "2500" });
     world.cluster.held.add("stuck-server-0");
     await submit(world, "stuck", trio("exit", "0"));

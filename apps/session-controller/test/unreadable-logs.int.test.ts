@@ -4,7 +4,7 @@ import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { eventsOf, sawEvent, sessionWorld, storedRecord, submit, trio, type SessionWorld } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
-/** Scripted pods have no logs, so that each session tries for this long. */
+/** Scripted pods have no logs, so each session retries for this time. */
 const PATIENT = { SESSION_EXECUTORS: "1", SESSION_LOG_PATIENCE_MS: "0", SESSION_RESULT_PATIENCE_MS: "60000" };
 
 describe("a session whose driver's log cannot be read", () => {
@@ -19,7 +19,7 @@ describe("a session whose driver's log cannot be read", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  it("leaves its machines and the only place among the executors to the next session while the log is tried", async () => {
+  it("releases its machines and the only executor place to the next session while the log is retried", async () => {
     await submit(world, "unreadable", trio("exit", "0"));
     await submit(world, "next", trio("serve"));
     await sawEvent(world, "next", "RUN");

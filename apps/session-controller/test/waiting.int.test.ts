@@ -20,10 +20,10 @@ import {
 } from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 1 };
-/** Fewer places than waiting sessions, and no sweep within the test. */
+/** Fewer workers than waiting sessions, and no sweep during the test. */
 const CROWDED = { SESSION_WORKERS: "2", SESSION_EXECUTORS: "0", SESSION_SWEEP_MS: "86400000" };
 
-describe("more sessions than executors have places", () => {
+describe("more sessions than executor places", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
@@ -78,7 +78,7 @@ describe("more sessions than executors have places", () => {
     await Promise.all(controllers.map((each) => each.stop()));
   });
 
-  it("a grant and a cancellation reach a session though users follow it where it waits", async () => {
+  it("a grant and a cancellation reach a waiting session while users follow it", async () => {
     const controller = await world.startController(CROWDED);
     await submit(world, "ahead", [scripted("driver", "driver", "serve")]);
     await sawEvent(world, "ahead", "RUN");
@@ -103,7 +103,7 @@ describe("more sessions than executors have places", () => {
     await controller.stop();
   });
 
-  it("every one of many sessions at once comes to its end", async () => {
+  it("each of many concurrent sessions ends", async () => {
     const controller = await world.startController({ ...CROWDED, SESSION_WORKERS: "3" });
     const names = Array.from({ length: 15 }, (_, index) => `crowd-${index}`);
     await Promise.all(names.map((name) => submit(world, name, [scripted("driver", "driver", "flash", "0")])));
@@ -112,7 +112,7 @@ describe("more sessions than executors have places", () => {
     await controller.stop();
   });
 
-  it("sessions that waited while every controller was killed continue", async () => {
+  it("waiting sessions continue after every controller was killed", async () => {
     const free = { SESSION_EXECUTORS: "0" };
     const before = [await world.startController(free), await world.startController(free)];
     await submit(world, "held", [scripted("driver", "driver", "serve")]);
@@ -135,7 +135,7 @@ describe("more sessions than executors have places", () => {
     const one = { SESSION_EXECUTORS: "1" };
     const controllers = [await world.startController(one), await world.startController(one)];
     const names = Array.from({ length: 6 }, (_, index) => `single-${index}`);
-    // Two machines, so that only the limit keeps two sessions from running side by side.
+    // Two machines exist, so only the limit keeps two sessions from running concurrently.
     const driver = (index: number) => ({
       ...scripted("driver", "driver", "flash", "0"),
       pool: index % 2 === 0 ? "drivers" : "workers",
@@ -154,7 +154,7 @@ describe("more sessions than executors have places", () => {
     await Promise.all(controllers.map((each) => each.stop()));
   });
 
-  it("a number of executors that was raised reaches sessions that wait already", async () => {
+  it("a raised number of executors also applies to sessions that already wait", async () => {
     const before = await world.startController({ SESSION_EXECUTORS: "1" });
     await submit(world, "first", [scripted("driver", "driver", "serve")]);
     await sawEvent(world, "first", "RUN");
@@ -171,7 +171,7 @@ describe("more sessions than executors have places", () => {
     await after.stop();
   });
 
-  it("more than may be unfinished are refused with a hint when to try again", async () => {
+  it("sessions over the unfinished limit are refused with a retry time", async () => {
     const controller = await world.startController({ ...CROWDED, SESSION_UNFINISHED: "2" });
     const taken = ["one", "two"];
     for (const name of taken) await submit(world, name, [scripted("driver", "driver", "serve")]);
@@ -198,7 +198,7 @@ describe("more sessions than executors have places", () => {
     await controller.stop();
   });
 
-  it("a record that cannot be read stops no other session, and /readyz reports it", async () => {
+  it("an unreadable record stops no other session, and /readyz reports it", async () => {
     const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
     const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec: bytes });
     const revision = await records.create("broken", Buffer.from("ffffffffffffff", "hex"));

@@ -12,28 +12,28 @@ const APPS = fileURLToPath(new URL("../../", import.meta.url));
 
 export type Controller = {
   readonly pid: number;
-  /** SIGKILL: the process stops without any message. */
+  /** Sends SIGKILL: the process stops without any message. */
   kill(): Promise<void>;
-  /** SIGTERM: sessions in progress are handed back. */
+  /** Sends SIGTERM: sessions in progress are handed back. */
   stop(): Promise<void>;
 };
 
 /** The cluster of a world, whatever its pods are. */
 export type TestCluster = AsyncDisposable & { readonly kubeconfig: string; readonly api: CoreV1Api };
 
-/** The whole of it: a bus, a cluster, the watcher, the ledger, and as many controllers as a test starts. */
+/** A bus, a cluster, the watcher, the ledger, and as many controllers as a test starts. */
 export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDisposable & {
   readonly nats: TestNats;
   readonly bus: NatsBus;
   readonly cluster: Cluster;
   readonly sessions: Client<typeof SessionService>;
   readonly ledger: Client<typeof ReservationService>;
-  /** A watcher is running from the beginning. */
+  /** A watcher runs from the beginning. */
   readonly watcher: { kill(): Promise<void>; start(): Promise<void>; freeze(): void; thaw(): void };
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
 };
 
-/** Starts everything but the controllers, and takes the cluster along when it is disposed. */
+/** Starts everything but the controllers; disposing the world also disposes the cluster. */
 export async function sessionWorld<Cluster extends TestCluster>(
   cluster: Cluster,
   pools: Readonly<Record<string, number>>,
@@ -61,7 +61,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
   await start("reservation-manager", ledgerEnv);
   const sessions = patientClient(client(bus, SessionService));
   const ledger = patientClient(client(bus, ReservationService));
-  /** Ids of the session controllers that are alive. */
+  /** Returns the ids of the live session controllers. */
   const replicas = async (): Promise<ReadonlySet<string>> => {
     const ids = new Set<string>();
     try {
@@ -109,7 +109,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
         SESSION_RESULT_PATIENCE_MS: "100",
         ...env,
       });
-      // An earlier replica answers requests, too: wait for one that was not there before.
+      // An earlier replica answers requests as well, so wait for a new id.
       const isNew = async (): Promise<boolean> => [...(await replicas())].some((id) => !before.has(id));
       await until("the new controller answers", isNew, { timeoutMs: 60_000 });
       await sessions.listSessions({ limit: 1 }, { timeoutMs: 50_000 });
@@ -162,7 +162,7 @@ export function trio(...driver: string[]): ComponentProperties[] {
   ];
 }
 
-/** Submits a session under a request id of its name; a controller that does not answer is not waited for. */
+/** Submits a session under a request id of its name; does not wait for a controller that does not answer. */
 export async function submit(
   world: SessionWorld,
   name: string,
@@ -188,7 +188,7 @@ export async function sawEvent(world: SessionWorld, name: string, event: string)
   await until(`${name} is at ${event}`, saw);
 }
 
-/** Names of the events that are published, as their stream has them: nothing is missed while the test itself is slow, or after the session has expired. */
+/** Returns the names of the published events from their stream, which has them even if the test is slow or the session has expired. */
 export async function publishedEvents({ bus }: SessionWorld, name: string): Promise<string[]> {
   const found: string[] = [];
   const read = (from: number) => bus.readMessage(streams.events.name, subjects.sessionEventRecorded(name), from);
@@ -221,7 +221,7 @@ export async function followed(world: SessionWorld, name: string): Promise<muste
   }
 }
 
-/** Looks at the session again and again until it is finished. */
+/** Polls the session until it is finished. */
 export async function finished(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
   return await until(
     `session ${name} is finished`,
@@ -233,7 +233,7 @@ export async function finished(world: SessionWorld, name: string): Promise<muste
   );
 }
 
-/** Nothing of the session is left: no pod, no machine. */
+/** Expects no pod and no machine of the session. */
 export async function expectNothingLeft(world: SessionWorld): Promise<void> {
   const { items } = await world.cluster.api.listNamespacedPod({ namespace: "default" });
   expect(items.map(({ metadata }) => metadata?.name)).toEqual([]);
@@ -241,7 +241,7 @@ export async function expectNothingLeft(world: SessionWorld): Promise<void> {
   expect(reservations.map(({ owner }) => owner?.id)).toEqual([]);
 }
 
-/** The same after a while: the sweep has its own pace. */
+/** As `expectNothingLeft`, after waiting for the sweep. */
 export async function eventuallyNothingLeft(world: SessionWorld): Promise<void> {
   await until("nothing is left", async () => {
     await expectNothingLeft(world);

@@ -2,7 +2,7 @@ import { documentedVariables, recordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
-it("stands on its own without any variable", () => {
+it("needs no variable", () => {
   expect(readConfig({})).toEqual({
     nats: { url: "nats://127.0.0.1:4222", token: undefined },
     kube: { kubeconfig: undefined, relistEveryMs: 600_000 },

@@ -13,7 +13,7 @@ import { fakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
-/** A cluster that a test writes, and two buckets that behave as the real ones. The nodes are marked as complete from the beginning, unless they are not. */
+/** A cluster that the test writes, and two buckets that behave as the real ones. By default the nodes are marked as complete from the start. */
 async function fakeWorld({ marked = true } = {}) {
   const clock = fixedClock();
   const pods = new Map<string, WatchedPod>();
@@ -116,7 +116,7 @@ async function fakeWorld({ marked = true } = {}) {
 }
 
 describe("a pass", () => {
-  it("converges, then stays quiet", async () => {
+  it("converges, and then stays quiet", async () => {
     const world = await fakeWorld();
     const deps = world.replica();
     world.putNode("n");
@@ -144,7 +144,7 @@ describe("a pass", () => {
     expect(world.podBucket.value("session.s.p")).toBeUndefined();
   });
 
-  it("carries on after writes that failed, without repeating those that did not", async () => {
+  it("continues after failed writes, without repeating successful ones", async () => {
     const world = await fakeWorld();
     const deps = world.replica();
     for (const name of ["p", "q", "r"]) world.putPod(name);
@@ -180,7 +180,7 @@ describe("a pass", () => {
 });
 
 describe("the mark that every node is published", () => {
-  it("comes after every node that was there", async () => {
+  it("comes after every existing node", async () => {
     const world = await fakeWorld({ marked: false });
     for (let index = 0; index < 200; index += 1) world.putNode(`n${index}`);
     await pass(world.replica(), policy, "all");
@@ -188,13 +188,13 @@ describe("the mark that every node is published", () => {
     expect(world.mark()).toBeGreaterThan(Math.max(...revisions));
   });
 
-  it("is there for a cluster without nodes", async () => {
+  it("exists for a cluster without nodes", async () => {
     const world = await fakeWorld({ marked: false });
     await pass(world.replica(), policy, "all");
     expect(world.mark()).toBeDefined();
   });
 
-  it("is not written while a node could not be", async () => {
+  it("is not written while a node could not be written", async () => {
     const world = await fakeWorld({ marked: false });
     for (const name of ["m", "n"]) world.putNode(name);
     const deps = world.replica();
@@ -205,7 +205,7 @@ describe("the mark that every node is published", () => {
     expect(world.mark()).toBeGreaterThan(world.nodeBucket.revision("m") ?? Infinity);
   });
 
-  it("is not written by a watcher that is blind, or that cannot see what is published", async () => {
+  it("is not written by a watcher that is blind, or whose view of the bucket is outdated", async () => {
     const world = await fakeWorld({ marked: false });
     world.closeEyes();
     await pass(world.replica(), policy, "all");
@@ -229,7 +229,7 @@ describe("the mark that every node is published", () => {
     expect(world.mark()).toBe(renewed);
   });
 
-  it("is no node: it is neither declared gone nor forgotten", async () => {
+  it("is no node: it is neither reported as gone nor forgotten", async () => {
     const world = await fakeWorld();
     const deps = world.replica();
     world.putNode("n");
@@ -241,7 +241,7 @@ describe("the mark that every node is published", () => {
   });
 });
 
-it("keeps passing at every change until the signal", async () => {
+it("keeps running passes at every change until the signal", async () => {
   const world = await fakeWorld();
   const deps = world.replica();
   const stop = new AbortController();
@@ -275,7 +275,7 @@ it("reports once that it has no current view, and retries until it has one", asy
   expect(world.blind).toEqual(["nothing was heard"]);
 });
 
-it("looks at everything first, then at what was touched, and at everything again when time alone changes something", async () => {
+it("observes everything first, then changes, and everything again for time-based changes", async () => {
   const world = await fakeWorld();
   const scopes: string[] = [];
   let waits = 0;
@@ -288,7 +288,7 @@ it("looks at everything first, then at what was touched, and at everything again
     },
     wait: (longestMs) => {
       waits += 1;
-      // Something is touched twice; then nothing until the mark is due, 15 s after the beginning; then the end.
+      // Two changes, then silence until the mark is due, 15 s after the start, then the end.
       if (waits === 3) world.clock.advance(longestMs);
       if (waits === 4) stop.abort();
       return Promise.resolve();

@@ -6,48 +6,48 @@ import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
 
-/** How much a pass observes. */
+/** The extent of a pass. */
 type Scope = "all" | "changed";
 
 export type WatcherDeps = {
-  /** A snapshot of everything, or of what changed since the last one; or why none can be made. */
+  /** Takes a snapshot of everything, or of the changes since the last one; or returns why none is possible. */
   observe: (scope: Scope) => WatcherSnapshot | { readonly blind: string };
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
-  /** The first snapshot from this time on has the pod. */
+  /** Puts the pod into the first snapshot from this time on. */
   postpone: (pod: Postponed) => void;
   /** Time until a postponed pod is due; Infinity: none is postponed. */
   dueInMs: () => number;
-  /** Runs the writes of a plan that is not empty, under one span. */
+  /** Runs the writes of a non-empty plan under one span. */
   recorded: (plan: PassPlan, write: () => Promise<readonly WriteOutcome[]>) => Promise<readonly WriteOutcome[]>;
-  /** Called when the watcher loses its sight. */
+  /** Called when the watcher's view becomes outdated. */
   blind: (reason: string) => void;
-  /** Resolves when something has changed, at the latest after the time, or at the signal. */
+  /** Resolves after a change, after the time, or at the signal. */
   wait: (longestMs: number, signal: AbortSignal) => Promise<unknown>;
   monotonicMs: () => number;
 };
 
 /**
- * lost: another writer was faster, and the next pass sees its write. failed: the store did not take it, and a retry may succeed. refused: a retry soon cannot
- * succeed.
+ * lost: another writer was faster, and the next pass observes its write. failed: the store did not accept it, and a retry may succeed. refused: a retry soon
+ * cannot succeed.
  */
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
 type PassResult = {
-  /** Why no snapshot could be made. */
+  /** Why no snapshot was possible. */
   readonly blind?: string;
   readonly written: number;
   readonly failed: number;
-  /** After this time something may have to be done even if nothing happens. */
+  /** Time until the next pass is due without any event. */
   readonly nextMs: number;
 };
 
-/** A full pass is due at the latest after this time: an advanced resource version changes no object, and may be all that was missing. */
+/** Maximum interval of full passes: an advanced resource version changes no object, but a write may wait for exactly that. */
 const MAX_FULL_PASS_INTERVAL_MS = 30_000;
-/** Minimum between full passes, however many pods have something due: time-based changes are late by at most this. */
+/** Minimum interval of full passes, however many pods are due: it limits the delay of time-based changes. */
 const MIN_FULL_PASS_INTERVAL_MS = 1000;
-/** Retry while blind: a view that recovers without a change sends no event. */
+/** Retry interval while blind: a view that recovers without a change sends no event. */
 const BLIND_PAUSE_MS = 1000;
 /** Limit of concurrent writes to one bucket. */
 const MAX_WRITES_IN_FLIGHT = 256;
@@ -65,7 +65,7 @@ export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scop
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
-/** The mark comes last: it says that everything before it is written. Refused writes do not delay it. */
+/** The mark comes last, because it states that everything before it is written. Refused writes do not delay it. */
 async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteOutcome[]> {
   const { pods, nodes, mark } = plan;
   const outcomes =
@@ -79,12 +79,12 @@ async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteO
   return missing || mark === undefined ? outcomes : [...outcomes, await deps.writeMark(mark)];
 }
 
-/** Runs passes until the signal: a partial one at every change, a full one when time alone changes something, and at intervals. */
+/** Runs passes until the signal: a partial one at every change, and a full one for time-based changes and at intervals. */
 export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, signal: AbortSignal): Promise<void> {
   let failures = 0;
   let sees = true;
   let nextFullPassAtMs = -Infinity;
-  // Not `runPeriodically`: a pass that failed in part backs off without an error, and time alone decides the scope of the next one.
+  // `runPeriodically` does not fit: a partly failed pass backs off without an error, and time alone decides the scope of the next one.
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
     const { blind, failed, nextMs } = await pass(deps, policy, scope);
@@ -101,7 +101,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   }
 }
 
-/** The next one starts as soon as one has ended: a slow answer delays no other write. Outcomes are in the order of the steps. */
+/** Starts the next write as soon as one has ended, so that a slow answer delays no other write. Outcomes are in the order of the steps. */
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,

@@ -7,7 +7,7 @@ type Stored = V1Pod | V1Node;
 type Event = { readonly type: string; readonly version: number; readonly object: Stored };
 type Refusal = { readonly status: number; readonly headers: Readonly<Record<string, string>>; left: number };
 
-/** Events of one resource that are kept for watches that come back; older ones get 410. */
+/** Events of one resource that are kept for resumed watches; older versions get 410. */
 const HISTORY = 4000;
 
 export type Asked = {
@@ -17,22 +17,22 @@ export type Asked = {
   readonly atMs: number;
 };
 
-/** The list and watch of pods and nodes as an API server has them, in memory, over HTTP, with bad luck on demand. */
+/** The list and watch of pods and nodes over HTTP, in memory, with failures on demand. */
 export type FakeApiServer = AsyncDisposable & {
   readonly config: KubeConfig;
-  /** Every request so far. */
+  /** All requests so far. */
   readonly asked: readonly Asked[];
-  /** Makes or replaces an object; resource version, uid and time of creation are the server's. */
+  /** Creates or replaces an object; the server sets resource version, uid and creation time. */
   put(resource: Resource, object: Stored): void;
   delete(resource: Resource, name: string, namespace?: string): void;
-  /** The next requests are answered with this status. */
+  /** Answers the next requests with this status. */
   refuse(times: number, status: number, headers?: Readonly<Record<string, string>>): void;
-  /** Forgets its history: a watch from before gets 410, inside the watch or as its answer. */
+  /** Drops its history: an earlier watch gets 410, inside the watch or as its answer. */
   expire(): void;
-  /** Open watches send these lines. */
+  /** Sends this line to open watches. */
   say(resource: Resource, line: unknown): void;
   bookmark(resource: Resource): void;
-  /** Open watches end in good order, break, or stay without ever saying anything again. */
+  /** Ends open watches cleanly, breaks them, or leaves them silent. */
   end(): void;
   cut(): void;
   mute(): void;

@@ -3,7 +3,7 @@ import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 
 type Sent = { readonly change: Change<PodWatchEvent> } | { readonly status: "current" | "interrupted" };
 
-/** A bucket of pod states that reports as the real one does: every key first, then "synced"; after an interruption what differs from the reports before. */
+/** A bucket of pod states that reports as the real one: every key first, then "synced"; after an interruption the differences. */
 export function fakeStates() {
   const truth = new Map<string, PodWatchEvent>();
   const reported = new Map<string, number>();

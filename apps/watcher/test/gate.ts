@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
-/** A TCP proxy that stops at a text from the client: that text and all that follows wait until the gate opens. */
+/** A TCP proxy that stops at a text from the client and holds all bytes from there until the gate opens. */
 export type Gate = AsyncDisposable & {
   readonly port: number;
   /** Holds the stream from the next bytes that contain this text. */

@@ -14,9 +14,9 @@ import { type Gate, gateTo } from "./gate.ts";
 import { startWatcherProcess, type WatcherProcess } from "./watcher-process.ts";
 import { actors } from "./world.ts";
 
-// Separate processes, killed and stopped from outside. The configuration shortens a minute to a few seconds.
+// The watchers are separate processes, killed and suspended externally. The configuration shortens a minute to a few seconds.
 const OLD_AFTER_MS = 1_000;
-/** Bookmarks of the fake API server: without other events they alone keep a view fresh. */
+/** Interval of the fake API server's bookmarks: without other events they alone keep a view fresh. */
 const BOOKMARK_EVERY_MS = 200;
 const QUICK = { WATCHER_AGE_LIMIT_MS: String(OLD_AFTER_MS) };
 
@@ -64,7 +64,7 @@ const awaitHealth = (pod: string, health: PodState["health"]): Promise<unknown> 
 const awaitDeleted = (pod: string): Promise<unknown> =>
   until(`${pod} is published as gone`, async () => (await stateOf(pod))?.deleted === true);
 
-/** Every published state of the pods, in order, until the test ends. */
+/** Records every published state of the pods, in order, until the test ends. */
 function record(): readonly PodState[] {
   const stop = new AbortController();
   const states: PodState[] = [];
@@ -88,12 +88,12 @@ const storyOf = (states: readonly PodState[], pod: string): string[] =>
     .map(({ health, deleted }) => `${health}${deleted ? " deleted" : ""}`)
     .filter((line, index, all) => line !== all[index - 1]);
 
-/** The bucket keeps the last state alone, so that a recorder which is behind misses those before it. */
+/** The bucket keeps only the last state, so a recorder that lags misses earlier ones. */
 const heard = (states: readonly PodState[], pod: string, line: string): Promise<unknown> =>
   until(`the recorder has heard ${line} of ${pod}`, () => storyOf(states, pod).at(-1) === line);
 
 describe("a watcher", () => {
-  it("with NATS away for a minute is not ready, and publishes everything after", async () => {
+  it("with NATS unavailable for a minute is not ready, and publishes everything afterwards", async () => {
     const watcher = startWatcher({ env: QUICK });
     await act.createPod("stays", "s", "n");
     await act.run("stays");
@@ -112,7 +112,7 @@ describe("a watcher", () => {
     expect(watcher.exitCode()).toBeUndefined();
   });
 
-  it("with the API server away for a minute publishes nothing meanwhile, and everything after, without any watch history", async () => {
+  it("with the API server unavailable for a minute publishes nothing meanwhile, and everything afterwards, without any watch history", async () => {
     const watcher = startWatcher({ env: QUICK });
     const states = record();
     for (const name of ["stays", "goes"]) {
@@ -139,7 +139,7 @@ describe("a watcher", () => {
 });
 
 describe("kill -9", () => {
-  it("in the first list leaves published states as they were, and the next watcher publishes what differs", async () => {
+  it("in the first list leaves published states unchanged, and the next watcher publishes the differences", async () => {
     const first = startWatcher();
     for (const name of ["there", "gone"]) {
       await act.createPod(name, "s", "n");
@@ -210,8 +210,8 @@ describe("kill -9", () => {
   });
 });
 
-describe("a watcher that is stopped while another continues", () => {
-  it("and continued with an old write still under way takes no state back", async () => {
+describe("a watcher that is suspended while another continues", () => {
+  it("and resumed with an old write in flight reverts no state", async () => {
     const held = await gate();
     const first = startWatcher({ gate: held, env: QUICK });
     const states = record();
@@ -251,7 +251,7 @@ describe("a watcher that is stopped while another continues", () => {
 });
 
 describe("a pool", () => {
-  it("may be named by any label: nodes are published with all of theirs", async () => {
+  it("may be named by any label: nodes are published with all their labels", async () => {
     await act.createNode("n");
     startWatcher();
     await until("the node is published", async () => (await nodes.get("n")) !== undefined);

@@ -90,7 +90,7 @@ it("reports the current state of every pod of the session, then changes in order
   ]);
 });
 
-it("a subscriber that never reads delays no other, and receives what it missed when it does read", async () => {
+it("a subscriber that never reads delays no other, and receives what it missed when it reads", async () => {
   const silent = owner;
   const loud = writer("driver");
   owner = { kind: "session", id: `${owner.id}-other` };
@@ -145,7 +145,7 @@ it("a gap in the connection, here a restart of the server, is followed by the cu
   }
 });
 
-it("a connection that is closed for good ends every subscription with unavailable", async () => {
+it("a permanently closed connection ends every subscription with unavailable", async () => {
   const own = await connected();
   await using pods = await openPodSubscriptions(own);
   const { received, done } = recorder(pods.subscribe(owner));
@@ -154,7 +154,7 @@ it("a connection that is closed for good ends every subscription with unavailabl
   await expect(done).rejects.toMatchObject({ fault: { code: "unavailable" } });
 });
 
-it("follows only owners of the kind that was asked for", async () => {
+it("follows only owners of the requested kind", async () => {
   await writer("driver")();
   await using pods = await openPodSubscriptions(connection, { ownerKind: "job" });
   const first = await pods.subscribe(owner).next();

@@ -185,7 +185,7 @@ describe("watches pods and nodes for ever", () => {
     expect(watcher.notReady()).toBeUndefined();
   });
 
-  it("a watch that is silently dead is noticed", async () => {
+  it("a silently dead watch is detected", async () => {
     await startWatcher({ maxSilenceMs: 300 });
     const { last } = await subscriber();
     await until("both are watched", () => api.watching === 2);
@@ -194,7 +194,7 @@ describe("watches pods and nodes for ever", () => {
     await until("the change is published", () => last("a")?.health === "READY");
   });
 
-  it("an API server that is away longer than the age limit is reported, nothing is published meanwhile, and everything after", async () => {
+  it("an API server that is unavailable longer than the age limit is reported, nothing is published meanwhile, and everything afterwards", async () => {
     const bookmarks = setInterval(() => {
       api.bookmark("pods");
       api.bookmark("nodes");
@@ -377,7 +377,7 @@ describe("Pod -> Health", () => {
     ]);
   });
 
-  it("a pod that loses its node is FAILED once the node did not come back", async () => {
+  it("a pod that loses its node is FAILED if the node does not return", async () => {
     await startWatcher();
     const { last } = await subscriber();
     api.put("nodes", { metadata: { name: "n" } });

@@ -155,7 +155,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(versions).toEqual([...versions].sort((one, other) => one - other));
   });
 
-  it("loses nothing when its watches are cut and the API server is out of reach for a while", async () => {
+  it("loses nothing when its watches are cut and the API server is unreachable for a while", async () => {
     const act = actors(api.kubeconfig);
     await using proxy = await proxyTo(Number(new URL(api.url).port));
     await using _one = await replica({ port: proxy.port });
@@ -177,7 +177,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await until("the new pod is published", async () => (await stateOf("cut", "cut-2")) !== undefined);
   });
 
-  it("publishes what was missed while no replica lived, deletions included", async () => {
+  it("publishes what was missed while no replica ran, deletions included", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("gap-0", "gap", "somewhere");
     await act.createPod("gap-1", "gap", "somewhere");
@@ -197,7 +197,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(await stateOf("gap", "gap-1")).toMatchObject({ health: "SUCCEEDED", exitCode: 0 });
   });
 
-  it("publishes what happened while the bus was away", async () => {
+  it("publishes what happened while NATS was unavailable", async () => {
     const act = actors(api.kubeconfig);
     await using _one = await replica();
     await act.createPod("away-0", "away", "somewhere");
@@ -221,7 +221,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     }
   });
 
-  it("forgets what is gone once it was kept long enough", async () => {
+  it("forgets removed objects after their retention", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("gone-0", "gone");
     await using _one = await replica({ policy: { keepDeletedMs: 0 } });
@@ -230,7 +230,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await until("it is forgotten", async () => (await pods.list("session.gone.*")).length === 0);
   });
 
-  it("looks again by itself when the start grace ends", async () => {
+  it("runs a pass by itself when the start grace ends", async () => {
     const act = actors(api.kubeconfig);
     await act.createPod("grace-0", "grace");
     await using _one = await replica({ policy: { startGraceMs: 3000 } });
@@ -239,7 +239,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(await stateOf("grace", "grace-0")).toMatchObject({ reason: "ImagePullBackOff" });
   });
 
-  it("publishes a node and its occupants when something differs, and not for heartbeats", async () => {
+  it("publishes a node and its occupants after a change, and not for heartbeats", async () => {
     const act = actors(api.kubeconfig);
     const states: NodeState[] = [];
     const stop = new AbortController();
@@ -282,7 +282,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     expect(lines.at(-1)).toEqual({ ready: false, schedulable: false, occupants: [], deleted: true });
   });
 
-  it("publishes what a node can allocate and what uses it, until all of it is gone", async () => {
+  it("publishes a node's allocatable amounts and uses, until both are gone", async () => {
     const act = actors(api.kubeconfig);
     const daemon = { apiVersion: "apps/v1", kind: "DaemonSet", name: "agent", uid: "agent-uid", controller: true };
     const shared = { [labels.ownerKind]: "job", [labels.owner]: "shared" };

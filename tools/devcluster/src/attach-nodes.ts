@@ -12,29 +12,29 @@ import { startControlPlane } from "./start-control-plane.ts";
 
 export type NodePool = {
   readonly name: string;
-  /** They are called `<name>-0`, `<name>-1`, and labelled `pool=<name>`. */
+  /** The nodes are named `<name>-0`, `<name>-1`, and labelled `pool=<name>`. */
   readonly nodes: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly capacity?: Readonly<Record<string, string>>;
 };
 
 export type AttachOptions = Pick<KubeletOptions, "api" | "certificate" | "path" | "stopGraceMs" | "now" | "onError"> & {
-  /** File that names the API server. */
+  /** Path of the kubeconfig of the API server. */
   readonly kubeconfig: string;
   readonly pools: readonly NodePool[];
-  /** Logs, working directories and records of processes; one of its own that goes away at the end when absent. */
+  /** Logs, working directories and records of processes; absent: a temporary directory that is removed at the end. */
   readonly directory?: string;
-  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  /** The clients that may read logs; by default those with certificates of the authority that the cluster publishes. */
   readonly access?: KubeletOptions["access"];
-  /** Default true: a scheduler and the node life cycle come along. False for a cluster that has its own. */
+  /** Whether to start a scheduler and the node life cycle; default true. False for a cluster that has its own. */
   readonly controlPlane?: boolean;
-  /** A node without a heartbeat for so long is NotReady; default 40000. */
+  /** Time without a heartbeat after which a node is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
 };
 
 export type AttachedNodes = AsyncDisposable & { readonly nodes: readonly Kubelet[] };
 
-/** Gives an API server a scheduler and nodes that run pods as local processes. Resolves when every node is ready; disposing ends the processes first. */
+/** Adds a scheduler, and nodes that run pods as local processes, to an API server. Resolves once every node is ready; disposing ends the processes first. */
 export async function attachNodes(options: AttachOptions): Promise<AttachedNodes> {
   const { kubeconfig: file, pools, directory: given, access: named, controlPlane = true, ...shared } = options;
   const count = pools.reduce((sum, pool) => sum + pool.nodes, 0);
@@ -46,7 +46,7 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   if (controlPlane) started.use(await startControlPlane({ ...shared, kubeconfig }));
 
   const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
-  // Processes of a node that an earlier life had and this one has not would run for ever.
+  // Processes of a node that an earlier cluster had and this one lacks would run forever.
   await endLeftovers(
     directory,
     wanted.map((node) => node.nodeName),
@@ -81,8 +81,8 @@ function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" 
 }
 
 /**
- * Ends the processes that nodes below this directory left behind when their kubelet was killed; for a supervisor that does not start them again. Throws
- * already_exists when a process that lives uses one of them. The nodes of `except` are left to their own start.
+ * Ends the processes that nodes below this directory left behind when their kubelet was killed, for a supervisor that does not restart them. Throws
+ * already_exists if a live process uses one of them. The nodes of `except` end theirs at their own start.
  */
 export async function endLeftovers(directory: string, except: readonly string[] = []): Promise<void> {
   if (!existsSync(directory)) return;

@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { type KubeCalls, kubeCalls, type KubeObject, type ListWatch, listWatch } from "@muster/kube";
 
-/** How scheduler, nodes and controllers use an API server: over HTTP, or within the process that serves it (`ApiServer.api`). */
+/** The calls of scheduler, nodes and controllers to an API server: over HTTP, or within its process (`ApiServer.api`). */
 export type ClusterApi = {
   calls(defaults: { readonly timeoutMs: number }): KubeCalls;
   /** Lists and watches a path such as `/api/v1/pods`. Its objects may be shared: a reader never changes them. */
@@ -11,7 +11,7 @@ export type ClusterApi = {
   ): ListWatch<Object>;
 };
 
-/** Any API server, over HTTP. */
+/** Calls any API server over HTTP. */
 export function remoteApi(kubeconfig: KubeConfig): ClusterApi {
   return {
     calls: (defaults) => kubeCalls(kubeconfig, defaults),

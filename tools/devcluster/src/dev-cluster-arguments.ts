@@ -8,7 +8,7 @@ import { readMachinesFile } from "./machines/read-machines-file.ts";
 const USAGE =
   "--directory DIR --pools NAME=NODES[,NAME=NODES...] [--kubeconfig FILE] [--port PORT] [--persist] [--simulated] [--machines FILE]";
 
-/** Reads the command line of a cluster of its own process. Throws one invalid_request that names everything that is wrong. */
+/** Reads the command line of a cluster in its own process. Throws one invalid_request that names every problem. */
 export function readDevClusterArguments(args: readonly string[]): DevClusterOptions {
   const { values } = parse(args);
   const problems: string[] = [];

@@ -11,17 +11,17 @@ export type DevClusterOptions = Pick<
   AttachOptions,
   "pools" | "path" | "stopGraceMs" | "nodeGraceMs" | "now" | "onError"
 > & {
-  /** Everything of the cluster: kubeconfig, logs, working directories. */
+  /** Directory of all files: kubeconfig, logs, working directories. */
   readonly directory: string;
-  /** The port of the API server; default: any free one. */
+  /** Port of the API server; default: any free port. */
   readonly port?: number;
-  /** Default false. True: the nodes only pretend to run their pods, see `startSimulatedNodes`. */
+  /** If true, the nodes simulate their pods, see `startSimulatedNodes`; default false. */
   readonly simulated?: boolean;
   /** Keeps the state of the API server across restarts, in the folder `state` of the directory. */
   readonly persist?: boolean;
-  /** A second place for the kubeconfig, which names the host. */
+  /** Second path for the kubeconfig, which then names the host. */
   readonly kubeconfig?: string;
-  /** Name by which other machines reach the API server and the small cloud; without it they listen on 127.0.0.1 alone. */
+  /** Name of the API server and the simulated cloud for other machines; absent: they listen only on 127.0.0.1. */
   readonly host?: string;
   /** A small cloud that adds nodes on demand, see `startMachines`; it stores its state in the folder `machines`. */
   readonly machines?: Omit<MachinesOptions, "directory" | "nodes" | "host" | "now" | "onError">;
@@ -29,13 +29,13 @@ export type DevClusterOptions = Pick<
 
 /** A whole cluster in this process. Disposing ends the nodes with their processes, then the API server; its state is lost unless it persists. */
 export type DevCluster = AsyncDisposable & {
-  /** The file. */
+  /** Path of the kubeconfig file. */
   readonly kubeconfig: string;
   readonly server: ApiServer;
   readonly nodes: readonly { readonly nodeName: string }[];
-  /** Undefined when the nodes run processes. */
+  /** Undefined if the nodes run processes. */
   readonly simulation: SimulatedNodes | undefined;
-  /** Undefined when none was asked for. */
+  /** Undefined without the option. */
   readonly machines: Machines | undefined;
 };
 
@@ -44,7 +44,7 @@ export function machinesOf(directory: string): string {
   return join(directory, "machines");
 }
 
-/** Starts an API server, a scheduler, and a node for each place in the pools. Resolves when all nodes are ready. */
+/** Starts an API server, a scheduler, and all nodes of the pools. Resolves once all nodes are ready. */
 export async function startDevCluster(options: DevClusterOptions): Promise<DevCluster> {
   const { directory, port, persist, kubeconfig: copy, host, simulated = false, machines: cloud, ...shared } = options;
   const { now, onError } = options;

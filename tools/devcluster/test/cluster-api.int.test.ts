@@ -57,7 +57,7 @@ describe.each([
     expect(await faultOf(calls.replace(PODS, ended, STATUS))).toBe("conflict");
   });
 
-  it("refuses as a server does", async () => {
+  it("refuses requests as a server does", async () => {
     expect(await faultOf(calls.get(PODS, "none"))).toBe("not_found");
     expect(await faultOf(calls.get({ apiVersion: "v1", plural: "things" }, "none"))).toBe("not_found");
     expect(await faultOf(calls.create(PODS, { ...pod("b"), spec: { containers: [] } }))).toBe("invalid_request");

@@ -35,7 +35,7 @@ async function start(options: Partial<ApiServerOptions> = {}): Promise<Started> 
 }
 
 describe("the embedded API server", () => {
-  it("writes a kubeconfig that only its owner reads, and takes the port and the token that it is given", async () => {
+  it("writes a kubeconfig that only its owner can read, and uses the given port and token", async () => {
     await using first = await start({ token: "a-token" });
     expect((await stat(first.server.kubeconfig)).mode & 0o777).toBe(0o600);
     expect(await readFile(first.server.kubeconfig, "utf8")).toContain("a-token");
@@ -71,7 +71,7 @@ describe("the embedded API server", () => {
     expect(head.toString()).toContain("Keep-Alive: timeout=90");
   });
 
-  it("ends with watches open and leaves nothing listening", async () => {
+  it("stops with open watches and leaves nothing listening", async () => {
     const started = await start();
     await using watch = await started.client.watch(`${MAPS}?watch=true`);
     await started[Symbol.asyncDispose]();
@@ -82,7 +82,7 @@ describe("the embedded API server", () => {
   });
 
   describe("when its watches are cut off", () => {
-    it("ends each of them, and serves new ones from where they were", async () => {
+    it("ends each of them, and serves new ones from their position", async () => {
       await using started = await start();
       const { client, server } = started;
       await using watch = await client.watch(`${MAPS}?watch=true`);
@@ -97,7 +97,7 @@ describe("the embedded API server", () => {
       expect((await again.take(1)).map(({ object }) => textAt(object, "metadata", "name"))).toEqual(["b"]);
     });
 
-    it("forgets a watch whose client goes away", async () => {
+    it("forgets a watch whose client disconnects", async () => {
       await using started = await start();
       const watch = await started.client.watch(`${MAPS}?watch=true`);
       expect(started.server.openWatches()).toBe(1);
@@ -106,8 +106,8 @@ describe("the embedded API server", () => {
     });
   });
 
-  describe("when its history is gone", () => {
-    it("answers every version that was known with 410", async () => {
+  describe("when its history is dropped", () => {
+    it("answers every known version with 410", async () => {
       await using started = await start();
       const { client, server } = started;
       const before = versionIn((await client.get(MAPS)).body);
@@ -183,7 +183,7 @@ describe("the embedded API server", () => {
       socket.destroy();
     });
 
-    it("lets a client read a large beginning as slowly as it likes", async () => {
+    it("lets a client read large initial events at any speed", async () => {
       await using started = await start({ watchLimits: { backlogMaxBytes: 1024 * 1024 } });
       const { client, server } = started;
       const large = "x".repeat(1024 * 1024);
@@ -218,7 +218,7 @@ describe("the embedded API server", () => {
     });
   });
 
-  it("lets events go after an hour", async () => {
+  it("deletes events after an hour", async () => {
     const clock = fixedClock();
     await using started = await start({ now: clock.now });
     const { client } = started;
@@ -276,7 +276,7 @@ describe("the embedded API server", () => {
     });
   });
 
-  it("takes any request for what it is, and lives on", async () => {
+  it("answers any request by its content, and survives", async () => {
     await using started = await start();
     const { client } = started;
     await client.post(PODS, pod("target"));
@@ -353,7 +353,7 @@ describe("the embedded API server", () => {
     expect((await client.get("/readyz")).text).toBe("ok");
   });
 
-  it("does not mind clients that go away in the middle", async () => {
+  it("survives clients that disconnect in the middle", async () => {
     await using started = await start();
     const { client, server } = started;
     const beginnings = [

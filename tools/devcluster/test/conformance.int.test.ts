@@ -72,5 +72,5 @@ describe.each(clusters())("$title", ({ start, skip }) => {
   describe.skipIf(skip)("rules", () => describeRules(connection));
   describe.skipIf(skip)("definitions", () => describeFixtures(connection));
   describe.skipIf(skip)("everyday kubectl", () => describeEveryday(connection));
-  describe.skipIf(skip)("kubectl on what is there", () => describeVerbs(connection));
+  describe.skipIf(skip)("kubectl on existing objects", () => describeVerbs(connection));
 });

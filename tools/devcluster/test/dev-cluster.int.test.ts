@@ -30,7 +30,7 @@ afterEach(async () => {
 });
 
 describe("startDevCluster", () => {
-  it("is reached under the name that it is given, by a kubeconfig that has it", async () => {
+  it("is reachable under its given name, by a kubeconfig that names it", async () => {
     const kubeconfig = join(directory, "elsewhere/kubeconfig");
     await using cluster = await startDevCluster({ directory, pools: [], host: "localhost", kubeconfig });
     expect(await readFile(kubeconfig, "utf8")).toContain(`https://localhost:${cluster.server.port}`);
@@ -84,7 +84,7 @@ describe("startDevCluster", () => {
 
 const assets = kubeAssets();
 describe.skipIf(!assets.found)(`attachNodes (${assets.found ? "real kube-apiserver" : assets.reason})`, () => {
-  it("runs pods of a real API server, logs included, knowing nothing but its kubeconfig", async () => {
+  it("runs pods of a real API server, logs included, with only its kubeconfig", async () => {
     await using server = await kubeApiServer();
     const nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools: POOLS, stopGraceMs: 200 });
     const api = apiOf(server.kubeconfig);
@@ -100,7 +100,7 @@ describe("the cluster as a process", () => {
     ["SIGTERM", (child) => child.kill("SIGTERM")],
     ["the end of its channel", (child) => child.disconnect()],
     ["the end of its input", (child) => child.stdin?.end()],
-  ])("ends in order on %s, with all that it runs", async (_title, end) => {
+  ])("stops in order on %s, with all its parts", async (_title, end) => {
     await using started = await startMain(directory, "workers=1");
     const api = apiOf(started.kubeconfig);
     await create(api, "one", directory);
@@ -111,7 +111,7 @@ describe("the cluster as a process", () => {
     expect(await marked(directory)).toEqual([]);
   });
 
-  it("ends what an earlier life left when it was killed, also of nodes that it no longer has", async () => {
+  it("ends the processes of an earlier, killed cluster, also of nodes that it no longer has", async () => {
     const first = await startMain(directory, "workers=2");
     const api = apiOf(first.kubeconfig);
     for (const name of ["one", "two"]) {
@@ -125,7 +125,7 @@ describe("the cluster as a process", () => {
     expect(await marked(directory)).toEqual([]);
   });
 
-  it("can be cleaned up after by a supervisor that does not start it again", async () => {
+  it("leaves processes that a supervisor can end without restarting it", async () => {
     const first = await startMain(directory, "workers=1");
     const api = apiOf(first.kubeconfig);
     await create(api, "one", directory);
@@ -137,7 +137,7 @@ describe("the cluster as a process", () => {
     expect(await marked(directory)).toEqual([]);
   });
 
-  it("reports what is wrong with its arguments", async () => {
+  it("reports the problems in its arguments", async () => {
     const child = spawn(process.execPath, [MAIN, "--pools", "x"], { stdio: ["ignore", "ignore", "pipe"] });
     let output = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));

@@ -53,7 +53,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await faulty.remove();
     });
 
-    it("passes everything on while nothing is asked of it", async () => {
+    it("forwards everything without rules", async () => {
       const made = await client.post(maps, configMap("plain"));
       expect(made.code).toBe(201);
       expect((await direct.get(`${maps}/plain`)).body).toEqual(made.body);
@@ -63,7 +63,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect((await client.delete(`${maps}/plain`, { propagationPolicy: "Background" })).code).toBe(200);
     });
 
-    it("refuses clients without a token of its own", async () => {
+    it("refuses clients without their own token", async () => {
       expect((await client.call("GET", maps, { token: "" })).code).toBe(401);
       expect((await client.call("GET", maps, { token: cluster.token })).code).toBe(401);
     });
@@ -73,7 +73,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       [429, "TooManyRequests"],
       [500, "InternalError"],
       [503, "ServiceUnavailable"],
-    ] as const)("answers %d so many times, and the API server sees nothing", async (code, reason) => {
+    ] as const)("answers %d the given number of times, without reaching the API server", async (code, reason) => {
       await faulty.inject({
         id: `answer-${code}`,
         match: { verbs: ["create"], resources: ["configmaps"] },
@@ -102,14 +102,14 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect(rules).toEqual([{ id: "one", matched: 1, injected: 1 }]);
     });
 
-    it("draws a share of the requests", async () => {
+    it("affects a fraction of the requests", async () => {
       await faulty.inject({ id: "half", match: { verbs: ["list"] }, fault: { do: "answer", code: 500 }, share: 0.5 });
       const codes: number[] = [];
       for (let turn = 0; turn < 20; turn++) codes.push((await client.get(maps)).code);
       expect(new Set(codes)).toEqual(new Set([200, 500]));
     });
 
-    it("loses an answer after the API server has done what was asked", async () => {
+    it("loses an answer after the API server has executed the request", async () => {
       await faulty.inject({ match: { verbs: ["create"] }, fault: { do: "lose-answer" }, times: 1 });
       await expect(client.post(maps, configMap("unheard"))).rejects.toMatchObject({ code: "ECONNRESET" });
       expect((await direct.get(`${maps}/unheard`)).code).toBe(200);
@@ -122,14 +122,14 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect((await direct.get(`${maps}/unsent`)).code).toBe(404);
     });
 
-    it("passes a delayed request on later, and not at all when its client has gone", async () => {
+    it("forwards a delayed request later, and not at all if its client has disconnected", async () => {
       await faulty.inject({ match: { verbs: ["create"] }, fault: { do: "delay", ms: 50 }, times: 1 });
       const before = performance.now();
       expect((await client.post(maps, configMap("late"))).code).toBe(201);
       expect(performance.now() - before).toBeGreaterThanOrEqual(49);
     });
 
-    it("drops open watches on demand, those that are meant", async () => {
+    it("drops selected open watches on demand", async () => {
       const { watchesDropped } = await faulty.counters();
       await using watch = await client.watch(`${maps}?watch=true&resourceVersion=0`);
       await using other = await client.watch("/api/v1/nodes?watch=true");
@@ -145,7 +145,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await direct.delete("/api/v1/nodes/seen");
     });
 
-    it("lets watches go silent: open to the client, and nothing comes", async () => {
+    it("silences watches: open to the client, without any further bytes", async () => {
       const list = await direct.get(maps);
       const from = textAt(list.body, "metadata", "resourceVersion");
       const watch = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
@@ -175,7 +175,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       expect(events.at(-1)).toMatchObject(expired);
     });
 
-    it("is away for a time: open connections break, and new ones are refused", async () => {
+    it("is unavailable for a time: open connections break, and new ones are refused", async () => {
       await using watch = await client.watch(`${maps}?watch=true`);
       await faulty.goAway(3_600_000);
       await watch.rest();
@@ -187,7 +187,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await until("it is back by itself", async () => (await client.get(maps)).code === 200);
     });
 
-    it("shows what a rule has done, removes it by its id, and refuses one that no request can obey", async () => {
+    it("shows the effects of a rule, removes it by its id, and refuses one that no request can match", async () => {
       const counters = await faulty.inject({ id: "far", match: {}, fault: { do: "answer", code: 500 }, times: 1 });
       expect(counters.rules).toEqual([{ id: "far", matched: 0, injected: 0 }]);
       expect((await client.get(maps)).code).toBe(500);
@@ -195,13 +195,13 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       await expect(faulty.inject({ match: {}, fault: { do: "delay", ms: -1 } })).rejects.toThrow(/ms/);
     });
 
-    it("shows the credentials for the API server to no client", async () => {
+    it("reveals the credentials for the API server to no client", async () => {
       expect(await readFile(faulty.kubeconfig, "utf8")).not.toContain(cluster.token);
       const echoed = await client.get("/api/v1/namespaces/none");
       expect(JSON.stringify(echoed.headers) + echoed.text).not.toContain(cluster.token);
     });
 
-    it("passes large lists on whole to a client that reads slowly", async () => {
+    it("forwards large lists completely to a client that reads slowly", async () => {
       for (let index = 0; index < 5; index++) {
         await direct.post(maps, configMap(`large-${index}`, { data: { text: "y".repeat(500_000) } }));
       }
@@ -213,7 +213,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
   });
 });
 
-it("leaves nothing listening, and no connection open, when it ends while watches are open", async () => {
+it("leaves nothing listening, and no connection open, when it stops with open watches", async () => {
   const [first] = clusters();
   await using cluster = await first!.start();
   const directory = await mkdtemp(join(tmpdir(), "muster-faulty-"));

@@ -83,7 +83,7 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
         await awaitPod("place", "condition=Ready");
       });
 
-      it("runs a command where and as the container's own runs, and passes on how it ended", async () => {
+      it("runs a command in the container's environment and directory, and forwards its exit", async () => {
         const said = await kubectl.run("exec", "place", "--", "sh", "-c", "echo $GREETING; pwd; echo wrong >&2");
         expect([said.code, said.err]).toEqual([0, "wrong\n"]);
         expect(said.out).toMatch(/^hi\n.*\/home\n$/);
@@ -142,7 +142,7 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
         expect(await refusal("absent", "--", "true")).toBe('Error from server (NotFound): pods "absent" not found\n');
       });
 
-      it("refuses what it does not do by its name", async () => {
+      it("refuses unsupported features by name", async () => {
         const refusal = async (...args: string[]): Promise<string> => (await kubectl.run(...args)).err;
         expect(await refusal("attach", "plain")).toContain("does not support attach");
         expect(await refusal("port-forward", "plain", "0:80")).toContain("does not support portforward");

@@ -10,7 +10,7 @@ for (const { title, skip, start } of API_SERVERS) {
     const suite = nodeOfSuite(start);
     const { create, run, read, inPhase, ready, gone, remove, logs, eventsOf, here } = suite;
 
-    it("claims nothing about an image that it does not use", async () => {
+    it("reports nothing about an image that it does not use", async () => {
       await run("pod", ["true"]);
       await inPhase("pod", "Succeeded");
       const events = await until("it has started", async () => {
@@ -79,7 +79,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await remove("pod");
     });
 
-    it("runs the hook before the end, and ends only after it", async () => {
+    it("runs the preStop hook, and stops only after it", async () => {
       const script = `process.on("SIGTERM", () => { console.log(require("fs").readFileSync("hooks", "utf8")); process.exit(0); });`;
       await create("pod", {
         containers: [

@@ -26,7 +26,7 @@ afterEach(() => {
 });
 
 describe("killLeftovers", () => {
-  it("ends a recorded group and what has left it, and forgets them", async () => {
+  it("ends a recorded group and its escaped descendants, and removes the records", async () => {
     const id = "process://uid/main/0";
     const flag = join(directory, "flag");
     const script = `setsid sh -c 'touch ${flag}; sleep 1000' & sleep 1000`;
@@ -40,7 +40,7 @@ describe("killLeftovers", () => {
     expect(await killLeftovers(directory)).toBe(0);
   });
 
-  it("ends what a recorded process left behind when it has itself ended", async () => {
+  it("ends the descendants of a recorded process that has itself ended", async () => {
     const id = "process://uid/main/1";
     const child = start(["sh", "-c", "sleep 1000 & exit 0"], { [CONTAINER_VARIABLE]: id });
     recordProcess(directory, child.pid ?? 0, id);
@@ -50,7 +50,7 @@ describe("killLeftovers", () => {
     expect(alive(id)).toEqual([]);
   });
 
-  it("never touches a process that only has the number of one of ours", async () => {
+  it("never signals a process that only reuses a recorded process id", async () => {
     const child = start(["sleep", "1000"], {});
     recordProcess(directory, child.pid ?? 0, "process://uid/main/2");
     const file = join(directory, "processes", String(child.pid));
@@ -63,7 +63,7 @@ describe("killLeftovers", () => {
     await once(child, "exit");
   });
 
-  it("takes a record that was cut short for none", async () => {
+  it("ignores a truncated record", async () => {
     mkdirSync(join(directory, "processes"));
     writeFileSync(join(directory, "processes", "1"), '{"pid":1,"start');
     expect(await killLeftovers(directory)).toBe(0);
@@ -120,7 +120,7 @@ describe("claimPodAddresses", () => {
     expect(one.allocate()).toBe(given[7]);
   });
 
-  it("refuses an index that has no block", async () => {
+  it("refuses an index without a block", async () => {
     for (const index of [-1, 250, 1.5]) {
       expect(await claimPodAddresses(index).catch(faultOf)).toMatchObject({ code: "invalid_request" });
     }

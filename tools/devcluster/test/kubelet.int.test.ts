@@ -45,7 +45,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(ready).toMatchObject({ status: "False", reason: phase === "Failed" ? "PodFailed" : "PodCompleted" });
     });
 
-    it("fails a container without a command immediately, and names the way to a cluster that runs images", async () => {
+    it("fails a container without a command immediately, and names the kind of cluster that runs images", async () => {
       await run("pod", []);
       const pod = await inPhase("pod", "Failed");
       const end = pod.status?.containerStatuses?.[0]?.state?.terminated;
@@ -94,7 +94,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await seen).toMatchObject({ phase: "Succeeded", exitCode: 0 });
     });
 
-    it("kills after the grace period what does not end, with all that it has started", async () => {
+    it("kills processes that outlast the grace period, with all descendants", async () => {
       const script = `trap "" TERM; setsid sh -c 'trap "" TERM; while :; do sleep 1; done' & echo up; while :; do sleep 1; done`;
       await run("pod", ["sh", "-c", script], { terminationGracePeriodSeconds: 1 });
       await until("it is up", async () => (await logs("pod")) === "up\n");
@@ -123,7 +123,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(pod.status?.reason).toBe("DeadlineExceeded");
     });
 
-    it("passes variables from fields, ConfigMaps and Secrets, and nothing of its own environment", async () => {
+    it("passes variables from fields, ConfigMaps and Secrets, and none of its own environment", async () => {
       const { api, namespace } = here();
       await api.createNamespacedConfigMap({
         namespace,
@@ -175,7 +175,7 @@ for (const { title, skip, start } of API_SERVERS) {
       delete process.env["KUBELET_SECRET"];
     });
 
-    it("starts a container whose ConfigMap comes later", async () => {
+    it("starts a container whose ConfigMap is created later", async () => {
       await create("pod", {
         containers: [{ name: "main", image: "none", command: ["true"], envFrom: [{ configMapRef: { name: "late" } }] }],
       });
@@ -189,7 +189,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await inPhase("pod", "Succeeded");
     });
 
-    it("gives each pod an address of its own: two pods listen on the same port at the same time", async () => {
+    it("gives each pod its own address: two pods listen on the same port concurrently", async () => {
       const script = `require("http").createServer((_, r) => r.end(process.env.HOSTNAME)).listen(8080, process.env.IP, () => console.log("up"));`;
       for (const name of ["one", "two"]) {
         const env = [{ name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }];
@@ -214,7 +214,7 @@ for (const { title, skip, start } of API_SERVERS) {
       for (const name of ["one", "two"]) await remove(name);
     });
 
-    it("names POD_IP to a pod whose port was taken by one that listens on all addresses", async () => {
+    it("reports POD_IP to a pod whose port was taken by one that listens on all addresses", async () => {
       const listen = (host: string, port: string) =>
         `require("net").createServer().listen(${port}, ${host}, function () { console.log(this.address().port); });`;
       await run("everywhere", ["node", "-e", listen('"0.0.0.0"', "0")]);
@@ -317,7 +317,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(problem).toMatchObject({ code: "invalid_request" });
     });
 
-    it("keeps the last words of a container that failed", async () => {
+    it("keeps the last output of a container that failed", async () => {
       await create("pod", {
         restartPolicy: "Never",
         containers: [

@@ -108,7 +108,7 @@ describe.each([
   };
   const gone = (nodeName: string) => until(`${nodeName} is gone`, () => listed(nodeName) === undefined);
 
-  it("boots a machine into a node with the labels, the taints, the zone and the capacity of its type, after the boot time", async () => {
+  it("boots a machine into a node with the labels, taints, zone and capacity of its type, after the boot time", async () => {
     const taints = [{ key: "example.com/new", effect: "NoSchedule" }];
     const made = await order("n-1", { instanceType: "large", zone: "zone-b", gpus: 2, taints });
     expect(made).toMatchObject({ code: 201, body: { nodeName: "n-1", state: "pending", zone: "zone-b" } });
@@ -126,7 +126,7 @@ describe.each([
     expect(listed("n-1")).toMatchObject({ state: "running", addresses: ["127.0.0.1"] });
   });
 
-  it("makes one machine of two orders with one name, and refuses other properties under it", async () => {
+  it("creates one machine for two orders of one name, and refuses other properties under it", async () => {
     const [first, second] = await Promise.all([order("n-1"), order("n-1")]);
     expect([first.code, second.code].sort()).toEqual([200, 201]);
     expect(second.body["instanceId"]).toBe(first.body["instanceId"]);
@@ -146,7 +146,7 @@ describe.each([
     expect((await ask("POST", "control", { do: "count" }, "")).code).toBe(401);
   });
 
-  it("ends a machine once, however often that is ordered, and leaves its node object", async () => {
+  it("ends a machine once, however often that is ordered, and keeps its node object", async () => {
     const id = await running("n-1");
     const answers = [await ask("DELETE", `instances/${id}`), await ask("DELETE", `instances/${id}`)];
     expect(answers.map(({ code }) => code)).toEqual([202, 202]);
@@ -238,7 +238,7 @@ describe.each([
       expect((await remote.remove()).rules).toEqual([]);
     });
 
-    it("lets a boot fail, with or without a word about it", async () => {
+    it("lets a boot fail, with or without a report", async () => {
       await cloud.inject(
         { id: "reported", match: { nodeNames: ["n-1"] }, fault: { do: "boot-failure", message: "no disk" } },
         { id: "silent", match: { nodeNames: ["n-2"] }, fault: { do: "boot-failure" } },
@@ -253,7 +253,7 @@ describe.each([
       expect(cloud.list().map((machine) => machine.kubernetesNode)).toEqual([undefined, undefined]);
     });
 
-    it("takes a spot machine away after a notice", async () => {
+    it("removes a spot machine after a notice", async () => {
       await running("n-1", { spot: true });
       await cloud.loseSpot("n-1", 60_000);
       expect(listed("n-1")?.lostAtMs).toBeGreaterThan(Date.now() + aheadMs);
@@ -261,7 +261,7 @@ describe.each([
       await gone("n-1");
     });
 
-    it("takes no on-demand machine away", async () => {
+    it("removes no on-demand machine", async () => {
       await running("n-1");
       const refused = await cloud.loseSpot("n-1", 60_000).catch((error: unknown) => error);
       expect(String(refused)).toMatch(/n-1 is an on-demand machine/);
@@ -296,7 +296,7 @@ describe.each([
       expect(await readdir(join(machinesOf(directory), "nodes"))).toEqual([]);
     });
 
-    it("lets a machine be lost so long after it has joined", async () => {
+    it("loses a machine a fixed time after it has joined", async () => {
       await cloud.inject(
         {
           id: "spot",
@@ -379,7 +379,7 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
 });
 
 const assets = kubeAssets();
-it.skipIf(!assets.found)("makes and ends nodes of a real kube-apiserver, too", async () => {
+it.skipIf(!assets.found)("creates and removes nodes of a real kube-apiserver, too", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-machines-"));
   try {
     await using server = await kubeApiServer();

@@ -52,7 +52,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("the taint is gone", async () => (await taints()).length === 0);
     });
 
-    it("calls a machine that is off NotReady, evicts its pods when their toleration ends, and takes it back", async () => {
+    it("marks a switched-off machine NotReady, evicts its pods when their toleration ends, and accepts it again", async () => {
       await create("stays", { nodeName: "a-0", tolerations: [{ operator: "Exists" }] });
       await create("leaves", { nodeName: "a-0" });
       for (const name of ["stays", "leaves"]) await running(name);
@@ -100,7 +100,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("the pod is gone", async () => !(await names()).includes("orphan"));
     });
 
-    it("moves out the pods that do not tolerate a new taint", async () => {
+    it("evicts pods that do not tolerate a new taint", async () => {
       await create("moved", { nodeName: "a-2" });
       await running("moved");
       const taints = [{ key: "maintenance", effect: "NoExecute" }];

@@ -80,7 +80,7 @@ function write(client: Api, name: string, turn: number): Promise<Answer> {
 }
 
 describe("an API server that keeps its state", () => {
-  it("has every acknowledged write after it was killed in a storm of them, and continues from there", async () => {
+  it("has every acknowledged write after a kill under load, and continues from there", async () => {
     let { child, client, port } = await start();
     for (let life = 0; life < 2; life++) {
       const answers: Answers = { acknowledged: new Map(), unknown: new Set() };
@@ -104,7 +104,7 @@ describe("an API server that keeps its state", () => {
     }
   });
 
-  it("gives a watch that comes back with its version what it has missed", async () => {
+  it("sends a resumed watch the changes since its version", async () => {
     const first = await start();
     const seen = await first.client.post(MAPS, configMap("seen"));
     await first.client.post(MAPS, configMap("missed"));
@@ -116,7 +116,7 @@ describe("an API server that keeps its state", () => {
     expect((await watch.take(1)).map(({ object }) => nameIn(object))).toEqual(["new"]);
   });
 
-  it("never calls an object of a custom kind missing, from its first answer on", async () => {
+  it("never reports an object of a custom kind as missing, from its first answer on", async () => {
     const first = await start();
     await install(first.client, { group: "x.io", plural: "widgets", kind: "Widget", schema: { type: "object" } });
     const widgets = "/apis/x.io/v1/namespaces/default/widgets";
@@ -150,7 +150,7 @@ describe("an API server that keeps its state", () => {
     });
   });
 
-  it("continues after an orderly end too", async () => {
+  it("continues after a clean stop, too", async () => {
     const kept = await (async () => {
       await using server = await startApiServer({ directory, persist: true });
       return (await clientOf(server).post(MAPS, configMap("kept"))).body;
@@ -159,7 +159,7 @@ describe("an API server that keeps its state", () => {
     expect((await clientOf(server).get(`${MAPS}/kept`)).body).toEqual(kept);
   });
 
-  it("collects what its life before had not got to", async () => {
+  it("collects what the previous process left uncollected", async () => {
     const owner = { apiVersion: "v1", kind: "ConfigMap", name: "gone", uid: "gone" };
     const metadata = { name: "child", namespace: "default", uid: "child", ownerReferences: [owner] };
     {

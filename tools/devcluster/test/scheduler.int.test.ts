@@ -48,7 +48,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(errors).toEqual([]);
     });
 
-    it("places a pod behind a gate once the gate is gone", async () => {
+    it("places a gated pod once the gate is removed", async () => {
       await addPod("gated", { schedulingGates: [{ name: "a.example/wait" }] });
       // Made later, and placed meanwhile.
       await addPod("free", {});
@@ -66,7 +66,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(errors).toEqual([]);
     });
 
-    it("keeps pods with anti-affinity apart and explains the one too many until a node comes", async () => {
+    it("keeps pods with anti-affinity apart and explains the surplus one until a node is added", async () => {
       const apart: Partial<V1PodSpec> = {
         affinity: {
           podAntiAffinity: {
@@ -100,7 +100,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await api.deleteNode({ name: "a-2" });
     });
 
-    it("explains cordons, taints and requests in one line, and binds when one of them is lifted", async () => {
+    it("explains cordons, taints and requests in one line, and binds when one of them is removed", async () => {
       for (const name of ["c-0", "c-1", "c-2"]) await addNode(name, "c");
       const change = async (name: string, spec: V1Node["spec"]): Promise<void> => {
         const node = await api.readNode({ name });
@@ -138,7 +138,7 @@ for (const { title, skip, start } of API_SERVERS) {
       for (const name of ["c-0", "c-1", "c-2"]) await api.deleteNode({ name });
     });
 
-    it("leaves pods of another scheduler alone and places the ones whose node becomes schedulable", async () => {
+    it("ignores pods of another scheduler and places pods whose node becomes schedulable", async () => {
       await addPod("theirs", { schedulerName: "another-scheduler" });
       await addPod("mine", { nodeSelector: { pool: "later" } });
       await until("the reason is reported", async () => {

@@ -68,7 +68,7 @@ for (const { title, skip, start } of API_SERVERS) {
       ["ends well", ["--run-ms=10"], "Succeeded", 0, "Completed"],
       ["ends with 3", ["--run-ms=10", "--exit=3"], "Failed", 3, "Error"],
       ["is no simulation", ["--what"], "Failed", 128, "StartError"],
-    ])("walks a pod that %s through its life", async (_title, flags, phase, exitCode, reason) => {
+    ])("simulates the life of a pod that %s", async (_title, flags, phase, exitCode, reason) => {
       await create("pod", container(["--start-ms=30", "--ready-ms=30", ...flags]));
       const pod = await inPhase("pod", phase);
       expect(pod.status?.containerStatuses).toMatchObject([
@@ -152,7 +152,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
     });
 
-    it("ends the containers of a pod on demand, and refuses it of a pod that runs none", async () => {
+    it("ends the containers of a pod on demand, and refuses that for a pod without running ones", async () => {
       const key = `${namespace}/pod`;
       expect(() => nodes.finish(key)).toThrow(/pod/);
       await create("pod", container(["--print-at-end=bye"]), { restartPolicy: "Never" });
@@ -164,7 +164,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(() => nodes.finish(key)).toThrow(/pod/);
     });
 
-    it("starts what a machine that was switched off had not started yet", async () => {
+    it("starts what a switched-off machine had not started yet", async () => {
       // So that the addresses of the second life are not those of the first.
       await create("before", container([]), { nodeName: "drivers-1" });
       await create("pod", container(["--start-ms=3600000"]), { nodeName: "drivers-1" });
@@ -180,7 +180,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await api.deleteNamespacedPod({ name: "pod", namespace, gracePeriodSeconds: 0 });
     });
 
-    it("leaves the pods of a machine that is off as they are, and counts them as lost when it starts again", async () => {
+    it("keeps the pods of a switched-off machine unchanged, and counts them as lost when it starts again", async () => {
       await create("pod", container([]), { nodeName: "drivers-0", restartPolicy: "Always" });
       await inPhase("pod", "Running");
       const last = lastExitCode("pod");
@@ -193,7 +193,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(await last).toBe(137);
     });
 
-    it("continues with its pods after a restart of its kubelet, and after it hung", async () => {
+    it("continues with its pods after a restart of its kubelet, and after a hang", async () => {
       await create("pod", container(["--run-ms=3600000"]), { nodeName: "drivers-1" });
       await inPhase("pod", "Running");
       await nodes.restart("drivers-1");

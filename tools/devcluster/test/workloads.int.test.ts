@@ -7,7 +7,7 @@ import { kubeClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startApiServer, startDevCluster } from "../src/index.ts";
 
-it("runs workloads in a namespace of their own as processes, and ends them with it", async () => {
+it("runs workloads in their own namespace as processes, and ends them with it", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-workloads-"));
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(() => rm(directory, { recursive: true, force: true }));
@@ -64,7 +64,7 @@ it("runs workloads in a namespace of their own as processes, and ends them with 
   expect(errors).toEqual([]);
 });
 
-it("names --kubeconfig in its answer to what only a real cluster serves", async () => {
+it("names --kubeconfig in its answer to features that only a real cluster serves", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-not-served-"));
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(() => rm(directory, { recursive: true, force: true }));

@@ -19,7 +19,7 @@ function reported(network: Partial<Omit<LeaseRecord, "order">>, users: readonly 
   return leaseMessage({ holdings, nowNs: () => 0n }, { record, revision: 1 });
 }
 
-it("lists the leases that a network waits for, with their ends, and is not stuck", () => {
+it("lists the leases that block the end of a network, with their ends, and is not stuck", () => {
   const message = reported({}, ["1-2", "1-3", "1-4", "1-5", "1-6", "1-7"]);
   expect(message.waitingBecause).toBe("it is in use by 1-2, 1-3, 1-4, 1-5, 1-6 and 1 more");
   expect(message).toMatchObject({ stuck: false, usedByCount: 6 });
@@ -81,7 +81,7 @@ it("has a code for a lease that has no queue", async () => {
   expect(reasons).toMatchObject([{ code: "QUEUE_UNKNOWN", message: "its machines are not requested: none is named" }]);
 });
 
-it("explains it without a ledger that does not answer, and adds that", async () => {
+it("explains it without a ledger that does not answer, and reports that", async () => {
   const { reasons } = await explainAnswer(LEASES, callsOf("away").calls, WAITING);
   expect(reasons).toMatchObject([{ code: "PROVISIONING" }, { code: "LEDGER_AWAY" }]);
 });

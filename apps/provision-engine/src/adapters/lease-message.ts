@@ -75,11 +75,11 @@ function explainWait(
 
 /** The calls to other services for an explanation. */
 export type LeaseExplainCalls = ExplainCalls & {
-  /** Why a lease of machines has no queue, for people; undefined: it has one, or needs none. */
+  /** Explains why a lease of machines has no queue; undefined: it has one, or needs none. */
   readonly whyNoQueue: (record: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
 };
 
-/** Why the lease is in its phase now. Only a lease of machines that is being provisioned may wait for the ledger. */
+/** Explains the current phase of the lease. Only a lease of machines that is being provisioned may wait for the ledger. */
 export async function explainAnswer(
   leases: SeenLeases,
   calls: LeaseExplainCalls,
@@ -97,7 +97,7 @@ export async function explainAnswer(
   return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
 }
 
-/** An explanation does not wait for the ledger long. */
+/** Time limit of the ledger calls of an explanation. */
 const QUEUE_TIMEOUT_MS = 1000;
 
 async function askQueue(calls: LeaseExplainCalls, record: LeaseRecord): Promise<string | undefined> {

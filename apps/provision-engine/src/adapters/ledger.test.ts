@@ -13,7 +13,7 @@ it.each<[what: string, payload: Uint8Array, lease: string | undefined]>([
   ["a name that no engine gives", grantOf("lease", "4711"), undefined],
   ["no owner", ReservationGranted.encode({}).finish(), undefined],
   ["what cannot be read", new Uint8Array([255]), undefined],
-])("reads from a grant for %s which lease it is for", async (_what, payload, lease) => {
+])("reads the lease of a grant for %s", async (_what, payload, lease) => {
   let publish: ((message: { payload: Uint8Array }) => void) | undefined;
   const bus = {
     listen: (_subject: string, handler: typeof publish) => {

@@ -13,7 +13,7 @@ const object = (name: string, namespace: string | undefined, itsLabels: Record<s
 });
 type Lists = Record<string, readonly KubeObject[] | "refused">;
 
-/** A namespace found left over once, in a cluster of lists that a test changes; all records are missing. */
+/** A namespace that one sweep found left over, in a cluster whose lists a test changes; all records are missing. */
 async function leftNamespace() {
   const lists: Lists = { namespaces: [object("net", undefined)] };
   const removed: string[] = [];
@@ -89,7 +89,7 @@ it.each<[string, Lists]>([
   Object.assign(world.lists, lists);
   expect(await world.look()).toEqual([]);
   await using later = await leftNamespace();
-  // Everything is listed once; later objects are seen only before the removal.
+  // The sweep lists everything once, so it observes later objects only before the removal.
   later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
   expect(await later.look()).toEqual([]);
 });

@@ -107,7 +107,7 @@ const record = fc.record({
   orderHash: maybe(fc.uint8Array({ minLength: 32, maxLength: 32 })),
 }) satisfies fc.Arbitrary<LeaseRecord>;
 
-/** Bytes as numbers: decoded bytes are a Buffer, which does not equal a Uint8Array. */
+/** Converts bytes to numbers: decoded bytes are a Buffer, which does not equal a Uint8Array. */
 const plain = (value: unknown): unknown =>
   value instanceof Uint8Array
     ? [...value]
@@ -117,7 +117,7 @@ const plain = (value: unknown): unknown =>
         ? Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]))
         : value;
 
-it("reads a record as it was written, to the nanosecond", () => {
+it("decodes a record to its original, to the nanosecond", () => {
   fc.assert(
     fc.property(record, (each) => {
       expect(plain(recordCodec.decode(recordCodec.encode(each)))).toEqual(plain({ record: each }));
@@ -157,7 +157,7 @@ it.each([
   ["9 is no phase that this version knows", { order: ordered, feedback, phase: 9 }],
   ['"" is no cause of an end that this version knows', { order: ordered, feedback, phase: 1, ending: {} }],
   ["9 is no state of a result that this version knows", { order: ordered, feedback, phase: 1, result: { state: 9 } }],
-])("reports that %s instead of misreading a record", (unreadable, message) => {
+])("reports %s instead of misreading a record", (unreadable, message) => {
   expect(recordCodec.decode(Message.encode(message).finish())).toEqual({ unreadable });
 });
 

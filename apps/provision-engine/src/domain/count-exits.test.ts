@@ -54,7 +54,7 @@ describe("a container that exits and restarts", () => {
         const pods = ends.map((lastNs) => pod(1, lastNs, { pod: `p${lastNs}`, startedNs: lastNs }));
         let crashes: CrashWindow | undefined;
         for (const [at, lastNs] of ends.entries()) {
-          // Whatever the result, a repeated observation has nothing new.
+          // A repeated observation never has new exits.
           for (let look = 0; look < 2; look += 1) {
             const verdict = countExits(crashes, pods.slice(0, at + 1), policy);
             const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
@@ -82,7 +82,7 @@ describe("a container that exits and restarts", () => {
           const verdict = countExits(crashes, [pod(at + 1, lastNs)], policy);
           const inReach = ends.filter((each) => each <= lastNs && lastNs - each <= WINDOW_NS).length;
           if (verdict.kind === "give-up") {
-            // Never for a container with fewer exits in such a short time.
+            // A container with fewer exits within the window never ends its lease.
             expect(inReach).toBeGreaterThanOrEqual(MAX_EXITS);
             return;
           }

@@ -11,7 +11,7 @@ export type PodExits = {
   readonly how: string;
 };
 
-/** The fields of a pod that exits are read from. Times are in the format of the API server. */
+/** The fields of a pod that exits are read from, with times in the format of the API server. */
 type PodStatus = {
   readonly metadata?: {
     readonly uid?: string;

@@ -98,11 +98,11 @@ it.each([
   ["on its way", [network("PROVISIONING")], "no"],
   ["that is there", [network("DECOMMISSIONING"), network("ACTIVE")], "no"],
   ["that goes", [network("DECOMMISSIONING")], "later"],
-] as const)("makes a network beside one %s: %o", (_what, named, admit) => {
+] as const)("creates a network beside one %s: %o", (_what, named, admit) => {
   expect(decide({ ...claim(), network: "net" }, { named }).kind).toBe(admit);
 });
 
-it("mounts a volume only in its own network, or where neither has one", () => {
+it("mounts a volume only in its own network, or if neither has one", () => {
   const named = (within?: string) => ({ named: [network("ACTIVE"), volume("ACTIVE", { within })] });
   const mount = (...networks: string[]) => claim({}, { networks, volumes: ["1-2"] });
   expect(decide(mount("net"), named("net")).kind).toBe("yes");
@@ -110,7 +110,7 @@ it("mounts a volume only in its own network, or where neither has one", () => {
   expect(decide(mount("net"), named()).because).toBe("volume 1-2 is in no network");
 });
 
-it("refuses instead of waiting if something is missing for good", () => {
+it("refuses instead of waiting if something is permanently missing", () => {
   const wanted = claim({}, { networks: ["net"], volumes: ["1-2"] });
   expect(decide(wanted, { named: [volume("ORDERED")] }).kind).toBe("no");
 });

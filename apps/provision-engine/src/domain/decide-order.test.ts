@@ -149,13 +149,13 @@ describe("an order", () => {
     expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).kind).toBe("create");
   });
 
-  it("that comes again, even after its end, only has its answer sent again", () => {
+  it("that is repeated, even after its end, only has its answer sent again", () => {
     const order = signedOrder({ createdNs: 1n, durationNs: 1n });
     for (const phase of ["ACTIVE", "ENDED", "FAILED"] as const)
       expect(decide(order, aLease({ phase, order }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
   });
 
-  it("whose data are not kept any more is recognised by every byte, and restores them", () => {
+  it("whose data are no longer stored is recognised by every byte, and restores them", () => {
     const order = signedOrder({ data: '{"say":"hello"}' });
     const over = aLease({ phase: "FAILED", order });
     const { next } = transitionLease(over, { kind: "compacted", orderHash: hashOrder(order, digest) }, NOW);
@@ -171,7 +171,7 @@ describe("an order", () => {
     expect(decide(signedOrder({ data: "" }), next)).toMatchObject(exists);
   });
 
-  it("with the id of another one changes nothing of that one", () => {
+  it("with the id of another one does not change that one", () => {
     const exists = { kind: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" }, answer: "nothing" };
     expect(decide(signedOrder({ data: "[]" }), aLease({ order: signedOrder() }))).toMatchObject(exists);
     const foreign = signedOrder({ user: other.userId }, other);

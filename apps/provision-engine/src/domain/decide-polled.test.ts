@@ -77,7 +77,7 @@ it.each<[string, PollState, PollEvent, PollState, reports: boolean]>([
   expect(transitionPoll(state, event)).toMatchObject({ state: next, isHistoryReadNow: reports });
 });
 
-it("never goes back, never skips unreported ids, and reports the history once", () => {
+it("never moves back, never skips unreported ids, and reports the history once", () => {
   const id = fc.bigInt({ min: 0n, max: 30n });
   const event = fc.oneof<fc.Arbitrary<PollEvent>[]>(
     id.map(page),

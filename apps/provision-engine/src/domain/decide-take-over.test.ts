@@ -52,7 +52,7 @@ describe("a lease that takes over the workload of another one", () => {
     decideTakeOver(heir(phase), older && { record: older, isSame }, FENCE, NOW);
   const handed = transitionLease(aLease({ run: 3 }), { kind: "migrated", heir: "2-1" }, NOW).next;
 
-  it("has it handed over first and takes it then, even if it ends in the meantime", () => {
+  it("first has it handed over and then takes it, even if it ends meanwhile", () => {
     expect(step("PROVISIONING", aLease()).kind).toBe("hand-over");
     for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
       expect(step(phase, handed)).toMatchObject({ kind: "take", change: { madeFor: { id: "1-1", run: 3 } } });

@@ -99,7 +99,7 @@ it("creates a lease only from an order that is signed and not over", () => {
   );
 });
 
-it("has nothing to do for a controller that has the result", () => {
+it("does nothing for a controller that has the result", () => {
   const news = fc.record({ source: fc.constant("nats"), withdrawn: fc.boolean(), isAnswered: fc.boolean() });
   fc.assert(
     fc.property(fc.option(aRecord, { nil: undefined }), news, (stored, listed) => {

@@ -1,7 +1,7 @@
 import type { ResourceUnits } from "./claim.ts";
 import type { LeaseReason, ReasonCode } from "./lease-reason.ts";
 
-/** For people: results, the waits that answers show, and stored decisions have this text. */
+/** Describes the reason for people, in results, wait reasons and stored decisions. */
 export function describeReason<Code extends ReasonCode>(reason: LeaseReason<Code>): string {
   return TEXTS[reason.code](reason);
 }

@@ -11,19 +11,19 @@ export type LeaseUsers = {
 /** The state of a lease for its explanation. */
 export type LeaseSeen = {
   readonly record: LeaseRecord;
-  /** Why it does not progress, for people; empty: it does, or is complete. */
+  /** Why it makes no progress; empty: it does, or is complete. */
   readonly waitingBecause: string;
-  /** Why a lease of machines has no queue, for people; absent: it has one, or needs none. */
+  /** Why a lease of machines has no queue; absent: it has one, or needs none. */
   readonly whyNoQueue?: string;
-  /** It cannot be taken down, or its end cannot be written. */
+  /** True if it cannot be removed, or its end cannot be written. */
   readonly isStuck: boolean;
   /** The leases that have to end before it. */
   readonly users: LeaseUsers;
 };
 
 /**
- * Why a lease is in its phase: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED, QUEUE_UNKNOWN,
- * or the ledger's code for why it waits. `machines` are those that a lease of machines waits for.
+ * Explains the phase of a lease: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED,
+ * QUEUE_UNKNOWN, or the ledger's code for its wait. `machines`: the machines that a lease waits for.
  */
 export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined, nowMs: number): Reason {
   const { record, waitingBecause } = seen;
@@ -60,7 +60,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
   }
 }
 
-/** The phase of a lease, and since when it is in it; 0: the record has no time of it. */
+/** The phase of a lease and since when; 0: the record has no time of it. */
 export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
   readonly phase: string;
   readonly sinceMs: number;
@@ -99,7 +99,7 @@ function explainProvisioning(waitingBecause: string): Reason {
     : because("NOT_YET", `it is being made, and tried again: ${waitingBecause}`);
 }
 
-/** A wait for other leases and a retry are no failure. */
+/** Waiting for other leases and retrying count as no failure. */
 function explainEnding(seen: LeaseSeen, nowMs: number): Reason {
   const { record, isStuck, users, waitingBecause } = seen;
   const { ending } = record;
@@ -135,7 +135,7 @@ function explainEnded(seen: LeaseSeen): Reason {
   };
 }
 
-/** Why it differs from its order, in a few words; empty when it does not. */
+/** Describes why the lease differs from its order; empty if it does not. */
 function whyOf({ record, waitingBecause }: LeaseSeen): string {
   const { phase, ending, result } = record;
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
@@ -143,7 +143,7 @@ function whyOf({ record, waitingBecause }: LeaseSeen): string {
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
 }
 
-/** Without the prefix that controllers recognize. */
+/** Removes the prefix that controllers recognise. */
 function withoutPrefix(message: string): string {
   return message.replace(/^failed to apply provision: /, "");
 }
@@ -155,7 +155,7 @@ function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
   return [...named, ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }
 
-/** When it ends, relative to now. */
+/** Describes when the lease ends, relative to now. */
 function describeEnd({ phase, expiresAtNs }: Pick<LeaseRecord, "phase" | "expiresAtNs">, nowMs: number): string {
   if (phase === "ENDED" || phase === "FAILED") return "over";
   if (phase === "DECOMMISSIONING") return "now";
@@ -164,7 +164,7 @@ function describeEnd({ phase, expiresAtNs }: Pick<LeaseRecord, "phase" | "expire
   return leftMs < 0 ? "now" : `in ${formatElapsed(leftMs)}`;
 }
 
-/** The longest duration is 292 years. */
+/** Durations are limited to 292 years. */
 const NEVER_MS = 200 * 366 * 86_400_000;
 
 function toMs(ns: bigint): number {

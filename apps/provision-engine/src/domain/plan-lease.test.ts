@@ -68,7 +68,7 @@ const expire = {
 describe("an order", () => {
   const ordered = aLease({ phase: "ORDERED" });
 
-  it("is begun once it is admitted", () => {
+  it("begins once it is admitted", () => {
     expect(plan(ordered, END)).toEqual({
       kind: "change",
       change: { kind: "provisioning" },
@@ -156,7 +156,7 @@ describe("a lease", () => {
     });
   });
 
-  it("that others need is not removed, however long it is over", () => {
+  it("that others need is not removed, however long ago it ended", () => {
     const users = { some: ["1-3"], count: 1 };
     const record = aLease({ phase: "DECOMMISSIONING" });
     expect(plan(record, END + 5n, { users })).toEqual({

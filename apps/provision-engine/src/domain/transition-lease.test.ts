@@ -163,9 +163,12 @@ describe("a lease that is over, without its data", () => {
     transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
     expect.fail(`${phase} keeps its data`);
 
-  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))("is none that is %s", (phase) => {
-    expect(transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
-  });
+  it.each(PHASES.filter((phase) => phase !== "ENDED" && phase !== "FAILED"))(
+    "does not exist in the phase %s",
+    (phase) => {
+      expect(transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next).toBeUndefined();
+    },
+  );
 
   it("keeps all but its data, and an error completely", () => {
     const before = reported("ENDED");

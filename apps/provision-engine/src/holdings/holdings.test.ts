@@ -33,7 +33,7 @@ it("counts a begun lease before its record shows it, and until the record shows 
   holdings.begin("1-1");
   expect([heldBeside(second), heldBeside(first)]).toEqual([GIB, 0n]);
   holdings.learn({ record: { ...first, phase: "ACTIVE" }, revision: 3 });
-  // A late record is already known.
+  // A late record is ignored, because a newer one is known.
   holdings.learn({ record: first, revision: 1 });
   expect(heldBeside(second)).toBe(GIB);
   expect(holdings.counters()).toMatchObject({ counters: { volume: 1 }, used: { sru: GIB } });
@@ -160,7 +160,7 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
   }
 }
 
-/** Computed from all records, while the holdings keep the share of each. */
+/** Recomputes the counters from all records, while the holdings keep the share of each. */
 function countLeases(records: readonly LeaseRecord[]): ProvisionCounters {
   const counted = records.map((record) => countedAs(record)).filter((each) => each !== undefined);
   const of = (counter: keyof ProvisionCounters): number => counted.filter((each) => each.counter === counter).length;
@@ -202,7 +202,7 @@ function usesIt({ order }: LeaseRecord, used: Order, network: string | undefined
   return network === undefined ? volumes.includes(used.id) : networks.includes(network);
 }
 
-it("reads no more leases of a user when many of them end than when few do", () => {
+it("reads equally many leases of a user when many of them end as when few do", () => {
   const looksPerLease = (count: number): number => {
     let looks = 0;
     const counted = (order: Order): Order =>
@@ -247,7 +247,7 @@ describe("while one lease takes over what another one has", () => {
   const taken = aLease({ order, madeFor: { id: "1-1", run: 1 } });
   const other = anOrder({ id: "9-9" });
 
-  it("counts its resources once at any moment, whatever is learnt first", () => {
+  it("counts its resources once at any moment, whichever record is learnt first", () => {
     const holdings = openHoldings({}, {});
     const moments = [older, claiming, handed, taken, { ...taken, phase: "ENDED" as const }];
     const held = moments.map((record, at) => {

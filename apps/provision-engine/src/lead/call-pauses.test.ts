@@ -21,7 +21,7 @@ it("grows the pauses up to the longest, and starts again after a grant", () => {
   expect(secondsOf(pauses)).toBe(4);
 });
 
-it("calls again immediately if a grant was heard before the wait was known", () => {
+it("calls again immediately if a grant arrived before the wait was known", () => {
   const pauses = open();
   pauses.noteGrant(waiting.order.id);
   pauses.noteWait(waiting, 0n);

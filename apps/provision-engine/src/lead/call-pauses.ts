@@ -8,13 +8,13 @@ type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
  * costs no writes; a new leader calls once and starts with short pauses.
  */
 export type CallPauses = {
-  /** The call waits: the pause before its next attempt grows. */
+  /** Records that the call waits, which lengthens the pause before its next attempt. */
   noteWait(lease: Called, nowNs: bigint): void;
   /** The record with its pause as the earliest time of the next step. */
   withPause(record: LeaseRecord): LeaseRecord;
-  /** The lease's wait may be over. If the grant arrives before the answer of a pending call, that answer starts no pause. */
+  /** Records that the lease's wait may be over. If the grant arrives before the answer of a pending call, that answer starts no pause. */
   noteGrant(id: string): void;
-  /** The lease makes no more such calls, or is active. */
+  /** Clears the pauses of a lease that makes no more such calls, or is active. */
   clear(id: string): void;
 };
 

@@ -143,7 +143,7 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
   cancel(ending("1-3"));
   const unwanted = { ok: false, message: "", isWaiting: true };
   expect(await outcomes[2]).toMatchObject(unwanted);
-  // The event is late here; the record is read when the turn comes.
+  // The event arrives late here; the record is read when the call's turn starts.
   stored.set("1-2", ending("1-2"));
   await new Promise(setImmediate);
   expect(begun).toEqual(["1-1"]);
@@ -152,7 +152,7 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
   expect(begun).toEqual(["1-1"]);
 });
 
-it("does not wait for the turn of a lease that is over by then", async () => {
+it("does not wait for the turn of a lease that has ended by then", async () => {
   const { provision, cancel } = calling(hanging);
   const first = provision(forEver);
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
@@ -200,7 +200,7 @@ it("keeps waiting for its turn if its lease is renewed in the meantime", async (
   const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
   const second = provision(short);
   stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
-  // Its earlier end has passed.
+  // The former end time has passed.
   await read.promise;
   cancel({ ...forEver, phase: "ENDED" });
   await first;
@@ -251,6 +251,6 @@ it("keeps nothing in memory of finished calls", async () => {
     return process.memoryUsage().heapUsed / 1024;
   };
   const before = await kibAfter(3000);
-  // Anything that a call left would be more than half a KiB.
+  // Any state left by a call would exceed half a KiB.
   expect((await kibAfter(6000)) - before).toBeLessThan(1500);
 });

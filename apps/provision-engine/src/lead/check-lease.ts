@@ -52,9 +52,9 @@ export type Checks = {
   /** As `next`, for a known lease. */
   scheduled(id: string): bigint | undefined;
   isDue(id: string, nowNs: bigint): boolean;
-  /** The check has just ended. */
+  /** Records that a check has ended. */
   done(id: string, isTroubled: boolean, nowNs: bigint): void;
-  /** An object of the lease has vanished. */
+  /** Schedules an early check, because an object of the lease has disappeared. */
   soon(id: string, nowNs: bigint): void;
   forget(id: string): void;
 };

@@ -28,7 +28,7 @@ type Cleaning = {
   readonly failures?: number;
 };
 
-/** A cluster, records and a clock that only the test moves; a cleaner that leads until it is stopped. */
+/** A cluster, records and a clock that only the test changes; a cleaner that leads until it is stopped. */
 function cleaning(
   sources: number,
   { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000, failures = 0 }: Cleaning = {},
@@ -130,7 +130,7 @@ it("removes objects without a record at the second sweep, after the grace period
   expect(world.removed).toEqual([]);
   expect(await look(false)).toEqual(["keep", "remove", "keep"]);
   expect(world.removed).toEqual(["1-2"]);
-  // The grace period starts again after a record existed for a while.
+  // The grace period restarts after a record existed for a while.
   world.record("1-1", "ENDED");
   expect(await look(false)).toEqual(["suspect", "keep"]);
   stop.abort();
@@ -188,7 +188,7 @@ it("removes nothing if all records are lost, reports it, and continues after an 
   expect(held.brake).toMatchObject({ left: 3 });
   expect(held.steps.map((step) => step.kind)).toEqual(["suspect", "suspect", "suspect"]);
   expect(world.cleaner.brake()).toEqual(held.brake);
-  // There are more leftovers now than were confirmed.
+  // More leftovers exist now than were confirmed.
   expect((await world.cleaner.sweep({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
   expect(world.removed).toEqual([]);
   await world.cleaner.sweep({ isDryRun: false, confirmed: 3 }, signal);
@@ -246,7 +246,7 @@ it.each([
   world.record("1-1", "ENDED");
   world.record("1-3", "ENDED");
   world.record("1-4", "ACTIVE");
-  // Records seem to be lost, but not this one.
+  // All other records seem to be lost.
   world.census(0);
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
@@ -267,7 +267,7 @@ it("removes nothing more once it has lost the lead, even on request, and rejects
   world.wait(1000);
   let reads = 0;
   world.onAsked(() => {
-    // Three were read before the first removal.
+    // The sweep read three records before the first removal.
     if (++reads === 4) stop.abort();
   });
   const looking = world.cleaner.sweep(REAL, signal);

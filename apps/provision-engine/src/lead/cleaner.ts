@@ -79,7 +79,7 @@ export type Cleaner = {
   schedule(): { readonly mode: CleanupMode; readonly nextMs: number | undefined };
   /** Sweeps as the leader until the signal: once all orders are known, again after the grace period, and then at the configured interval. */
   run(signal: AbortSignal): Promise<void>;
-  /** A source has delivered all orders that it had at the start. */
+  /** Records that a source has delivered all orders that it had at the start. */
   historyTaken(): void;
 };
 

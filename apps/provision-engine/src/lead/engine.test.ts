@@ -31,7 +31,7 @@ it.each(["a change", "a grant"])(
       lost: new AbortController().signal,
       isHeld: () => true,
     });
-    // During the read of the records.
+    // The change arrives while the records are read.
     world.notify(what === "a change" ? "change" : "grant");
     world.listed.resolve([TRUTH]);
     await until("the lease is decided about as it is", () => world.planned.includes("ENDED"));
@@ -86,7 +86,7 @@ function worldBehind() {
     decommission: () => Promise.resolve(),
   };
   const holdings = openHoldings({}, {});
-  // As heard by a replica that does not lead.
+  // The state that a replica learns without leading.
   holdings.learn(LATE);
   const config = readConfig({ PROVISION_KEY: "11".repeat(32) });
   const ops: EngineOps = {

@@ -48,7 +48,7 @@ async function play(world: World, made: readonly Step[]): Promise<void> {
 /** A settled world: everything desired exists, nothing else does, and all sources have their feedback. */
 async function settles(world: World): Promise<void> {
   await world.calm(IDS);
-  // The last feedback is known now.
+  // Deliver the last feedback.
   for (const lease of IDS) {
     world.hear(lease);
     await world.pass(lease);
@@ -65,7 +65,7 @@ async function settles(world: World): Promise<void> {
   expect(new Set(world.published).size).toBe(world.published.length);
 }
 
-/** Every lease ends by itself, and a recorded order restores nothing. */
+/** Every lease ends by itself, and a recorded order restores no workload. */
 async function ends(world: World): Promise<void> {
   world.wait(Number(DURATION_NS / 1_000_000n) * 90);
   for (const lease of IDS) world.order(lease);
@@ -82,7 +82,7 @@ async function ends(world: World): Promise<void> {
   expect(world.broken).toEqual([]);
 }
 
-it("never has an undesired workload, and always a desired one, whatever dies between two calls", async () => {
+it("never has an undesired workload, and always the desired ones, wherever a process dies between two calls", async () => {
   await fc.assert(
     fc.asyncProperty(steps(common), async (made) => {
       const world = leaseWorld();
@@ -116,7 +116,7 @@ async function orderBoth(world: World): Promise<void> {
   await world.pass("1-3");
 }
 
-it("hands a workload over from one lease to the other, at whatever call an engine dies or is deposed", async () => {
+it("hands a workload over from one lease to the other, wherever an engine dies or is deposed", async () => {
   for (const interrupt of ["kill", "depose"] as const)
     for (let calls = 0; calls < 12; calls += 1) {
       const world = leaseWorld();
@@ -142,14 +142,14 @@ it("hands a workload over from one lease to the other, at whatever call an engin
     }
 });
 
-it("removes nothing of the older lease if the order that was to take it over ends before", async () => {
+it("removes nothing of the older lease if the order to take it over ends before", async () => {
   for (let calls = 0; calls < 12; calls += 1) {
     const world = leaseWorld();
     await orderBoth(world);
     for (let step = 0; step < calls; step += 1) await world.step(0);
     world.depose();
     world.end("1-3");
-    // The successor is done before the late call of its predecessor arrives.
+    // The successor completes before the late call of its predecessor arrives.
     await world.pass("1-3");
     for (let step = 0; step < 20; step += 1) {
       await world.step(9);
@@ -164,7 +164,7 @@ it("removes nothing of the older lease if the order that was to take it over end
   }
 });
 
-it("hands nothing over to a lease that has been ended, whether the engine has heard of it or not", async () => {
+it("hands nothing over to a lease that has ended, whether or not the engine has learnt it", async () => {
   const world = leaseWorld();
   await orderBoth(world);
   while (world.records.get("1-3")?.record.phase !== "PROVISIONING") await world.step(0);
@@ -183,18 +183,18 @@ it("a deposed leader that still removes a failed run cannot remove the next one"
   world.weather("half-made");
   world.order("1-1");
   await world.pass("1-1");
-  // Reads, writes PROVISIONING, creates half of it, writes DECOMMISSIONING; its removal is the oldest call in flight from here on.
+  // Steps: read, write PROVISIONING, create half of the workload, write DECOMMISSIONING. Then its removal is the oldest call in flight.
   await steps(4, 0);
   world.depose();
   world.weather("well");
   await world.pass("1-1");
-  // Removes it, writes FAILED.
+  // Steps: remove the workload, write FAILED.
   await steps(2, 1);
   expect(world.records.get("1-1")?.record.phase).toBe("FAILED");
   world.order("1-1");
   world.hear("1-1");
   await world.pass("1-1");
-  // Writes PROVISIONING, creates it, writes ACTIVE.
+  // Steps: write PROVISIONING, create the workload, write ACTIVE.
   await steps(3, 1);
   expect(world.records.get("1-1")?.record.phase).toBe("ACTIVE");
   await steps(1, 0);
@@ -208,10 +208,10 @@ it("records the outcome of a call although its history was published in the mean
   world.weather("failing");
   world.order("1-1");
   await world.pass("1-1");
-  // Reads, writes PROVISIONING; then the call is in flight.
+  // Steps: read, write PROVISIONING; then the call is in flight.
   for (let step = 0; step < 2; step++) await world.step(0);
   world.publish("1-1");
-  // The call fails, and its record has changed; reads and writes that.
+  // The call fails after its record has changed; then the record is read and written.
   for (let step = 0; step < 4; step++) await world.step(0);
   const { attempts, outbox } = world.records.get("1-1")?.record ?? {};
   expect([attempts, outbox?.map(({ eventType }) => eventType)]).toEqual([1, ["DELAYED"]]);

@@ -3,7 +3,7 @@ import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { leaseWorld } from "../../test/lease-world.ts";
 
-it("makes a span of each round that changes something, with its step and the reason, and none of a wait", async () => {
+it("creates a span for each round that changes something, with its step and the reason, and none for a wait", async () => {
   await using received = await otlpCollector();
   Object.assign(process.env, received.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });

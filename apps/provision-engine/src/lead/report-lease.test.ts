@@ -81,7 +81,7 @@ function telling() {
     policy: POLICY,
     digest,
     fence: 1,
-    // A hanging source is late immediately; everything else is in time.
+    // A hanging source is late immediately; all others answer in time.
     isInTime: async (answered: Promise<unknown>) => {
       if (answers !== undefined) return false;
       await answered;
@@ -96,12 +96,12 @@ function telling() {
     reported,
     records,
     published,
-    /** From now on the source answers only after `answer`. */
+    /** After this call the source answers only after `answer`. */
     hang: () => (answers = Promise.withResolvers()),
     answer: () => answers?.resolve(undefined),
     /** The first lease that is woken. */
     woken: woken.promise,
-    /** The engine has another key from now on. */
+    /** Replaces the engine's key. */
     changeKey: () => (key += 1),
     results,
     refuseWrites: (isRefusing: boolean) => (away = isRefusing),
@@ -112,10 +112,10 @@ function telling() {
       const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
       if (next !== undefined) put(next);
     },
-    /** Another writer is first at the next write. */
+    /** Lets another writer be first at the next write. */
     overtake: (next: typeof overtaking) => (overtaking = next),
     trouble: (next: typeof trouble) => (trouble = next),
-    /** Moves the clock, and reports each lease as often as it asks for. */
+    /** Advances the clock, and reports each lease as often as it requests. */
     pass: async (ms: number) => {
       const endMs = nowMs + ms;
       const again = new Map<string, bigint>();
@@ -147,7 +147,7 @@ it("reports everything after an hour without the source, the last state of each 
   }
   await world.pass(1_800_000);
   expect(world.reported).toEqual([]);
-  // With a pause that grows to a minute, about one attempt per minute.
+  // The pause grows to a minute, which allows about one attempt per minute.
   expect(world.asked()).toBeLessThan(ids.length * 80);
   world.trouble(undefined);
   await world.pass(61_000);
@@ -155,7 +155,7 @@ it("reports everything after an hour without the source, the last state of each 
   expect(world.reported.toSorted()).toEqual(expected.toSorted());
 });
 
-it("reports in order what happened to a lease", async () => {
+it("reports the events of a lease in order", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));
@@ -166,7 +166,7 @@ it("reports in order what happened to a lease", async () => {
   expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted"]);
 });
 
-it("a refusal delays no other lease, is retried rarely and given up in the end, with both recorded", async () => {
+it("a refusal delays no other lease, is retried rarely and finally abandoned, with both recorded", async () => {
   const world = telling();
   world.trouble((id) => (id === "1-1" ? { code: "invalid_request", field: "x", reason: "no" } : undefined));
   for (const id of ["1-1", "1-2"]) {
@@ -179,7 +179,7 @@ it("a refusal delays no other lease, is retried rarely and given up in the end, 
   expect(world.asked()).toBe(1 + POLICY.maxRefusals);
   const { feedback, events } = world.records.get("1-1")!.record;
   expect(feedback).toMatchObject({ result: false, deleted: false, refusals: 0 });
-  // PROVISIONED, the first refusal and the last.
+  // The events are PROVISIONED, the first refusal and the last.
   expect(events).toBe(3);
   world.trouble(undefined);
   world.change("1-1", { kind: "resent" });
@@ -206,7 +206,7 @@ it("removes the data of a lease in the same write that records its reported end,
   expect(feedback).toMatchObject({ result: false, deleted: false });
   expect([order.data, kept?.data, kept?.state]).toEqual(["", "", "ok"]);
   expect(orderHash).toEqual(hashOrder(unreported.order, digest));
-  // A sender who still has the order gets the same answer.
+  // A sender that still has the order gets the same answer.
   world.change("1-1", { kind: "resent", data: unreported.order.data });
   await world.pass(60_000);
   expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);
@@ -224,7 +224,7 @@ it("records sent feedback even if the record has changed in the meantime, withou
   expect(world.records.get("1-1")!.record).toMatchObject({ phase: "DECOMMISSIONING", events: 2 });
 });
 
-it("waits as long as the source asks for", async () => {
+it("waits as long as the source requests", async () => {
   const world = telling();
   world.add("1-1");
   world.change("1-1", provisioned("1-1"));

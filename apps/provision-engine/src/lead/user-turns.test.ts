@@ -4,7 +4,7 @@ import { releaseTurnWhile, userTurns } from "./user-turns.ts";
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Work that runs until it is ended, and for each waiting user, how often the others have begun. */
+/** Work that runs until the test ends it, and how often other users started while each user waited. */
 function turning(atOnce: number) {
   const turns = userTurns(atOnce);
   const begun: string[] = [];
@@ -30,7 +30,7 @@ it("no user waits for more than one round of the others, and every user gets a t
     fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(step, { maxLength: 60 }), async (atOnce, steps) => {
       const { begun, underWay, add } = turning(atOnce);
       const all: Promise<unknown>[] = [];
-      /** For each waiting user: the users that have begun since its oldest work became the next one. */
+      /** The users that started since each waiting user's oldest work became its next one. */
       const since = new Map<string, string[]>();
       const waiting = new Map<string, number>();
       let seen = 0;

@@ -59,7 +59,7 @@ export function userTurns(maxConcurrent: number): UserTurns {
       await take(user);
       taking = undefined;
       turn.isHeld = true;
-      // The work has ended in the meantime.
+      // The work has ended meanwhile.
       if (turn.hasEnded) turn.release();
     };
     const turn: Turn = {

@@ -20,7 +20,7 @@ type World = {
   readonly fault?: Fault;
   readonly capacity?: Capacity;
   readonly phase?: Phase;
-  /** Existing leases. */
+  /** The leases that exist already. */
   readonly there?: readonly Pick<LeaseRecord, "order" | "phase">[];
 };
 

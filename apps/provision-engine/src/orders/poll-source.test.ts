@@ -47,7 +47,7 @@ it("polls from the beginning, yields dependencies first, and reports the end of 
   const { source, asked, began } = polled([first, page(5n), page(7n, ["7-1", "debug"]), page(7n)]);
   expect(shown(await all(source))).toEqual(["5-1", "5-3", "4-1", "5-2", "history-read", "7-1"]);
   expect(asked).toEqual([0n, 6n, 6n, 8n, 8n]);
-  // After new orders there may be more, so the next poll is immediate.
+  // More orders may follow new ones, so the next poll is immediate.
   expect(began).toEqual([0, 0, 10_000, 10_000, 20_000]);
 });
 

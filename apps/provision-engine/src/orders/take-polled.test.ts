@@ -21,7 +21,7 @@ const policy = {
 const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
-  /** Stops although something waits. */
+  /** Stops the source while orders still wait. */
   readonly stop?: AbortSignal;
   readonly get?: RequestDeps["records"]["get"];
   readonly change?: RequestDeps["records"]["change"];
@@ -135,7 +135,7 @@ it("takes orders while a slow controller gets reports of invalid entries", async
   expect(failed).toEqual(["refused", "refused", "refused"]);
 }, 5000);
 
-/** A user who may have one lease, and has one. */
+/** A user with a limit of one lease, which exists. */
 const second = { ...ordered, order: { ...order, id: "1-2" } };
 const over = aLease({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
@@ -237,7 +237,7 @@ it("takes the later orders of a user only after a waiting one", async () => {
     jobs: (async function* () {
       await Promise.resolve();
       yield second;
-      // Another type starts only after the orders before it are settled, so the first one waits by now.
+      // Another type starts only after the earlier orders are settled, so the first one waits by now.
       yield { ...ordered, order: { ...volume, id: "4-1", user: "another" } };
       holdings.learn({ record: over, revision: 2 });
       yield { ...ordered, order: { ...volume, id: "1-3" } };

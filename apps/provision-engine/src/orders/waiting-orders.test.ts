@@ -24,7 +24,7 @@ it("keeps the place of an order that is listed again, and its later version", ()
   expect(waiting.ids()).toEqual(["1", "2"]);
 });
 
-it("has room up to the maximum, and for orders that wait already", () => {
+it("has room up to the maximum, and for orders that already wait", () => {
   const waiting = waitingOrders(1);
   waiting.put(job("1"));
   expect(["1", "2"].map((id) => waiting.hasRoom(id))).toEqual([true, false]);

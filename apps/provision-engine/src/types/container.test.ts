@@ -76,7 +76,7 @@ it("mounts a volume once, at any number of mount points", () => {
   ]);
 });
 
-it("has an address for its ports, and a name in any case", () => {
+it("has an address for its ports, and always a name", () => {
   const { spec } = buildContainerService(options({ ports: [80, 443] }));
   expect(spec).toEqual({
     selector: labels,

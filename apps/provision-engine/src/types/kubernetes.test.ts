@@ -5,7 +5,7 @@ import { buildKubeconfig, buildSliceQuota, tokenSeconds } from "./kubernetes.ts"
 
 type Rule = { apiGroups: string[]; resources: string[]; verbs: string[] };
 
-/** The meaning of `*`. */
+/** The expansion of `*`. */
 const ALL: Readonly<Record<string, readonly string[]>> = {
   autoscaling: ["horizontalpodautoscalers"],
   batch: ["cronjobs", "jobs"],
@@ -13,7 +13,7 @@ const ALL: Readonly<Record<string, readonly string[]>> = {
   policy: ["poddisruptionbudgets"],
 };
 
-/** Without subresources, as quotas name them. */
+/** Removes subresources, as quotas name the kinds. */
 function kindsOf({ apiGroups, resources }: Rule): string[] {
   return apiGroups.flatMap((group) =>
     resources
@@ -48,7 +48,7 @@ it("counts each kind that the role of slices lets users create", async () => {
   const makes = (verbs: readonly string[]) => verbs.includes("*") || verbs.includes("create");
   const made = (role?.rules ?? []).filter(({ verbs }) => makes(verbs)).flatMap(kindsOf);
   const hard = Object.keys(buildSliceQuota("n", 1).spec.hard);
-  // Events expire after an hour.
+  // Events expire after an hour, so no quota counts them.
   const uncounted = made.filter((kind) => !hard.includes(`count/${kind}`) && !/^events(\.|$)/.test(kind));
   expect(made).toContain("deployments.apps");
   expect(uncounted).toEqual([]);

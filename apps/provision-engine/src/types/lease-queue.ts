@@ -8,19 +8,19 @@ export type MachineRequest = { readonly owner: string; readonly pool: string; re
 /** How leases get machines in the queue of the engine. */
 export type LeaseQueue = {
   /**
-   * Requests the machines, or a place in the queue. A request that waits elsewhere, because the setting has changed, is made again. Machines that are granted
-   * keep the queue that they were requested in. Rejects with unavailable while the lease has no queue.
+   * Requests the machines, or a place in the queue. A request that waits in another queue, because the setting has changed, is repeated in the new one. Granted
+   * machines keep the queue of their request. Rejects with unavailable while the lease has no queue.
    */
   readonly reserve: (request: MachineRequest, signal: AbortSignal) => Promise<Reservation>;
   /** Rejects with the fault that the ledger would answer. */
   readonly check: (request: MachineRequest, signal: AbortSignal) => Promise<void>;
-  /** Why the lease has no queue, for people; undefined: it has one, or needs none. */
+  /** Explains why the lease has no queue; undefined: it has one, or needs none. */
   readonly whyNone: (request: MachineRequest, signal: AbortSignal) => Promise<string | undefined>;
 };
 
 const UNSET = "Queues exist, and PROVISION_QUEUE of the provision-engine names none for leases of machines";
 
-/** `queue`: the setting of the engine. Without it leases need no queue as long as no Queue exists. */
+/** `queue`: the engine's setting. Without it, leases need no queue as long as no Queue exists. */
 export function leaseQueue(
   ledger: Pick<LedgerCalls, "reserve" | "check" | "ask" | "release"> & Pick<ReservationCalls, "listQueues">,
   queue: string | undefined,
@@ -53,14 +53,14 @@ export function leaseQueue(
   };
 }
 
-/** The wait of a reservation for its queue, for people; undefined: it waits for machines. */
+/** Describes the wait of a reservation for its queue; undefined: it waits for machines. */
 export function queueWaitOf(reservation: Reservation): string | undefined {
   return reservation.state === "waiting" && reservation.because !== undefined
     ? describeQueueWait(reservation.because)
     : undefined;
 }
 
-/** An operator corrects the setting or the queue: the order waits, and does not fail. */
+/** The order waits instead of failing, because an operator can correct the setting or the queue. */
 function throwNoQueue(why: string): never {
   return throwFault({ code: "unavailable", dependency: `a queue for the lease (${why})`, retryAfterMs: 0 });
 }
@@ -71,7 +71,7 @@ function orNoQueue(error: unknown): never {
   return throwNoQueue(why);
 }
 
-/** Undefined: it is another fault. */
+/** Returns undefined for any other fault. */
 function whyUnknown(error: unknown): string | undefined {
   const fault = faultOf(error);
   return fault?.code === "queue_unknown"

@@ -39,7 +39,7 @@ function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): str
   return runs.map((each) => `${id}-${each}`);
 }
 
-/** The lease and run that an owner id stands for; undefined if it is not the id of a lease owner. */
+/** Parses an owner id; undefined if it is not the id of a lease owner. */
 export function leaseOfOwner(id: string): { readonly id: string; readonly run: number } | undefined {
   const [, lease, run] = OWNER_ID.exec(id) ?? [];
   return lease === undefined || run === undefined ? undefined : { id: lease, run: Number(run) };

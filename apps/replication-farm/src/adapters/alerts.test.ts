@@ -52,7 +52,7 @@ async function world(answers: readonly number[]) {
 }
 
 describe("alerts", () => {
-  it("go to the bus as soon as it takes them", async () => {
+  it("reach the bus as soon as it is available", async () => {
     await using bus = memoryBus();
     const silent = { warn: () => undefined, error: () => undefined };
     await using alerts = openAlerts({
@@ -69,7 +69,7 @@ describe("alerts", () => {
     expect(await until("the alert is on the bus", read)).toBeDefined();
   });
 
-  it("go to the bus, the metric and the webhook, once an incident, and again when it comes back", async () => {
+  it("reach the bus, the metric and the webhook once per incident, and again when it returns", async () => {
     await using each = await world([]);
     const { alerts, posted, counted, bus } = each;
     alerts.raise(alert("a_web"));
@@ -90,7 +90,7 @@ describe("alerts", () => {
     });
   });
 
-  it("are posted again when the webhook does not take them", async () => {
+  it("are posted again after the webhook fails", async () => {
     await using each = await world([500]);
     each.alerts.raise(alert("a_web"));
     await until("it is posted twice", () => each.posted.length === 2);

@@ -4,18 +4,18 @@ import { muster, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 
 export type Alert = {
-  /** Equal for the same trouble: lower case letters, digits, `-` and `_`, 128 characters at most. */
+  /** Equal for the same trouble: at most 128 lower case letters, digits, `-` and `_`. */
   readonly incidentKey: string;
   readonly description: string;
   readonly urgency: "HIGH" | "LOW";
   readonly details: Readonly<Record<string, unknown>>;
-  /** Empty: of no set. */
+  /** Empty: the alert concerns no set. */
   readonly replicaSet: string;
 };
 
 /** Alerts go to the log and a metric immediately, and to the bus and a webhook when these are available. No caller waits for them. */
 export type Alerts = AsyncDisposable & {
-  /** Published once for an incident, and again every REPEAT_MS while it is raised. */
+  /** Publishes the alert once per incident, and again every REPEAT_MS while it is raised. */
   raise(alert: Alert): void;
   /** Ends the incident: the next alert of this key is published immediately. */
   resolve(incidentKey: string): void;
@@ -32,7 +32,7 @@ type AlertsOptions = {
 };
 
 const REPEAT_MS = 3_600_000;
-/** Alerts that wait for the webhook; further ones are only in the log, on the bus and in the metric. */
+/** Maximum number of alerts that wait for the webhook; further ones go only to the log, the bus and the metric. */
 const MAX_QUEUED = 100;
 const MAX_ATTEMPTS = 6;
 const RETRY = { firstMs: 1000, maxMs: 60_000 };

@@ -16,7 +16,7 @@ const record = (replicaSet: string, id: number): AuditRecord => ({
 
 const NEVER = new AbortController().signal;
 
-/** Runs of records of one set, each with its length: a trail is thin here and dense there. */
+/** Record counts of consecutive runs of one set, so that trails are sparse in some ranges and dense in others. */
 const trails = fc.array(fc.tuple(fc.constantFrom("web", "db", "cache"), fc.integer({ min: 1, max: 60 })), {
   maxLength: 12,
 });

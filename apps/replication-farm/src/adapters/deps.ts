@@ -106,7 +106,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   };
 }
 
-/** The owner of the set, as far as this farm sees while it has a session. */
+/** Returns the owner of the set; empty while this farm has no session. */
 function ownerOf(session: Session | undefined, set: string): string {
   const { sessions, locks } = session?.view() ?? {};
   return sessions?.get(locks?.get(set)?.session ?? "")?.holder ?? "";
@@ -144,7 +144,7 @@ async function create(
   }
 }
 
-/** True from the start until some set is seen to want replicas, and never again: later, a set without replicas is intended. */
+/** True from the start until some set wants replicas. It never becomes true again, because sets without replicas are intended then. */
 function watchFailsafe(world: World, alerts: Alerts): () => boolean {
   let lifted = false;
   return () => {

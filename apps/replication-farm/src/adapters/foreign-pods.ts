@@ -7,10 +7,10 @@ import { OWNER_KIND } from "../domain/build-pod.ts";
 export type ForeignPods = AsyncDisposable & {
   /** False until the first list is complete: until then, a node without an entry may have such a pod. */
   isKnown(): boolean;
-  /** Node -> name of the pod. */
+  /** Pod names by node. */
   on(podId: string): ReadonlyMap<string, string>;
   onChange(listener: (podId: string) => void): () => void;
-  /** Since the last answer of the API server. */
+  /** Time since the last answer of the API server. */
   ageMs(): number;
 };
 
@@ -41,7 +41,7 @@ export function followForeignPods(
   };
 }
 
-/** Undefined: it belongs to a set, is not placed, or has ended. */
+/** Returns undefined if the pod belongs to a set, is not scheduled, or has ended. */
 function readForeign({ metadata, spec, status }: V1Pod): Foreign | undefined {
   const own = metadata?.labels ?? {};
   const hasOwner = own[labels.ownerKind] === OWNER_KIND && (own[labels.owner] ?? "") !== "";

@@ -33,7 +33,7 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
       const pageLimit = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
       const page = await deps.auditLog.page(name, { limit: pageLimit, before }, signal);
-      // Two records of one moment may reach the stream in any order.
+      // Two records of one millisecond may reach the stream in any order.
       const records = page.items.toSorted((a, b) => a.timestampMs - b.timestampMs);
       return { records: records.map(toWireAudit), continue: String(page.before ?? "") };
     },

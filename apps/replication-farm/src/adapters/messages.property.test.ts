@@ -118,7 +118,7 @@ const roll: fc.Arbitrary<Rollout> = fc.record({
 });
 
 describe("messages", () => {
-  it("bring every set back as it was", () => {
+  it("decode every set to its original", () => {
     fc.assert(
       fc.property(set, (each) => {
         expect(setCodec.decode(setCodec.encode(each))).toEqual({ record: each });
@@ -126,7 +126,7 @@ describe("messages", () => {
     );
   });
 
-  it("bring every rolling update back as it was", () => {
+  it("decode every rolling update to its original", () => {
     fc.assert(
       fc.property(roll, (each) => {
         expect(rolloutCodec.decode(rolloutCodec.encode(each))).toEqual({ record: each });
@@ -171,7 +171,7 @@ describe("messages", () => {
     expect(setCodec.decode(bytes)).toMatchObject({ record: { transfer: { because: reason } } });
   });
 
-  it("an earlier version finds the text of a transfer's reason", () => {
+  it("an earlier version reads the text of a transfer's reason", () => {
     const bytes = setCodec.encode(placedOn(["n1"], { transfer: aTransfer("n1", undefined) }));
     expect(ReplicaSetRecord.decode(bytes).transfer?.because).toBe("somebody asked for it");
   });
@@ -199,7 +199,7 @@ describe("messages", () => {
     });
   });
 
-  it("what was asked for without a number of replicas is a fault of the request", () => {
+  it("a request without a number of replicas is invalid", () => {
     let fault;
     try {
       toSpec("web", ReplicaSetSpec.create({ templateJson: "{}" }));

@@ -91,7 +91,7 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
     }),
     nextOrdinal,
     machines: message.machines.map(toMachine),
-    // A record from before there were machines.
+    // Older records lack the field.
     nextMachine: Math.max(1, message.nextMachine),
     transfer: message.transfer && toTransfer(message.transfer),
     transfersHeld: message.transfersHeld && toHold(message.transfersHeld),
@@ -242,7 +242,7 @@ function toRollout(message: muster.farm.v1.RollRecord): Rollout {
     oldSet,
     newSet,
     target: replicasDesired,
-    // A record from before the field was kept.
+    // Older records lack the field.
     undoTarget: message.undoReplicasDesired ?? oldDesired + newDesired,
     newBefore: message.newBefore,
     minimum: minimumReplicas,
@@ -267,7 +267,7 @@ function isOneOf<Word extends string>(known: readonly Word[], text: string): tex
   return known.some((word) => word === text);
 }
 
-/** The ledger's state of one number of a set. */
+/** Converts a reservation to the machine state of one number of a set. */
 export function machineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
   const { id, needs } = reservation;
   const pool = needs[0]?.pool ?? "";

@@ -10,13 +10,13 @@ export type FarmMetrics = Disposable & {
   alerted(urgency: Urgency): void;
 };
 
-/** Read at each collection; every farm sees all sets. */
+/** Gauges that each collection reads; every farm sees all sets. */
 export type FarmGauges = {
   /** Sets that this farm owns. */
   readonly owned: () => number;
   /** Unreadable records. */
   readonly unreadable: () => number;
-  /** Sets with a trouble of this urgency, of all owners. */
+  /** Sets of all owners with a trouble of this urgency. */
   readonly troubled: (urgency: Urgency) => number;
 };
 

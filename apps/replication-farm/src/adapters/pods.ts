@@ -15,7 +15,7 @@ import { annotations, labels, schedulingGates } from "@muster/proto";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
 
-/** The result of creating a pod: it exists and is the set's, its name belongs to another owner, or the API server will never accept it. */
+/** The result of creating a pod: it exists and belongs to the set, its name belongs to another owner, or the API server rejects it permanently. */
 export type CreateOutcome =
   | { readonly kind: "made"; readonly uid: string; readonly confirmed: boolean }
   | { readonly kind: "name-taken" }
@@ -32,14 +32,14 @@ export type Pods = {
   delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** Removes the labels that make exactly this pod the set's: it stays, without an owner. */
   abandon(pod: string, uid: string): Promise<void>;
-  /** All existing pods, not from a cache, including those of other installations; of one set when it is named. */
+  /** Reads all pods of the set, or of all sets, from the API server instead of a cache, including those of other installations. */
   list(set?: string): Promise<OwnedPod[]>;
 };
 
 const PAGE = 500;
 const MAX_MESSAGE_LENGTH = 1024;
 
-/** `installation`: the id of ours. */
+/** `installation`: id of this installation. */
 export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
@@ -61,7 +61,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     check: async (manifest) => {
-      // The API server validates the manifest first. A taken name is no fault of the manifest: the place gets another name.
+      // The API server validates the manifest first. A taken name is no fault of the manifest: the placement gets another ordinal.
       const query = { dryRun: "All", fieldValidation: "Strict" };
       await withKubeFault(unlessFault(calls.create(resource, toPod(manifest), { query }), "already_exists"));
     },
@@ -120,7 +120,7 @@ function adopt(pod: V1Pod, { metadata }: PodManifest): CreateOutcome {
   return names.every((name) => own[name] === metadata.labels[name]) ? madeOf(pod) : { kind: "name-taken" };
 }
 
-/** Deleted between two calls: a retry succeeds. */
+/** The pod was deleted between two calls; a retry succeeds. */
 function throwVanished({ metadata }: PodManifest): never {
   return throwFault({ code: "unavailable", dependency: `pod name ${metadata.name}`, retryAfterMs: 100 });
 }

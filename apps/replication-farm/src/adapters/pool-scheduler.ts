@@ -12,7 +12,7 @@ import { machineState } from "./messages.ts";
 
 /** The machines that the ledger grants to sets, as far as this process knows from lists, hints and answers. */
 export type PoolScheduler = AsyncDisposable & {
-  /** By number. Undefined: the first list of the ledger is not complete. */
+  /** Machines by number; undefined until the first list of the ledger is complete. */
   machinesOf(set: string): ReadonlyMap<number, MachineState> | undefined;
   /** Requests one machine in this queue, or a place in it. The same number again is the same request. Rejects with FaultError. */
   allocate(set: string, number: number, pool: string, queue: string | undefined): Promise<void>;
@@ -41,7 +41,7 @@ type PoolSchedulerDeps = {
 
 /** The component of the one machine in a reservation. */
 const COMPONENT = "replica";
-/** A request does not wait longer for the ledger. */
+/** Maximum time that a client's request waits for the pool names of the ledger. */
 const POOLS_TIMEOUT_MS = 2000;
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
@@ -112,7 +112,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   };
 }
 
-/** By the number of the machine; the owner is a set. */
+/** Returns the number and the state of the machine; the owner of the reservation is a set. */
 function toNumbered(reservation: Reservation): readonly [number, MachineState] {
   return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineState(reservation)];
 }

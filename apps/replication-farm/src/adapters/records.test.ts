@@ -5,7 +5,7 @@ import { makeRecords } from "./records.ts";
 type Record = { readonly fence: number; readonly outbox: readonly [] };
 type Stored = { readonly record: Record };
 
-it("keeps a limited number of calls in flight at the store, however many sets have a pass", async () => {
+it("limits the concurrent calls to the store, however many sets have a pass", async () => {
   const waiting: (() => void)[] = [];
   const record: Record = { fence: 1, outbox: [] };
   const bucket = {

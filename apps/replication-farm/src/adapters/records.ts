@@ -34,7 +34,7 @@ export type Records<Record> = {
 };
 
 const FULL_RETRY_MS = 1000;
-/** A change of a node brings a pass of every set: that many calls at a time leave the store time to answer each of them. */
+/** A change of a node triggers a pass of every set; this limit of concurrent calls keeps the store responsive. */
 const MAX_STORE_CALLS = 128;
 
 export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Record>, Record>): Records<Record> {

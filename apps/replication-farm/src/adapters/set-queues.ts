@@ -7,16 +7,16 @@ import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-c
 import { buckets, muster } from "@muster/proto";
 import { openBucket, openView, protoCodec } from "@muster/store";
 
-/** The queues that sets may have. */
+/** The queues that sets may use. */
 export type SetQueues = AsyncDisposable & {
-  /** The queue of a set that names this one in its label; empty: it names none. */
+  /** Chooses the queue of a set by its label; empty: the set has no label. */
   readonly choose: (named: string) => QueueChoice;
 };
 
 type SetQueuesDeps = {
   readonly connection: NatsBus["connection"];
   readonly calls: Pick<KubeCalls, "get">;
-  /** That of the pods. */
+  /** Namespace of the pods. */
   readonly namespace: string;
   readonly signal: AbortSignal;
   /** Called when a set may have another queue. */
@@ -29,11 +29,11 @@ type Labels = Readonly<Record<string, string>>;
 const FIELD = "the label muster.dev/queue of the set";
 const NO_RIGHT =
   "the replication-farm has no right to read its namespace: deploy/kubernetes/replication-farm.yaml grants it";
-/** Interval in which the labels of the namespace are read. */
+/** Poll interval of the namespace's labels. */
 const LABELS_MS = 5000;
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
-/** Follows the queues that the job-controller publishes, and reads the labels of the namespace in every period. */
+/** Follows the queues that the job-controller publishes, and polls the labels of the namespace. */
 export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
   const { connection, calls, namespace, changed, onProblem } = deps;
   await using undo = new AsyncDisposableStack();
@@ -72,7 +72,7 @@ export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
       const queues = publishedQueues(view.entries());
       if (labels === undefined) return { kind: "unlisted" };
       if (labels !== "refused") return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, queues);
-      // Without a Queue no right is missed.
+      // Without any Queue, no permission to use one is missing.
       return named === "" && queues.size === 0 ? { kind: "none" } : { kind: "unknown", message: NO_RIGHT };
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),

@@ -18,7 +18,7 @@ export type StoredSet = { readonly name: string; readonly read: Readable<Replica
 
 type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
 
-/** A change of a set by its name, its pods, a rolling update by its id, pods of a pod id that belong to no set, or any node. */
+/** A change of a set (by name), its pods, a rolling update (by id), foreign pods of a pod id, or any node. */
 export type WorldChange =
   | { readonly kind: "set" | "pods" | "rollout"; readonly name: string }
   | { readonly kind: "foreign"; readonly podId: string }
@@ -26,7 +26,7 @@ export type WorldChange =
 
 /** Everything that a farm follows, as it was last seen. */
 export type World = AsyncDisposable & {
-  /** Including unreadable ones, in the order of their names. */
+  /** All sets including unreadable ones, ordered by name. */
   sets(): readonly StoredSet[];
   set(name: string): StoredSet | undefined;
   /** The readable sets of this pod id. */
@@ -43,13 +43,13 @@ export type World = AsyncDisposable & {
   /** The pods of the set, by name. */
   podsOf(set: string): ReadonlyMap<string, SetPod>;
   podState(set: string, pod: string): muster.watch.v1.PodState | undefined;
-  /** Node -> name of its live pod of this pod id, of any owner. */
+  /** Node to the name of its live pod of this pod id, whatever its owner. */
   occupied(podId: string): ReadonlyMap<string, string>;
-  /** Nodes with a live pod of the set's pod id, or a place for one, by another set. */
+  /** Nodes where another set has a live pod, or a placement, of the set's pod id. */
   takenFrom(set: ReplicaSet): ReadonlySet<string>;
   /** The nodes that the set yields to older sets of its pod id. */
   contestFor(set: ReplicaSet): Contest;
-  /** The sets and rolling updates for which a change of this one may matter: itself, sets of the same pod id, and both sides of a rolling update. */
+  /** The sets and rolling updates that a change of this one may affect: itself, sets of the same pod id, and both sides of a rolling update. */
   concernedBy(name: string): ReadonlySet<string>;
   onChange(listener: (change: WorldChange) => void): () => void;
   /** The view that is too old; undefined when all are fresh. */
@@ -64,13 +64,13 @@ type WorldOptions = {
   readonly nodesFreshMs: number;
   readonly nodeGraceMs: number;
   readonly now: () => number;
-  /** The clock of the watcher, too: its marks are compared with it. */
+  /** Wall clock, comparable with the marks that the watcher writes. */
   readonly wallNow: () => number;
   readonly onProblem: (what: string, error: unknown, retryInMs: number) => void;
 };
 
 const STALE_MS = 30_000;
-/** A view is behind its bucket by milliseconds; after this the bucket itself is read. */
+/** A view normally lags its bucket by milliseconds; after this time the bucket itself is read. */
 const CATCH_UP_MS = 500;
 /** The API server sends a bookmark about once a minute. */
 const FOREIGN_STALE_MS = 180_000;
@@ -97,7 +97,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
     nodes.ageMs() === 0 && pods.ageMs() === 0 && foreign.isKnown() && isMarked(wallNow());
   const observedNodes = (): readonly ObservedNode[] | undefined =>
     isCurrent() && sights().length > 0 ? sights() : undefined;
-  // Every pass needs these, and there are as many passes as sets.
+  // Every pass needs these indexes, and a resync makes one pass per set.
   const records = indexRecords(options, sets, rollouts);
   const podsOfSet = grouped(pods, (_, key) => key.split(".")[1]);
   const podsOfId = grouped(pods, ({ component }) => component);
@@ -134,7 +134,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         sets.onChange((name) => listener({ kind: "set", name })),
         rollouts.onChange((name) => listener({ kind: "rollout", name })),
         pods.onChange((key) => listener({ kind: "pods", name: key.split(".")[1] ?? "" })),
-        // The mark is renewed every half minute: passes over all sets for it would only repeat the resync.
+        // The mark is renewed every half minute; passes over all sets for it would only repeat the resync.
         onNodeChange(nodes, () => listener({ kind: "nodes" })),
         foreign.onChange((podId) => listener({ kind: "foreign", podId })),
       ];
@@ -219,7 +219,7 @@ function readable<Record>(entries: readonly ({ readonly value: Readable<Record> 
 }
 
 /**
- * Whether the view reaches this revision within CATCH_UP_MS. It never does while it is interrupted, or when the last write was a deletion whose marker has
+ * Returns whether the view reaches this revision within CATCH_UP_MS. It does not while it is interrupted, or if the last write was a deletion whose marker has
  * expired.
  */
 async function hasReached(view: View<unknown>, revision: number): Promise<boolean> {
@@ -238,7 +238,7 @@ async function hasReached(view: View<unknown>, revision: number): Promise<boolea
   }
 }
 
-/** The nodes, rebuilt only after one has changed. */
+/** Returns the nodes, rebuilt only after a change. */
 function followNodes(nodes: View<muster.watch.v1.NodeState>, now: () => number): () => readonly ObservedNode[] {
   const unready = followUnready(nodes, now);
   let sights: readonly ObservedNode[] | undefined;
@@ -246,7 +246,7 @@ function followNodes(nodes: View<muster.watch.v1.NodeState>, now: () => number):
   return () => (sights ??= nodes.entries().flatMap(({ value }) => observedNode(value, unready) ?? []));
 }
 
-/** Since when each node has been seen not ready. */
+/** Tracks since when each node has not been ready. */
 function followUnready(nodes: View<muster.watch.v1.NodeState>, now: () => number): ReadonlyMap<string, number> {
   const since = new Map<string, number>();
   const update = (name: string): void => {
@@ -259,7 +259,7 @@ function followUnready(nodes: View<muster.watch.v1.NodeState>, now: () => number
   return since;
 }
 
-/** Undefined: the node is gone, or the entry is the mark, which has no name. */
+/** Returns undefined if the node is gone, or if the entry is the mark, which has no name. */
 function observedNode(
   state: muster.watch.v1.NodeState,
   unready: ReadonlyMap<string, number>,

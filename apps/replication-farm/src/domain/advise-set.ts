@@ -68,7 +68,7 @@ export function adviseReplica(replica: {
   return `\`kubectl describe pod ${pod}\` and \`kubectl logs ${pod}\` say more`;
 }
 
-/** How to follow a rolling update, and how to reverse, resume or finish it. */
+/** Names the commands that follow, reverse, resume or finish a rolling update. */
 export function adviseRollout({ id, undone, phase }: Rollout): string {
   const follow = `\`muster roll status ${id}\` follows it`;
   const isUndone = undone % 2 === 1;

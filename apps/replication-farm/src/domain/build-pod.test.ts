@@ -7,7 +7,7 @@ import { buildPod } from "./build-pod.ts";
 const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };
 const PLACE = { node: "n-1", ordinal: 7 };
 const TERM = { key: "metadata.name", operator: "In", values: ["n-1"] };
-/** Also read the other way round: a running pod keeps later ones of its pod id away whatever became of its own labels. */
+/** Schedulers apply this term in both directions: a running pod repels later pods of its pod id even if its own labels were removed. */
 const ALONE = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { pod_id: "proxy" } } };
 
 function build(template: unknown, traceparent = "") {
@@ -43,7 +43,7 @@ describe("buildPod", () => {
     expect(metadata.labels).toMatchObject({ "muster.dev/exclusive": "true" });
   });
 
-  it("runs always, on its node alone, and not before its maker has looked again", () => {
+  it("restarts always, runs only on its node, and starts only once its creator has confirmed it", () => {
     const gate = { name: "example.com/other" };
     const { spec } = build({ spec: { restartPolicy: "Never", schedulingGates: [gate], containers: [] } });
     expect(spec).toEqual({
@@ -59,7 +59,7 @@ describe("buildPod", () => {
     });
   });
 
-  it("names the node in each term of an affinity that the template has, and keeps the rest of it", () => {
+  it("adds the node to each term of the template's affinity, and keeps the rest of it", () => {
     const required = "requiredDuringSchedulingIgnoredDuringExecution";
     const terms = [{ matchExpressions: [{ key: "a", operator: "Exists" }] }, {}];
     const affinity = {
@@ -77,7 +77,7 @@ describe("buildPod", () => {
     });
   });
 
-  it("hands the trace of the change on, unless a container has its own", () => {
+  it("passes the trace of the change to containers that set no other", () => {
     const own = { env: [{ name: "TRACEPARENT", value: "mine" }] };
     const { metadata, spec } = build({ spec: { containers: [{ name: "a" }, own] } }, "00-1-2-01");
     expect(metadata.annotations).toEqual({ [annotations.traceparent]: "00-1-2-01" });

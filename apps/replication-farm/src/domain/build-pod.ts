@@ -21,7 +21,7 @@ type PodKeys = {
   readonly schedulingGates: Readonly<Record<"unconfirmed", string>>;
 };
 
-/** `installation`: the id of ours. */
+/** `installation`: id of this installation. */
 export type PodPolicy = { readonly namespace: string; readonly installation: string; readonly keys: PodKeys };
 
 /** The owner kind of pods of replica sets. */
@@ -83,7 +83,8 @@ export function buildPod(
     spec: {
       ...pod,
       restartPolicy: "Always",
-      // Nothing runs before its creator has read the record again: a creator that was frozen may create it long after the place is gone.
+      // The gate keeps the pod from running until its creator has reread the record. A creator that was frozen may create the pod long after its placement was
+      // removed.
       schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
       affinity: buildAffinity(objectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),
       containers: listAt(pod, "containers").map((container) => withTrace(container, traceparent)),
@@ -102,9 +103,8 @@ function readTemplate(text: string): Item {
 }
 
 /**
- * Requires the node by its own name, because its hostname label may differ. The scheduler needs only one matching term, so each of them names the node. The
- * pod excludes others of its pod id: a scheduler honours the term of a running pod in both directions, so it holds even after the labels of that pod were
- * removed.
+ * Requires the node by its name, because its hostname label may differ. The scheduler needs only one matching term, so each of them names the node. The pod
+ * also excludes others of its pod id. Schedulers honour that term of a running pod in both directions, so it holds even after its labels were removed.
  */
 function buildAffinity(affinity: Item, node: string, podId: Readonly<Record<string, string>>): Item {
   const required = "requiredDuringSchedulingIgnoredDuringExecution";

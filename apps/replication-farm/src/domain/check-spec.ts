@@ -11,7 +11,7 @@ import {
 
 const MAX_LABELS = 64;
 
-/** The spec with a normalised template, so that white space makes no difference. */
+/** Returns the spec with a normalised template, so that white space makes no difference. */
 export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
   const { podId, pool, labels, template, minReadySeconds } = spec;
   requireNone(checkDnsLabel("name", name, MAX_NAME_LENGTH));
@@ -54,7 +54,7 @@ export function checkReplicas(field: string, count: number): void {
   if (count > MAX_REPLICAS) refuse(field, `${count} is more than ${MAX_REPLICAS}, the most that one set may have`);
 }
 
-/** The spec, if the set may change to it now. */
+/** Returns the spec if the set may change to it now; throws the fault otherwise. */
 export function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: boolean): ReplicaSetSpec {
   const { name, rollout, deletion, placements } = set;
   if (deletion !== undefined) refuse("name", `${name} is being deleted; wait until it is gone`);

@@ -36,7 +36,7 @@ describe("one step of a rolling update", () => {
     ["one can be spared", counts(0, 3, 2, 2, 2), 1],
     ["none can be spared", counts(0, 2, 2, 2, 2), 0],
     ["nothing has to stay", counts(0, 3, 2, 2, 0), 3],
-  ])("what is left of a larger old set: %s", (_case, given, remove) => {
+  ])("the remainder of a larger old set: %s", (_case, given, remove) => {
     expect(computeRemainder(given)).toBe(remove);
   });
 });
@@ -71,7 +71,7 @@ const rollout = fc.record({
 });
 
 describe("a whole rolling update", () => {
-  it("takes what is healthy only where more than the minimum are, and keeps both sets at the larger of target and start", () => {
+  it("removes healthy replicas only if more than the minimum are healthy, and never exceeds the larger of target and start", () => {
     fc.assert(
       fc.property(rollout, ({ old, target, minimum, events }) => {
         const world: World = { old: [...old], fresh: [], oldDesired: old.length, newDesired: 0 };
@@ -89,7 +89,7 @@ describe("a whole rolling update", () => {
     );
   });
 
-  it("ends with the target whenever what is added becomes healthy, whatever the old ones are", () => {
+  it("ends with the target if the added replicas become healthy, whatever the old ones do", () => {
     fc.assert(
       fc.property(rollout, ({ old, target, minimum }) => {
         fc.pre(minimum < Math.max(old.length, target) || minimum === 0 || old.length === 0);

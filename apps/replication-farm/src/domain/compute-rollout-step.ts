@@ -11,23 +11,23 @@ export type RolloutCounts = {
 type MovedReplicas = { readonly add: number; readonly remove: number };
 
 /**
- * How many replicas the new set may get now, and how many the old set gives up for them, so that `minimum` can stay healthy whatever happens to the new ones,
- * and both sets together never have more than the larger of the target and their present number. `remove` is at most `oldDesired`.
+ * Computes how many replicas the new set may get now, and how many the old set gives up for them. At least `minimum` stay healthy, whatever happens to the new
+ * ones. Both sets together never exceed the larger of the target and their present number. `remove` is at most `oldDesired`.
  *
  * The number of healthy old replicas does not matter, because unhealthy ones go first (`planSet`). While the old set keeps what the minimum needs beside the
- * healthy new ones, a step removes a healthy replica only if more than the minimum are healthy. From a set without healthy replicas it removes those that
- * hold the nodes.
+ * healthy new ones, a step removes a healthy replica only if more than the minimum are healthy. From a set without healthy replicas it removes those that hold
+ * the nodes.
  */
 export function computeRolloutStep(counts: RolloutCounts): MovedReplicas {
   const { oldDesired, newDesired, target } = counts;
   const remaining = Math.max(0, target - newDesired);
-  // These need no removal, so that an update that begins below its minimum reaches it.
+  // These additions need no removal, so an update that begins below its minimum can reach it.
   const increase = Math.max(0, target - oldDesired - newDesired);
   const add = Math.min(remaining, increase + computeRemainder(counts));
   return { add, remove: Math.max(0, add - increase) };
 }
 
-/** How many replicas the old set can give up now; also after the new set has its own, if the old set was larger. */
+/** Returns how many replicas the old set can give up now, also after the new set is complete if the old set was larger. */
 export function computeRemainder({
   newHealthy,
   oldDesired,

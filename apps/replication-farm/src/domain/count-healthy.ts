@@ -3,7 +3,7 @@ import { podOf } from "./places.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
-/** Pods of the set's places that are ready and built from its template. */
+/** Counts pods with a placement that are ready and built from the set's template. */
 export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>, templateHash: string): number {
   return set.placements.filter((placement) => {
     const pod = podOf(set, pods, placement);
@@ -11,7 +11,7 @@ export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>,
   }).length;
 }
 
-/** The healthy pods that have been ready for `minReadySeconds`: a rolling update counts only these. */
+/** Counts healthy pods that have been ready for `minReadySeconds`: a rolling update counts only these. */
 export function countAvailable(
   set: ReplicaSet,
   pods: ReadonlyMap<string, SetPod>,

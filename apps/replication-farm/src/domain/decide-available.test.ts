@@ -8,7 +8,7 @@ const named = (name: string, pod: Pick<SetPod, "health" | "deleting" | "sinceMs"
   { name, uid: name, node: "n", ...pod },
 ];
 
-describe("a pod counts once it has been ready for as long as its set asks", () => {
+describe("a pod counts once it has been ready for the minReadySeconds of its set", () => {
   it.each([
     ["just ready", READY, 5, 1000, false],
     ["a moment too early", READY, 5, 5999, false],
@@ -23,7 +23,7 @@ describe("a pod counts once it has been ready for as long as its set asks", () =
   });
 });
 
-it("the next pod that time alone makes count is the one that was ready first", () => {
+it("the next pod that becomes available by time alone is the one that was ready first", () => {
   const pods = new Map([
     named("counts", { ...READY, sinceMs: 0 }),
     named("first", READY),

@@ -1,7 +1,7 @@
 import type { ReplicaSetSpec } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
-/** When the pod has been ready for `minReadySeconds`; undefined: it is not ready. */
+/** Returns when the pod will have been ready for `minReadySeconds`; undefined: it is not ready. */
 function availableAtMs(
   pod: Pick<SetPod, "health" | "deleting" | "sinceMs"> | undefined,
   { minReadySeconds }: Pick<ReplicaSetSpec, "minReadySeconds">,
@@ -9,7 +9,7 @@ function availableAtMs(
   return pod?.health === "READY" && !pod.deleting ? pod.sinceMs + minReadySeconds * 1000 : undefined;
 }
 
-/** Whether the pod has been ready for long enough: a program that ends soon after each start is ready for a moment, too. */
+/** Returns whether the pod has been ready for `minReadySeconds`: a program that exits soon after each start is briefly ready as well. */
 export function isAvailable(
   pod: Parameters<typeof availableAtMs>[0],
   spec: Parameters<typeof availableAtMs>[1],
@@ -19,7 +19,7 @@ export function isAvailable(
   return atMs !== undefined && nowMs >= atMs;
 }
 
-/** When the next ready pod will have been ready for long enough; infinite: none will by time alone. */
+/** Returns when the next ready pod becomes available; Infinity: none does by time alone. */
 export function nextAvailableAtMs(
   pods: ReadonlyMap<string, SetPod>,
   spec: Parameters<typeof availableAtMs>[1],

@@ -7,7 +7,7 @@ const none = aSet({ spec: aSpec({ replicasDesired: 0 }) });
 it.each([
   ["no set", [], [], "no-sets"],
   ["sets that all want nothing", [none, none], [], "no-replicas"],
-  ["one set that wants something", [none, aSet({ spec: aSpec({ replicasDesired: 1 }) })], [], undefined],
+  ["one set that desires replicas", [none, aSet({ spec: aSpec({ replicasDesired: 1 }) })], [], undefined],
   ["a daemon set", [aSet({ spec: aSpec({ daemon: true }) })], [], undefined],
   ["a rolling update that wants something", [none], [aRollout()], undefined],
 ] as const)("with %s it reports that", (_title, sets, rollouts, verdict) => {

@@ -4,7 +4,7 @@ import { decideStuck, type RolloutWait } from "./decide-stuck.ts";
 
 const WAIT = { kind: "wait", because: "minimum-healthy" } as const;
 
-it("a rolling update is stuck only once its pods had the time to prove themselves, too", () => {
+it("a rolling update is stuck only after its pods had their minReadySeconds as well", () => {
   let known: RolloutWait | undefined;
   const sets = [aSet({ name: "a", spec: aSpec({ minReadySeconds: 60 }) }), aSet({ name: "b" })];
   const at = (nowMs: number) => {

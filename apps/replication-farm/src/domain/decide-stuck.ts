@@ -13,8 +13,8 @@ const STUCK: Readonly<Record<string, string>> = {
 };
 
 /**
- * The trouble of a rolling update that has waited for one thing for `unhealthyMs` plus the `minReadySeconds` of its sets, as far as this farm has seen;
- * undefined: it moves, or is paused. `before`: what it waited for when this was decided last.
+ * Returns the trouble of a rolling update that has waited for one reason longer than `unhealthyMs` plus the `minReadySeconds` of its sets. Undefined: it moves,
+ * or is paused. `before`: the wait at the previous decision of this farm.
  */
 export function decideStuck(
   before: RolloutWait | undefined,

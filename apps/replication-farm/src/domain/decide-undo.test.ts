@@ -23,7 +23,7 @@ describe("an update that is undone", () => {
       { target: 3, undoTarget: 3, newBefore: 1, oldDesired: 1, newDesired: 2 },
       { target: 2, undoTarget: 3, leaveOld: true },
     ],
-  ])("%s goes back to as many as there were", (_case, rollout, expected) => {
+  ])("%s returns to the initial number", (_case, rollout, expected) => {
     const before = aRollout(rollout);
     expect(undone(rollout)).toMatchObject({
       ...expected,
@@ -35,7 +35,7 @@ describe("an update that is undone", () => {
     });
   });
 
-  it("and done again is what it was, with the minimum that was asked for, which counts as far as there were so many", () => {
+  it("and repeated restores the original update, with the requested minimum, limited to the initial number", () => {
     for (const rollout of [
       aRollout({ target: 5, undoTarget: 3, minimum: 4, oldDesired: 3, newDesired: 2 }),
       aRollout({ target: 3, undoTarget: 3, newBefore: 1, minimum: 1, oldDesired: 1, newDesired: 2 }),
@@ -47,7 +47,7 @@ describe("an update that is undone", () => {
     }
   });
 
-  it("is refused when nothing could be moved", () => {
+  it("is refused if no replica could move", () => {
     const stuck = aRollout({ target: 3, undoTarget: 2, minimum: 3, oldDesired: 1, newDesired: 1 });
     expect(decideUndo(stuck)).toMatchObject({ kind: "refused" });
   });

@@ -18,7 +18,7 @@ export function decideUndo(rollout: Rollout): UndoVerdict {
     ...(isGoingBack
       ? {
           target: undoTarget - newBefore,
-          // The canary alone would be less than both sets have.
+          // The canary's target alone would be less than both sets have.
           undoTarget: leaveOld ? Math.max(target, undoTarget) : target,
           leaveOld: newBefore > 0,
         }
@@ -27,7 +27,7 @@ export function decideUndo(rollout: Rollout): UndoVerdict {
     lastStepAtMs: 0,
     undone: rollout.undone + 1,
   };
-  // Counts have changed since the minimum was checked.
+  // Counts have changed since the last check of the minimum.
   const never =
     next.newDesired < next.target
       ? decideMinimum({ ...next, minimum: minimumOf(next) }, oldDesired + newDesired)

@@ -1,6 +1,6 @@
 import type { TransferReason } from "./replica-set.ts";
 
-/** For people. Audits, troubles and answers have this text; records have it beside the code, because earlier versions read nothing else. */
+/** Describes the reason in audits, troubles and answers. Records keep the text beside the code, because earlier versions read only the text. */
 export function describeTransferReason(because: TransferReason): string {
   return because.code === "REQUESTED" ? "somebody asked for it" : because.detail;
 }

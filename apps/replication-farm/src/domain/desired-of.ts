@@ -1,12 +1,12 @@
 import type { ReplicaSet } from "./replica-set.ts";
 import { desiredInRollout, type Rollout } from "./rollout.ts";
 
-/** Whether a disabled set stays unchanged; a rolling update that it was in when it was disabled still moves it. */
+/** Returns whether a disabled set stays unchanged. A rolling update that began before the set was disabled still moves it. */
 export function isFrozen({ name, disabled }: ReplicaSet, rollout: Rollout | undefined): boolean {
   return disabled && (rollout === undefined || desiredInRollout(rollout, name) === undefined);
 }
 
-/** How many replicas a set should have now: the number of its rolling update, of eligible nodes for a daemon set, or its own. */
+/** Returns the current target of replicas: that of its rolling update, the number of eligible nodes for a daemon set, or its own. */
 export function desiredOf(set: ReplicaSet, rollout: Rollout | undefined, eligible: number | undefined): number {
   if (set.deletion !== undefined) return 0;
   const rolloutSet = rollout === undefined ? undefined : desiredInRollout(rollout, set.name);

@@ -27,7 +27,7 @@ describe("nodes for a set", () => {
     expect(names(found.usable)).toEqual(usable ? ["a"] : []);
   });
 
-  it("are not those on which a pod of the pod id belongs to no set", () => {
+  it("exclude those where a pod of the pod id belongs to no set", () => {
     const foreign = new Map([["a", "web-1"]]);
     const found = findNodes(readLabelSelector("selector", ""), [node("a"), node("b")], { ...look, foreign });
     expect(names(found.eligible)).toEqual(["b"]);

@@ -1,13 +1,13 @@
 import { matchesLabels, type LabelSelector } from "@muster/names";
 
 export type Nodes = {
-  /** Nodes that may have a pod of the set. */
+  /** Nodes that may run a pod of the set. */
   readonly eligible: ReadonlySet<string>;
   /** Nodes that accept pods: existing, ready and not cordoned. */
   readonly usable: ReadonlySet<string>;
-  /** Why each other existing node accepts none, for people. */
+  /** For each other existing node, why it accepts no pods. */
   readonly unusable: ReadonlyMap<string, string>;
-  /** Nodes with a running pod of the set's pod id that belongs to no set, and the pod's name: none of them is eligible. */
+  /** Nodes with a running pod of the set's pod id that belongs to no set, and the pod's name; none is eligible. */
   readonly foreign: ReadonlyMap<string, string>;
 };
 
@@ -19,14 +19,14 @@ export type ObservedNode = {
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: boolean;
   readonly schedulable: boolean;
-  /** Since when this process has seen it not ready; undefined: it is ready. */
+  /** Since when this process has observed it not ready; undefined: it is ready. */
   readonly unreadySinceMs: number | undefined;
 };
 
 /**
- * The nodes that may have a pod of a set. `foreign`: nodes with a running pod of the same pod id that belongs to no set, by the pod's name; they are not
- * eligible until it ends. A node that has been not ready for less than `graceMs` stays eligible for its present pod, so that a restart of a kubelet moves
- * nothing; it is not usable for a new pod.
+ * Finds the nodes that may run a pod of a set. `foreign`: nodes with a running pod of the same pod id that belongs to no set, by the pod's name; they are not
+ * eligible until it ends. A node that has been not ready for less than `graceMs` stays eligible for its present pod, so the restart of a kubelet moves nothing.
+ * It is not usable for a new pod.
  */
 export function findNodes(
   selector: LabelSelector,

@@ -29,7 +29,7 @@ it.each<[title: string, snapshot: SetSnapshot, reason: string, message: RegExp]>
     /^pod web-9, which belongs to no replica set, runs pod id web there$/,
   ],
   ["nothing is in its way", aSnapshot(set, ["a"]), "NO_POD", /creates one soon/],
-])("a place has no pod because %s", (_title, snapshot, reason, message) => {
+])("a placement has no pod because %s", (_title, snapshot, reason, message) => {
   const explained = explainMissingPod(snapshot, "a");
   expect(explained.reason).toBe(reason);
   expect(explained.message).toMatch(message);

@@ -2,7 +2,7 @@ import { describeForeign } from "./explain-nodes.ts";
 import { makesPodFor } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
 
-/** Why a place has no pod now: a stable word, and a text for people. */
+/** Explains why a placement has no pod now: a stable code and a text. */
 export function explainMissingPod(
   snapshot: Pick<SetSnapshot, "set" | "rollout" | "nodes">,
   node: string,

@@ -44,7 +44,7 @@ it.each<[title: string, sights: readonly ObservedNode[], verdict: string]>([
   expect(explained(["n"], sights)).toEqual([verdict]);
 });
 
-it("names the pod without a set that keeps a set from a node, with a replica and without one", () => {
+it("names the pod without a set that blocks a node for a set, with a replica and without one", () => {
   const foreign = new Map([
     ["a", "web-8"],
     ["b", "web-9"],
@@ -63,7 +63,7 @@ it("reports a pool's machine that the set does not hold", () => {
   ]);
 });
 
-it("puts what is not selected last, and orders the rest by name", () => {
+it("puts nodes that are not selected last, and orders the rest by name", () => {
   const sights = [sight("a", { labels: {} }), sight("c"), sight("b"), sight("d")];
   expect(explained(["d"], sights).map((line) => line.split(" ")[0])).toEqual(["d", "b", "c", "a"]);
 });

@@ -2,10 +2,10 @@ import { matchesLabels, readLabelSelector } from "@muster/names";
 import type { ObservedNode, Nodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
-/** The most important first: thousands of nodes may be not selected. */
+/** Ordered by importance, because thousands of nodes may be not selected. */
 const CODES = ["REPLICA", "FREE", "TAKEN", "CORDONED", "NOT_READY", "NOT_GRANTED", "NOT_SELECTED"] as const;
 
-/** REPLICA: the set has a place there. FREE: it may get one. TAKEN: by another set's pod of the same pod id. The others are not eligible. */
+/** REPLICA: the set has a placement there. FREE: it may get one. TAKEN: another set has a pod of the same pod id there. The others are not eligible. */
 export type NodeCode = (typeof CODES)[number];
 
 /** The state of a node for a set, with its reason for people. */
@@ -13,7 +13,7 @@ export type NodeVerdict = { readonly node: string; readonly code: NodeCode; read
 
 type Judged = Omit<NodeVerdict, "node">;
 
-/** A verdict for each node, the most important first. `taken`: node -> the owner of another place or pod of the same pod id there. */
+/** Returns a verdict for each node, the most important first. `taken`: node to the owner of another placement or pod of the same pod id there. */
 export function explainNodes(
   set: ReplicaSet,
   sights: readonly ObservedNode[],
@@ -36,7 +36,7 @@ export function explainNodes(
   ].toSorted((a, b) => CODES.indexOf(a.code) - CODES.indexOf(b.code) || (a.node < b.node ? -1 : 1));
 }
 
-/** Why the node accepts no new pod of the set. */
+/** Returns why the node accepts no new pod of the set. */
 function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, foreign }: Nodes): Judged | undefined {
   const selector = readLabelSelector("spec.node_selector", spec.nodeSelector);
   if (!matchesLabels(selector, sight.labels))
@@ -49,7 +49,7 @@ function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, for
   return { code: "NOT_GRANTED", message: `the set holds no such machine of pool ${spec.pool ?? ""}` };
 }
 
-/** A pod that keeps a set from a node and that no farm may remove. */
+/** Describes a pod that blocks a node for a set and that no farm may remove. */
 export function describeForeign(pod: string, podId: string): string {
   return `pod ${pod}, which belongs to no replica set, runs pod id ${podId} there`;
 }

@@ -1,7 +1,7 @@
 import { minimumOf } from "./rollout.ts";
 import { planRollout, type RolloutSnapshot } from "./plan-rollout.ts";
 
-/** Why a rolling update does not move now, for people, by its own plan; empty: it moves. */
+/** Explains from its own plan why a rolling update does not move now; empty: it moves. */
 export function explainRollout(snapshot: RolloutSnapshot): string {
   const { rollout, old, fresh } = snapshot;
   const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = rollout;

@@ -34,7 +34,7 @@ function inRollout(rollout: Partial<Rollout> = {}): RolloutSeen {
   return { rollout: aRollout({ target: 2, minimum: 1, createdAtMs: 6, ...rollout }), ...counts, waitingBecause: "" };
 }
 
-/** A set with two ready replicas, in every respect that is not given. */
+/** A set with two ready replicas and these changes. */
 function seen(set: Partial<ReplicaSet>, rest: Partial<SetSeen> = {}): SetSeen {
   const replicas = [aReplica("n-1"), aReplica("n-2")];
   return {

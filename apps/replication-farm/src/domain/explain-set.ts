@@ -7,7 +7,7 @@ import type { ReplicaSet, Transfer } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import { minimumOf, type Rollout } from "./rollout.ts";
 
-/** A place of a set, with the pod there as it was last seen. */
+/** A placement of a set with the last observed state of its pod. */
 export type ReplicaSeen = {
   readonly node: string;
   readonly pod: string;
@@ -15,11 +15,11 @@ export type ReplicaSeen = {
   readonly health: string;
   readonly reason: string;
   readonly message: string;
-  /** Its node is still eligible. */
+  /** True if its node is still eligible. */
   readonly eligible: boolean;
 };
 
-/** A rolling update, with what both sets have. */
+/** A rolling update with the state of both sets. */
 export type RolloutSeen = {
   readonly rollout: Rollout;
   readonly oldHealthy: number;
@@ -44,7 +44,7 @@ export type SetSeen = {
   readonly nodes: readonly NodeVerdict[] | undefined;
 };
 
-/** Troubles that the places themselves explain better. */
+/** Troubles that the replicas explain in more detail. */
 const SEEN_IN_PLACES: ReadonlySet<TroubleCode> = new Set(["TOO_FEW_NODES", "NOT_HEALTHY"]);
 /** Troubles that block a transfer, a rolling update or a deletion. */
 const BLOCKS_CHANGES: ReadonlySet<TroubleCode> = new Set([
@@ -56,7 +56,7 @@ const BLOCKS_CHANGES: ReadonlySet<TroubleCode> = new Set([
 ]);
 
 /**
- * Why a set is in its state, by the first obstacle: DELETING, NO_FARM, IN_ROLL, TRANSFERRING, DISABLED, NODES_UNKNOWN, the code of its trouble, PLACING,
+ * Explains the state of a set by its first obstacle: DELETING, NO_FARM, IN_ROLL, TRANSFERRING, DISABLED, NODES_UNKNOWN, the code of its trouble, PLACING,
  * TOO_FEW_NODES, REMOVING, NOT_HEALTHY, STATIC, TRANSFERS_HELD, LEAVING, RENEWING, READY or CHANGING.
  */
 export function explainSet(seen: SetSeen, nowMs: number): Reason {
@@ -68,7 +68,7 @@ export function explainSet(seen: SetSeen, nowMs: number): Reason {
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
-/** The phase of a set, and since when it is in it; 0: the record has no time of it. */
+/** The phase of a set and since when; 0: the record has no time of it. */
 export function phaseOfSet(seen: Omit<SetSeen, "farm" | "nodes">): {
   readonly phase: string;
   readonly sinceMs: number;
@@ -157,7 +157,7 @@ function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
   return because("RENEWING", `${counts}: pods of the earlier template are replaced`);
 }
 
-/** Replicas on nodes that are no longer eligible. */
+/** Explains replicas on nodes that are no longer eligible. */
 function explainLeaving(
   set: ReplicaSet,
   replicas: readonly ReplicaSeen[],
@@ -193,7 +193,7 @@ function explainWell(seen: SetSeen): Reason {
   return because(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
 }
 
-/** All desired replicas are healthy, and no change is under way. */
+/** Returns whether all desired replicas are healthy and no change is in progress. */
 function isSettled({ set, desired, healthy, replicas }: Omit<SetSeen, "farm" | "rollout" | "nodes">): boolean {
   return healthy >= desired && replicas.length === desired && set.transfer === undefined;
 }

@@ -28,7 +28,7 @@ describe("two sets of one pod id", () => {
     expect(found).toEqual(overlap === undefined ? undefined : { with: "old", ...(overlap as object) });
   });
 
-  it("are not in the way of the older one", () => {
+  it("do not block the older one", () => {
     const [older, newer] = [set("z", "", { createdAtMs: 1 }), set("a", "", { createdAtMs: 2 })];
     expect(findOverlap(older, [newer], nodes)).toBeUndefined();
     expect(findOverlap(newer, [older], nodes)).toMatchObject({ with: "z" });
@@ -41,7 +41,7 @@ describe("two sets of one pod id", () => {
     expect(findOverlap({ ...fresh, sharesWith: ["old"] }, [old], nodes)).toBeUndefined();
   });
 
-  it("do not meet when they have other pod ids, or machines of a pool each", () => {
+  it("do not overlap if they have other pod ids, or are both on machines", () => {
     const other = aSet({ name: "old", spec: aSpec({ podId: "db", nodeSelector: "" }) });
     expect(findOverlap(set("new", "", { createdAtMs: 1 }), [other], nodes)).toBeUndefined();
     const pooled = (name: string, createdAtMs: number): ReplicaSet =>
@@ -54,7 +54,7 @@ describe("of sets that overlap nevertheless", () => {
   const older = set("older", "disk=ssd", { createdAtMs: 1 });
   const newer = set("newer", "zone=1", { createdAtMs: 2 });
 
-  it("the older one has the nodes that both select, and of two of one moment the one that comes first by its name", () => {
+  it("the older one keeps the shared nodes; of sets of one moment the first by name is older", () => {
     expect(findContest(newer, [older], nodes).nodes).toEqual(new Map([["a", "older"]]));
     expect(findContest(older, [newer], nodes).nodes).toEqual(new Map());
     const twin = { ...newer, createdAtMs: 1 };
@@ -62,7 +62,7 @@ describe("of sets that overlap nevertheless", () => {
     expect(findContest(twin, [older], nodes).nodes).toEqual(new Map());
   });
 
-  it("the newer one leaves the nodes where the older one is, or that it is short of, and no others", () => {
+  it("the newer one leaves only nodes that the older one uses or lacks", () => {
     const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2 });
     const yieldsTo = (other: ReplicaSet): string[] => [...findContest(both, [other], nodes).yields];
     expect(yieldsTo(older)).toEqual([]);
@@ -87,7 +87,7 @@ describe("of sets that overlap nevertheless", () => {
     expect(findContest({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
   });
 
-  it("none yields a node that the older one could not take: cordoned, or selected by one that is older still", () => {
+  it("none yields a node that the older one could not take: cordoned, or selected by a still older one", () => {
     const both = placedOn(["a"], { name: "newer", spec: newer.spec, createdAtMs: 3 });
     const short = { ...older, spec: { ...older.spec, replicasDesired: 1 } };
     const cordoned = nodes.map((node) => ({ ...node, schedulable: false }));
@@ -98,7 +98,7 @@ describe("of sets that overlap nevertheless", () => {
   });
 });
 
-it("two sets of the same nodes come to rest, and the younger one loses what the older one has no other node for, however long a pod takes to end", () => {
+it("two sets of the same nodes settle, and the younger one loses only nodes that the older one cannot replace, however long a pod takes to end", () => {
   const names = ["a", "b", "c", "d", "e"];
   fc.assert(
     fc.property(
@@ -129,7 +129,7 @@ it("two sets of the same nodes come to rest, and the younger one loses what the 
 
 type Turns = { readonly names: readonly string[]; readonly cordoned: readonly string[]; readonly ending: number };
 
-/** Both sets, in turns, do what their plans say, until these have been quiet for longer than a pod takes to end. */
+/** Executes the plans of both sets in turns, until no plan has changed anything for longer than a pod takes to end. */
 function takeTurns(sets: ReplicaSet[], { names, cordoned, ending }: Turns): ReplicaSet[] {
   const sights = names.map((name) => ({
     name,

@@ -6,15 +6,15 @@ import type { ReplicaSet } from "./replica-set.ts";
 type Overlap = {
   readonly with: string;
   readonly because: "same-selector" | "selects-everything" | "same-nodes";
-  /** With same-nodes: some of them. */
+  /** With same-nodes: examples of the shared nodes. */
   readonly nodes: readonly string[];
 };
 
 const MAX_NODES_NAMED = 3;
 
 /**
- * The older set whose nodes an enabled set of the same pod id would select: each set counts only its own replicas, so both would place and remove for ever.
- * Sets of one rolling update share their nodes on purpose.
+ * Finds an older enabled set of the same pod id that would select the same nodes. Each set counts only its own replicas, so both would place and remove pods
+ * forever. Sets of one rolling update share nodes on purpose.
  */
 export function findOverlap(
   set: ReplicaSet,
@@ -31,15 +31,15 @@ export function findOverlap(
 
 /** The nodes that a set yields to older sets of the same pod id. */
 export type Contest = {
-  /** Nodes that an older set selects, too, and its name. */
+  /** Nodes that an older set selects as well, and that set's name. */
   readonly nodes: ReadonlyMap<string, string>;
-  /** The nodes that the set must leave: the older set is there, too, or lacks a node, can use this one, and has no other that it can use. */
+  /** The nodes that the set must leave. The older set is already there, or it lacks a node, can use this one, and has no other usable node. */
   readonly yields: ReadonlySet<string>;
 };
 
 /**
- * Sets that were created at the same moment, or whose nodes were relabelled, may overlap although each was checked. The older set, by its record and then by
- * its name, has the nodes that both select. Every farm decides the same, so that no node changes hands repeatedly.
+ * Sets that were created concurrently, or whose nodes were relabelled, may overlap although each was checked. The older set, by its record and then by its
+ * name, gets the shared nodes. Every farm decides the same, so no node changes hands repeatedly.
  */
 export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sights: readonly ObservedNode[]): Contest {
   const nodes = new Map<string, string>();
@@ -61,7 +61,7 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
     for (const { name } of shared) nodes.set(name, nodes.get(name) ?? other.name);
     const takeable = findTakeable(other, rivals, shared);
     const isOurs = new Set(set.placements.map(({ node }) => node));
-    // A node that was left a moment ago still has an ending pod, and no place: without counting it, the older set would take all nodes of this set.
+    // A node that was just left still has an ending pod but no placement. If it were not counted, the older set would take all nodes of this set.
     const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
     const due = Math.max(0, missingOf(other) - waiting);
     for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);
@@ -76,7 +76,10 @@ function findShared(set: ReplicaSet, other: ReplicaSet, sights: readonly Observe
   return sights.filter(({ labels }) => matchesLabels(ours, labels) && matchesLabels(theirs, labels));
 }
 
-/** The shared nodes on which the older set may get a new place: they accept pods, it holds them if they are machines, and no still older set selects them. */
+/**
+ * Lists the shared nodes where the older set may get a new placement: they accept pods, it holds them if they are machines, and no still older set selects
+ * them.
+ */
 function findTakeable(other: ReplicaSet, rivals: readonly ReplicaSet[], shared: readonly ObservedNode[]): string[] {
   const granted = other.spec.pool === undefined ? undefined : new Set(other.machines.map(({ grant }) => grant?.node));
   const elders = rivals.filter((rival) => isOlder(rival, other) && mayMeet(other, rival) && !share(other, rival));

@@ -2,7 +2,7 @@ import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** Eligible nodes without a pod of this pod id that no older set has, in the order of their names. */
+/** Lists eligible nodes without a pod of this pod id that no older set has, ordered by name. */
 export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot): string[] {
   const own = new Set(set.placements.map(({ node }) => node));
   return [...(nodes?.eligible ?? [])]
@@ -12,7 +12,7 @@ export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot):
     .toSorted();
 }
 
-/** The set with one more place. */
+/** Adds a placement to the set. */
 export function place(
   snapshot: Pick<SetSnapshot, "templateHash" | "nowMs">,
   set: ReplicaSet,
@@ -29,7 +29,7 @@ export function place(
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
-/** The set with another ordinal for one of its places, whose pod name belongs to another owner. */
+/** Gives a placement another ordinal, because its pod name belongs to another owner. */
 export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
   const placements = set.placements.map((each) =>
     each.ordinal === ordinal ? { ...each, ordinal: set.nextOrdinal } : each,
@@ -37,13 +37,13 @@ export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
-/** The audit of each change of the nodes: all nodes after it. */
+/** The audit of each change of the nodes; it lists all nodes after the change. */
 export function retarget(set: ReplicaSet): Audit {
   const nodes = set.placements.map(({ node }) => node);
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
 
-/** The pod of a place. A pod of its name on another node is of an earlier set of that name: the place's own pod is pinned. */
+/** Returns the pod of a placement. A pod of its name on another node belongs to an earlier set of that name, because pods are pinned to their nodes. */
 export function podOf(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],
@@ -62,7 +62,7 @@ export function compareNodes(a: Placement, b: Placement): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
 }
 
-/** How many nodes the set is on; both nodes of a transfer count as one. */
+/** Counts the nodes of the set; both nodes of a transfer count as one. */
 export function countPlaced({ transfer, placements }: ReplicaSet): number {
   const nodes = placements.map(({ node }) => node);
   const isPlacedTwice =

@@ -22,12 +22,11 @@ export type AllocationStep =
     }
   | { readonly kind: "wait"; readonly number: number; readonly because: "pods-there" | "failsafe" };
 
-/** The node of a pod of the set; empty until it is placed. */
+/** The node of a pod of the set; empty until it is scheduled. */
 type PodPlace = { readonly name: string; readonly node: string };
 
 /**
- * Makes the ledger match the record: a request for each machine, and a release of each reservation that is not in the record, once no pod of the set can be
- * on its node.
+ * Makes the ledger match the record: requests each machine, and releases each reservation that is not in the record once no pod of the set can be on its node.
  */
 export function planAllocation(
   set: ReplicaSet,
@@ -61,7 +60,7 @@ export function planAllocation(
 
 const NO_QUEUE: QueueChoice = { kind: "none" };
 
-/** A request that waits moves with the queue of its set, and leaves while that is not known. */
+/** A queued request follows the set to another queue, and is released while the set's queue is unknown. */
 function isInQueue({ queue }: { readonly queue?: string }, choice: QueueChoice): boolean {
   return choice.kind !== "unknown" && queue === (choice.kind === "queue" ? choice.name : undefined);
 }
@@ -71,17 +70,17 @@ function whyNot(wanted: string | undefined, pool: string): "not-wanted" | "other
   return wanted === pool ? "other-queue" : "other-pool";
 }
 
-/** Whether none of these pods is on the node or may still be placed there: a pod without a node and without a place in the record may be placed anywhere. */
+/** Returns whether none of these pods is, or may still be scheduled, on the node. A pod without a node and without a placement may be scheduled anywhere. */
 export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
   const wanted = new Set(set.placements.map(({ ordinal }) => podNameOf(set.name, ordinal)));
   for (const pod of pods) if (pod.node === node || (pod.node === "" && !wanted.has(pod.name))) return false;
   return true;
 }
 
-/** A reservation of a set under a number. */
+/** The reservation of one numbered machine of a set. */
 export type OwnedReservation = { readonly set: string; readonly number: number; readonly reservation: string };
 
-/** Whether a reservation is left over. `sets`: all stored sets, read after the reservations; `withPods`: sets whose pods must be deleted first. */
+/** Returns whether a reservation is left over. `sets`: all stored sets, read after the reservations; `withPods`: sets whose pods must be deleted first. */
 export function reservationStanding(
   { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },

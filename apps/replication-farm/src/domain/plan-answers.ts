@@ -3,12 +3,12 @@ import type { ReplicaSet } from "./replica-set.ts";
 import type { SetChange } from "./set-plan.ts";
 import { isWorse } from "./troubles.ts";
 
-/** Why a pod could not be created: its name belongs to another owner, or the API server refuses it. */
+/** Why a pod could not be created: its name belongs to another owner, or the API server rejects it. */
 export type PodAnswer =
   | { readonly kind: "name-taken"; readonly ordinal: number }
   | { readonly kind: "refused"; readonly ordinal: number; readonly message: string };
 
-/** The record with other ordinals for places whose names are taken, and with the trouble of a refused pod. */
+/** Gives placements with taken names other ordinals, and records the trouble of a rejected pod. */
 export function planAnswers(set: ReplicaSet, answers: readonly PodAnswer[], nowMs: number): SetChange | undefined {
   const taken = answers.filter(({ kind }) => kind === "name-taken").map(({ ordinal }) => ordinal);
   const placed = new Set(set.placements.map(({ ordinal }) => ordinal));

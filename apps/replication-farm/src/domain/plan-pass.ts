@@ -19,9 +19,9 @@ export type PassSnapshot = {
   readonly fence: number;
   /** The rolling update of the set's name, which the owner of the set runs. */
   readonly rollout: RolloutState | undefined;
-  /** Undefined: only the rolling update of its name exists. */
+  /** Undefined: only the rolling update of this name exists. */
   readonly record: ReplicaSet | undefined;
-  /** Undefined: the record is not this farm's yet, or the rolling update that it names is missing. */
+  /** Undefined: the farm has not taken the record over yet, or the rolling update that it names is missing. */
   readonly snapshot: SetSnapshot | undefined;
   /** Nodes with a live pod of the set's pod id, by the pod's name. */
   readonly occupied: ReadonlyMap<string, string>;
@@ -30,11 +30,11 @@ export type PassSnapshot = {
   readonly confirmed: ReadonlySet<string>;
   /** Pods whose steps of earlier rounds have not been evaluated. */
   readonly inFlight: ReadonlySet<string>;
-  /** The answers of the steps of the round before. */
+  /** The results of the previous round's steps. */
   readonly answers: readonly PodAnswer[];
-  /** When machines may be requested again after a refusal. */
+  /** Earliest time of the next request for machines after a refusal. */
   readonly machinesNotBeforeMs: number;
-  /** The traceparent of the last request once all of it is done. */
+  /** The traceparent of the last request, once all of its effects are complete. */
   readonly doneUnder: string | undefined;
 };
 
@@ -42,7 +42,7 @@ export type RolloutState = {
   readonly record: Rollout;
   /** Undefined: one of its sets cannot be read. */
   readonly sets: readonly [old: RolloutSet | undefined, fresh: RolloutSet | undefined] | undefined;
-  /** Whether no former owner of the update can still write its sets. */
+  /** True if no former owner of the update can still write its sets. */
   readonly isFenced: boolean;
   /** The nodes of a set are unknown. */
   readonly blind: boolean;
@@ -65,7 +65,7 @@ export type RolloutPlan =
       readonly isNews: boolean;
     };
 
-/** `take`: the fence of this farm is written. `hold`: nothing else is done while the rolling update of the set is missing. */
+/** `take`: this farm's fence is written. `hold`: nothing else happens while the rolling update of the set is missing. */
 export type SetPassPlan =
   | { readonly kind: "take" }
   | { readonly kind: "hold"; readonly change: SetChange | undefined }
@@ -75,11 +75,11 @@ export type SetPassPlan =
       readonly waits: readonly SetWait[];
       readonly pods: readonly PodAction[];
       readonly machines: readonly AllocationStep[];
-      /** Record, pods and machines of a deleted set are gone, as far as it is seen. */
+      /** The record, pods and machines of a deleted set are gone, as far as this farm has observed. */
       readonly isOver: boolean;
       /** Everything that was requested exists. */
       readonly isDone: boolean;
-      /** When time alone changes the plan. */
+      /** The time at which the plan changes without an event. */
       readonly atMs: number;
     };
 
@@ -91,13 +91,13 @@ export type PassPlan = {
   /** The traceparent of the request that the changes follow from; empty: none. */
   readonly under: string;
   readonly rollout: RolloutPlan | undefined;
-  /** Carried out unless the rolling update was changed. */
+  /** Carried out unless the rolling update changed. */
   readonly set: SetPassPlan | undefined;
 };
 
 /**
- * One round over a set: at most one change of the rolling update of its name, or of its record, and the steps that make pods and machines match the record.
- * The pods follow a change immediately; machines are requested and released once no change and no pod is due.
+ * Plans one round over a set: at most one change of its rolling update or its record, and the steps that make pods and machines match the record. Pods follow a
+ * change immediately. Machines are requested and released once no change and no pod is due.
  */
 export function planPass(seen: PassSnapshot, policy: PassPolicy): PassPlan {
   const rollout = seen.rollout && planOwnRollout(seen.rollout, seen, policy);
@@ -136,7 +136,7 @@ function rolloutSteps({ record: { outbox } }: RolloutState, plan: RolloutPlan): 
     : published;
 }
 
-/** Only the record of an update has its audits, so it is kept until they are published. */
+/** Only the record of an update contains its audits, so it is kept until they are published. */
 export function isRolloutWritten(
   outbox: readonly unknown[],
   plan: RolloutPlan,
@@ -190,15 +190,18 @@ function setSteps({ outbox }: ReplicaSet, plan: SetPassPlan, { nowMs, machinesNo
 }
 
 /**
- * The traceparent of the request that a change of the record follows from. A change that no request caused, such as after a lost node, has none: it begins a
- * trace, to which all that follows from it belongs.
+ * Returns the traceparent of the request that caused a change of the record. A change without a request, such as after a lost node, starts a new trace for all
+ * of its effects.
  */
 export function requestOf({ record, snapshot, doneUnder }: PassSnapshot, because: SetChangeReason): string {
   const asked = snapshot?.rollout?.traceparent ?? record?.traceparent ?? "";
   return because === "node-ineligible" || asked === doneUnder ? "" : asked;
 }
 
-/** The set shows that its rolling update is missing. Until it exists nothing is done: only the update states how many replicas the set should have. */
+/**
+ * Records on the set that its rolling update is missing. Nothing else happens until the update exists, because only the update states how many replicas the set
+ * should have.
+ */
 function noteMissingRollout(set: ReplicaSet, nowMs: number): SetChange | undefined {
   const message = `rolling update ${set.rollout ?? ""}, in which it is, is not there or cannot be read`;
   if (set.trouble?.code === "ROLL_SET_MISSING" && set.trouble.message === message) return undefined;

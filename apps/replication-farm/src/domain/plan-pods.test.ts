@@ -11,18 +11,18 @@ const withPods = (...pods: [string, SetSnapshot["pods"] extends ReadonlyMap<stri
 });
 
 describe("pods of a set", () => {
-  it("are left alone where each place has its pod, and no other is there", () => {
+  it("stay unchanged if each placement has its pod, and no other exists", () => {
     expect(planPods(aSnapshot(set, ["a", "b"]), none, new Map())).toEqual([]);
   });
 
-  it("are made for places that have none, on their node", () => {
+  it("are created for placements without one, on their node", () => {
     expect(planPods(aSnapshot(set, ["a", "b"], withPods()), none, new Map())).toEqual([
       { kind: "create", pod: "web-1", ordinal: 1, node: "a", because: "missing" },
       { kind: "create", pod: "web-2", ordinal: 2, node: "b", because: "missing" },
     ]);
   });
 
-  it("go where they have no place, once", () => {
+  it("without a placement are deleted once", () => {
     const surplus = aPod(set, { node: "c", ordinal: 9, templateHash: "", sinceMs: 0, reservation: undefined });
     const pods = new Map([...aSnapshot(set, []).pods, surplus]);
     expect(planPods(aSnapshot(set, ["a", "b"], { pods }), none, new Map())).toEqual([
@@ -32,7 +32,7 @@ describe("pods of a set", () => {
     expect(planPods(aSnapshot(set, ["a", "b"], { pods }), none, new Map())).toEqual([]);
   });
 
-  it("go where they are on another node than their place, as those of an earlier set of the name", () => {
+  it("on another node than their placement are deleted, as those of an earlier set of the name", () => {
     const pods = new Map(set.placements.map((each) => aPod(set, each, each.node === "b" ? { node: "c" } : {})));
     const snapshot = aSnapshot(set, ["a", "b"], { pods });
     expect(planPods(snapshot, none, new Map())).toEqual([
@@ -41,7 +41,7 @@ describe("pods of a set", () => {
     expect(countHealthy(set, pods, "h1")).toBe(1);
   });
 
-  it("are confirmed, and not deleted, where the set goes and its pods stay", () => {
+  it("are confirmed, and not deleted, if the set is deleted and its pods stay", () => {
     const gone = { ...set, placements: [], deletion: { keepPods: true, atMs: 1 } };
     const pods = aSnapshot(set, []).pods;
     expect(planPods(aSnapshot(gone, ["a", "b"], { pods }), none, new Map()).map((step) => step.kind)).toEqual([
@@ -60,7 +60,7 @@ describe("pods of a set", () => {
     expect(planPods(aSnapshot(set, ["a", "b"], seen), none, new Map())).toEqual([step]);
   });
 
-  it("are confirmed to their node when their maker may have died before it did", () => {
+  it("are confirmed if their creator may have died before it confirmed them", () => {
     const seen = new Map(set.placements.map((each) => aPod(set, each, { node: "", health: "NOT_READY" })));
     expect(planPods(aSnapshot(set, ["a", "b"], { pods: seen }), none, new Map())).toEqual([
       { kind: "confirm", pod: "web-1", ordinal: 1, because: "not-placed" },
@@ -73,7 +73,7 @@ describe("pods of a set", () => {
     ["is gone, not of a disabled set", { disabled: true }, "", ["confirm web-1: not-placed"]],
     ["is gone, not once it has run there", {}, "b", []],
     ["is cordoned, which does not end it", {}, "", ["confirm web-1: not-placed"]],
-  ])("are deleted where they wait for a node that %s", (what, more, node, expected) => {
+  ])("are deleted if they wait for a node that %s", (what, more, node, expected) => {
     const one = placedOn(["b"], more);
     const unusable = new Map(what.startsWith("is cordoned") ? [["b", "it is cordoned"]] : []);
     const nodes = { eligible: new Set(["a"]), usable: new Set(["a"]), unusable, foreign: new Map() };
@@ -91,7 +91,7 @@ describe("pods of a set", () => {
     ],
     ["nodes-unknown", { nodes: undefined }, none, new Map()],
     ["node-taken", {}, new Map([["a", "web-0"]]), new Map()],
-    // Its own pod after its labels were removed by hand.
+    // The set's own pod after its labels were removed manually.
     ["node-taken", {}, new Map([["a", "web-1"]]), new Map()],
     ["pause", {}, none, new Map([[1, { times: 1, notBeforeMs: 2_000_000 }]])],
   ])("wait with the reason: %s", (because, rest, occupied, restarts) => {
@@ -137,7 +137,7 @@ describe("pods of a set", () => {
     expect(steps.map((step) => `${step.kind} ${step.pod}: ${step.because}`)).toEqual(expected);
   });
 
-  it("wait for the earlier pod of their name to be gone", () => {
+  it("wait until the earlier pod of their name is gone", () => {
     const one = placedOn(["a"]);
     const pods = new Map(one.placements.map((each) => aPod(one, each, { deleting: true })));
     expect(planPods(aSnapshot(one, ["a"], { pods }), none, new Map())).toEqual([

@@ -2,9 +2,9 @@ import { isFrozen } from "./desired-of.ts";
 import { podNameOf, type Placement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** The restarts of one place, in this process. */
+/** Restarts of one placement, observed by this process. */
 export type Restarts = {
-  /** Recreations of ended pods, since one was ready for a while. */
+  /** Recreations of ended pods since the last pod that was ready for a while. */
   readonly times: number;
   readonly notBeforeMs: number;
 };
@@ -23,7 +23,7 @@ type PodStep =
       readonly kind: "delete";
       readonly pod: string;
       readonly uid: string;
-      /** `node-gone`: it waits for a node that does not exist. */
+      /** `node-gone`: the pod waits for a node that does not exist. */
       readonly because: "no-place" | "ended" | "node-gone";
     }
   /** The pod stays without an owner: its ownership labels are removed. */
@@ -38,8 +38,8 @@ type PodStep =
 export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
 
 /**
- * Makes the pods match the record: a pod for each place of a set that is not disabled, once its node accepts pods and has no other of this pod id; pods
- * without a place are removed. `occupied`: nodes that have a live pod of this pod id, of this set or another, by the pod's name.
+ * Makes the pods match the record. Each placement of an enabled set gets a pod once its node accepts pods and has no other of this pod id; pods without a
+ * placement are removed. `occupied`: nodes with a live pod of this pod id, by the pod's name.
  */
 export function planPods(
   snapshot: SetSnapshot,
@@ -74,7 +74,7 @@ export function planPods(
   return steps;
 }
 
-/** A disabled set creates no pod, not even for one that was deleted by hand; but its transfer continues, and needs the new pod. */
+/** A disabled set creates no pods, not even after a manual deletion. Its transfer continues, and needs the new pod. */
 export function makesPodFor({ set, rollout }: Pick<SetSnapshot, "set" | "rollout">, node: Placement["node"]): boolean {
   return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }

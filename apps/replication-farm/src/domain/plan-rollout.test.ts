@@ -30,7 +30,7 @@ function aLook(rollout: Partial<Rollout>, sets: Partial<RolloutSnapshot> = {}): 
 describe("an update that is being created", () => {
   const unmarked = (set: ReplicaSet): RolloutSet => well({ ...set, rollout: undefined });
 
-  it("marks one set after the other, and then begins with the numbers that both have", () => {
+  it("marks one set after the other, and then begins with the numbers of both", () => {
     const first = planRollout(aLook({ phase: "CREATING" }, { old: unmarked(oldSet), fresh: unmarked(newSet([])) }));
     expect(first).toMatchObject({ kind: "write-set", next: { name: "web", rollout: "web-2" } });
     const second = planRollout(aLook({ phase: "CREATING" }, { fresh: unmarked(newSet([])) }));
@@ -42,7 +42,7 @@ describe("an update that is being created", () => {
     });
   });
 
-  it("is given up when a set was scaled meanwhile so that the minimum could never be kept", () => {
+  it("is abandoned if a set was scaled meanwhile so that the minimum could never be kept", () => {
     const small = { ...oldSet, spec: { ...oldSet.spec, replicasDesired: 1 } };
     const look = { phase: "CREATING", target: 2, minimum: 2 } as const;
     const given = planRollout(aLook(look, { old: well(small), fresh: unmarked(newSet([])) }));
@@ -59,7 +59,7 @@ describe("an update that is being created", () => {
     });
   });
 
-  it("gives way to an update that has one of its sets", () => {
+  it("yields to an update that has one of its sets", () => {
     const others = well({ ...newSet([]), rollout: "web-9" });
     const given = planRollout(aLook({ phase: "CREATING" }, { fresh: others }));
     expect(given).toMatchObject({
@@ -123,7 +123,7 @@ describe("an update that runs", () => {
   });
 });
 
-describe("what is audited of an update", () => {
+describe("the audit of an update", () => {
   const auditsOf = (look: RolloutSnapshot) => {
     const step = planRollout(look);
     return step.kind === "write" || step.kind === "write-set" ? step.audits : [];
@@ -134,7 +134,7 @@ describe("what is audited of an update", () => {
     expect(begun).toMatchObject({ eventType: "ROLLING_UPDATE_CREATION", details: { by: "ann", leave_old: true } });
   });
 
-  it("has the end of the old set, and calls an update that was undone canceled", () => {
+  it("records the end of the old set, and calls an undone update cancelled", () => {
     const gone = aLook({ phase: "FINISHING" }, { old: well({ ...oldSet, placements: [] }) });
     expect(auditsOf(gone)).toMatchObject([{ eventType: "DELETED", details: { roll_id: "web-2" } }]);
     const end = { old: well({ ...oldSet, rollout: undefined }) };
@@ -159,7 +159,7 @@ describe("sets that share their nodes after a canary", () => {
     expect(second).toMatchObject({ next: { name: "web-2", sharesWith: ["web"] } });
   });
 
-  it("share with what comes after one of them, too", () => {
+  it("also share with the successor of one of them", () => {
     const fresh = well(newSet([], { rollout: undefined }));
     const old = well({ ...oldSet, sharesWith: ["canary", "web-2"] });
     const marks = planRollout(aLook({ phase: "CREATING" }, { old, fresh }));
@@ -167,7 +167,7 @@ describe("sets that share their nodes after a canary", () => {
   });
 });
 
-it("an update waits until a set has left the node that it was about to leave", () => {
+it("an update waits until a set has finished leaving a node", () => {
   const transfer = aTransfer("a", "d");
   const leaving = well({ ...oldSet, transfer });
   expect(planRollout(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({
@@ -176,8 +176,8 @@ it("an update waits until a set has left the node that it was about to leave", (
   });
 });
 
-describe("an update whose set is not there", () => {
-  it("ends, audited as cancelled, and leaves the other set what it has", () => {
+describe("an update whose set is missing", () => {
+  it("ends, audited as cancelled, and leaves the other set its replicas", () => {
     expect(planRollout(aLook({ oldDesired: 2 }, { fresh: undefined }))).toMatchObject({
       kind: "write-set",
       next: { name: "web", rollout: undefined, spec: { replicasDesired: 2 } },
@@ -197,11 +197,11 @@ describe("an update whose set is not there", () => {
   });
 });
 
-/** Both sets, their pods and their update, moved by their own plans; each actor may stop after any write. */
+/** Both sets, their pods and their update, driven by their own plans; each actor may stop after any write. */
 class World {
   sets: Map<string, ReplicaSet>;
   rollout: Rollout | undefined;
-  /** The update as it is, or was before it ended. */
+  /** The update, or its last state before it ended. */
   last: Rollout;
   pods: (SetPod & { readonly set: string })[] = [];
   readonly nodes: string[];
@@ -210,7 +210,7 @@ class World {
   readonly relabelled = new Set<string>();
   nowMs = 0;
   #nodesEver = 0;
-  /** Pods that fell ill between a step of the update and the set's carrying it out. */
+  /** Pods that became unhealthy between a step of the update and the set's execution of it. */
   #illMeanwhile = 0;
 
   constructor(old: number, rollout: Rollout, nodes: readonly string[]) {
@@ -229,7 +229,7 @@ class World {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }
 
-  /** The least number of healthy replicas after a removal. */
+  /** The minimum of healthy replicas after any removal. */
   least(): number {
     // Pods that an undo has begun to remove may still go once the undo is undone.
     const { undone, minimum } = this.last;
@@ -302,7 +302,7 @@ class World {
     toggle(this.relabelled, this.nodes[which % this.nodes.length]);
   }
 
-  /** A node goes, and its pod with it. */
+  /** Removes a node with its pod. */
   vanish(which: number): void {
     const [gone] = this.nodes.splice(which % Math.max(1, this.nodes.length), 1);
     this.#illMeanwhile += this.pods.filter(({ node, health }) => node === gone && health === "READY").length;
@@ -321,7 +321,7 @@ class World {
     return this.rollout === undefined && others.length === 0 && isWhole;
   }
 
-  /** In both sets. */
+  /** Desired replicas of both sets together. */
   wanted(): number {
     return this.last.oldDesired + this.last.newDesired;
   }
@@ -374,7 +374,7 @@ const MISHAPS = ["time", "ill", "cordon", "relabel", "vanish", "appear", "undo"]
 type Move = (typeof MOVES)[number] | (typeof MISHAPS)[number];
 
 function move(world: World, what: Move, which: number): void {
-  // Its owner comes back at once after each step.
+  // The owner returns immediately after each step.
   if (what === "rollout") for (let step = 0; step <= which % 4; step += 1) world.stepRollout();
   else if (what === "old" || what === "fresh") world.stepSet(what === "old" ? "web" : "web-2");
   else if (what === "recover") world.recover(which);
@@ -388,7 +388,7 @@ function move(world: World, what: Move, which: number): void {
   else world.stepPods(what === "old-pods" ? "web" : "web-2");
 }
 
-describe("an update, its sets and their pods, in any order, on nodes that come, go and change, with pods that fall ill, and undone", () => {
+describe("an update, its sets and their pods, in any order, with changing nodes, failing pods, and undos", () => {
   const what = fc.constantFrom<Move>(...MOVES, ...MISHAPS);
   const some = fc.array(fc.nat({ max: 5 }), { maxLength: 4 });
   type Start = {
@@ -425,7 +425,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
     ],
   };
 
-  it("takes nothing away below the minimum, keeps one pod a node, and ends with the set it leads to alone", () => {
+  it("removes no replica below the minimum, keeps one pod per node, and ends with only the set that it leads to", () => {
     fc.assert(
       fc.property(rollouts, ({ old, target, minimum, spare, ill, cordoned, moves }) => {
         fc.pre(minimum <= target && minimum < Math.max(old, target));
@@ -444,7 +444,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
           expect(new Set(world.pods.map(({ node }) => node)).size).toBe(world.pods.length);
           const most = Math.max(old, target);
           expect(world.wanted()).toBeLessThanOrEqual(most);
-          // And the new node of a transfer.
+          // The new node of a transfer adds one.
           for (const { placements } of world.sets.values()) expect(placements.length).toBeLessThanOrEqual(most + 1);
         };
         for (const which of ill) step("ill", which);
@@ -471,7 +471,7 @@ describe("an update, its sets and their pods, in any order, on nodes that come, 
   }, 240_000);
 });
 
-it("an undone update that continued a canary leaves the canary with what it had", () => {
+it("an undone update that continued a canary restores the canary's number", () => {
   const rollout = aRollout({
     phase: "FINISHING",
     undone: 1,

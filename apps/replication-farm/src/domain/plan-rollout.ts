@@ -8,7 +8,7 @@ import type { Audit } from "./set-plan.ts";
 /** The present state of a set in a rolling update. */
 export type RolloutSet = {
   readonly set: ReplicaSet;
-  /** Ready pods that are built from the set's template; at most one a place. */
+  /** Ready pods that are built from the set's template; at most one per placement. */
   readonly healthy: number;
 };
 
@@ -49,7 +49,7 @@ export type RolloutStep =
   | {
       readonly kind: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
-      /** The audit of an update that is given up. */
+      /** The audit of an abandoned update. */
       readonly audits: readonly Audit[];
     }
   | {
@@ -66,7 +66,7 @@ export type RolloutStep =
     };
 
 /**
- * The next step of a rolling update: mark both sets, move counts as health allows, and write the result into the sets once the new set has its places. Each
+ * The next step of a rolling update: mark both sets, move counts as health permits, and write the result into the sets once the new set has its replicas. Each
  * step can be repeated, so an interrupted update continues from its records.
  */
 export function planRollout(snapshot: RolloutSnapshot): RolloutStep {
@@ -85,18 +85,18 @@ export function planRollout(snapshot: RolloutSnapshot): RolloutStep {
   }
 }
 
-/** Undefined also for a set that has left the update because it was deleted by force, even if it was recreated since. */
+/** Returns undefined also for a set that has left the update because it was force-deleted, even if it was recreated since. */
 function presentIn({ id, phase }: Rollout, rolloutSet: RolloutSet | undefined): RolloutSet | undefined {
   if (phase === "CREATING") return rolloutSet?.set.deletion === undefined ? rolloutSet : undefined;
   return phase === "FINISHING" || rolloutSet?.set.rollout === id ? rolloutSet : undefined;
 }
 
-/** A set that was deleted by force ends its update, and the other set keeps its replicas. After a finished update the old set does not exist either. */
+/** A force-deleted set ends its update, and the other set keeps its replicas. After a finished update the old set does not exist either. */
 function planWithout(rollout: Rollout, left: RolloutSet | undefined): RolloutStep {
   const because = rollout.phase === "FINISHING" ? "finished" : "set-missing";
   if (left?.set.rollout !== rollout.id) return because === "finished" ? END : abandoned(rollout, because);
   const moved = left.set.name === rollout.oldSet ? rollout.oldDesired : rollout.newDesired;
-  // It may have been scaled between the request and the mark.
+  // The set may have been scaled between the request and the mark.
   const desired = rollout.phase === "CREATING" ? left.set.spec.replicasDesired : moved;
   const audits = [completion(rollout, { succeeded: true, canceled: because === "set-missing" })];
   return { kind: "write-set", next: freed(left.set, desired), because, audits };
@@ -132,7 +132,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
     const next = { ...unmarked, disabled, rollout: rollout.id, sharesWith };
     return { kind: "write-set", next, because: "sets-marked", audits: [] };
   }
-  // A transfer that began before the mark: its set has an extra place, and gives one up first.
+  // A transfer that began before the mark gave its set an extra placement, which has to go first.
   if (sets.some(({ transfer }) => transfer !== undefined)) return { kind: "wait", because: "transfer-there" };
   return {
     kind: "write",
@@ -142,7 +142,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
   };
 }
 
-/** The old set has become so small that no replica could move: both sets stay as they were. */
+/** Ends the update because the old set has become so small that no replica could move. Both sets stay unchanged. */
 function planRefusal(rollout: Rollout, sets: readonly ReplicaSet[]): RolloutStep {
   const marked = sets.find((set) => set.rollout === rollout.id);
   if (marked === undefined) return abandoned(rollout, "minimum-too-high");
@@ -151,7 +151,7 @@ function planRefusal(rollout: Rollout, sets: readonly ReplicaSet[]): RolloutStep
 
 const END: RolloutStep = { kind: "end", because: "finished", audits: [] };
 
-/** The end of an update whose sets are not, or no longer, its own. */
+/** Ends an update whose sets do not, or no longer, belong to it. */
 function abandoned(
   rollout: Rollout,
   because: Exclude<Extract<RolloutStep, { kind: "end" }>["because"], "finished">,
@@ -170,7 +170,7 @@ function givenUp(
 
 function planMove({ rollout, nowMs, blind }: RolloutSnapshot, old: RolloutSet, fresh: RolloutSet): RolloutStep {
   if (blind) return { kind: "wait", because: "blind" };
-  // The set decides which places go, not only by health: until they are gone, the number of healthy ones that stay is unknown.
+  // The set chooses the placements to remove, not only by health: until they are gone, the number of remaining healthy ones is unknown.
   if (old.set.placements.length > rollout.oldDesired || fresh.set.placements.length > rollout.newDesired)
     return { kind: "wait", because: "surplus-there" };
   const counts: RolloutCounts = {
@@ -205,7 +205,7 @@ function planRemainder(rollout: Rollout, counts: RolloutCounts, fresh: ReplicaSe
   return { kind: "write", next: { ...rollout, phase: "FINISHING" }, because: "has-its-replicas", audits: [] };
 }
 
-/** The old set first: while the new one is marked, the update is found again. */
+/** Writes the old set first: while the new one is marked, the update can be resumed. */
 function planFinish({ rollout, nowMs }: RolloutSnapshot, old: ReplicaSet, fresh: ReplicaSet): RolloutStep {
   const isUndone = rollout.undone % 2 === 1;
   if (old.rollout === rollout.id) {
@@ -232,12 +232,12 @@ function planFinish({ rollout, nowMs }: RolloutSnapshot, old: ReplicaSet, fresh:
   return { kind: "write-set", next, because: "finished", audits };
 }
 
-/** The sets that a set shares its nodes with, including these. */
+/** Lists the sets that a set shares its nodes with, including these. */
 function sharedBy({ name, sharesWith }: ReplicaSet, ...others: readonly string[]): readonly string[] {
   return [...new Set([...sharesWith, ...others])].filter((other) => other !== name).slice(-MAX_SHARES);
 }
 
-/** The set after it has left the rollout, with its own number of replicas. */
+/** Returns the set after it has left the rollout, with its own number of replicas. */
 function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
   return { ...set, rollout: undefined, spec: { ...set.spec, replicasDesired } };
 }

@@ -28,7 +28,7 @@ function settle(farms: readonly LiveFarm[], start: readonly OwnableSet[]): Ownab
 }
 
 describe("farms that share sets", () => {
-  it("leave none without an owner, and spread them evenly", () => {
+  it("assign an owner to every set, and spread the sets evenly", () => {
     const farms = ["f1", "f2", "f3", "f4"].map((name) => farm(name));
     const owned = settle(farms, sets(400));
     const counts = farms.map(({ session }) => owned.filter(({ owner }) => owner === session).length);
@@ -36,7 +36,7 @@ describe("farms that share sets", () => {
     expect(Math.min(...counts)).toBeGreaterThan(60);
   });
 
-  it("take a dead farm's sets over, and move no others", () => {
+  it("take over a dead farm's sets, and move no others", () => {
     const farms = ["f1", "f2", "f3"].map((name) => farm(name));
     const before = settle(farms, sets(100));
     const after = settle(farms.slice(1), before);
@@ -46,7 +46,7 @@ describe("farms that share sets", () => {
     }
   });
 
-  it("leave a set without an owner when no farm selects it, also one that was selected before", () => {
+  it("leave a set without an owner if no farm selects it, also if one selected it before", () => {
     const mine = { name: "web", labels: { team: "b" }, owner: "f1" };
     expect(planSetClaims("f1", [farm("f1", "team=a")], [mine])).toEqual([
       { kind: "release", set: "web", because: "not-selected" },

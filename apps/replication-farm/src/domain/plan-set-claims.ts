@@ -3,14 +3,14 @@ import { matchesLabels, type LabelSelector } from "@muster/names";
 /** A live farm, by its session. */
 export type LiveFarm = {
   readonly session: string;
-  /** Only sets whose labels match are for this farm. */
+  /** The farm owns only sets whose labels match. */
   readonly selector: LabelSelector;
 };
 
 export type OwnableSet = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** The session of the owner; undefined: none is alive. */
+  /** The live session of the owner; undefined: none. */
   readonly owner: string | undefined;
 };
 
@@ -19,8 +19,8 @@ type ClaimStep =
   | { readonly kind: "release"; readonly set: string; readonly because: "not-selected" | "for-another-farm" };
 
 /**
- * The sets that a farm claims and releases. Each set prefers one of the farms that select it, by a hash of both names: all farms agree without communication,
- * sets are spread evenly, and when a farm comes or goes only its own sets move.
+ * Plans the sets that a farm claims and releases. Each set prefers one of the farms that select it, by a hash of both names. All farms agree without
+ * communication, sets are spread evenly, and when a farm starts or stops only its own sets move.
  */
 export function planSetClaims(self: string, farms: readonly LiveFarm[], sets: readonly OwnableSet[]): ClaimStep[] {
   return sets.flatMap((set): ClaimStep[] => {

@@ -36,7 +36,7 @@ const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<Ledge
   return { known: true, byNumber: new Map(sights), trouble: undefined, ...more };
 };
 
-/** On machines of pool gpu, one a node, and as many replicas wanted as it is on unless said otherwise. */
+/** A set on machines of pool gpu, one per node; by default it desires as many replicas as it has nodes. */
 const onMachines = (nodes: readonly string[], desired = nodes.length, set: Partial<ReplicaSet> = {}): ReplicaSet =>
   placedOn(nodes, {
     spec: aSpec({ replicasDesired: desired, pool: "gpu", nodeSelector: "" }),
@@ -49,7 +49,7 @@ const plan = (set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSna
 const numbersOf = (set: ReplicaSet | undefined) => set?.machines.map(({ number }) => number);
 
 describe("a set on machines of a pool", () => {
-  it("wants a machine for each replica that has none, under a number that was never used", () => {
+  it("requests a machine for each replica without one, under a new number", () => {
     const { change } = plan(onMachines(["a"], 3, { nextMachine: 7 }), ["a"]);
     expect(change).toMatchObject({ because: "machines-wanted", audits: [], next: { nextMachine: 9 } });
     expect(change?.next.machines).toEqual([
@@ -59,11 +59,11 @@ describe("a set on machines of a pool", () => {
     ]);
   });
 
-  it("is where it should be, and wants nothing", () => {
+  it("in its desired state plans nothing", () => {
     expect(plan(onMachines(["a", "b"]), ["a", "b"])).toEqual({ change: undefined, waits: [] });
   });
 
-  it("takes in what was granted before it does anything with it, and then takes the node", () => {
+  it("records grants before it uses them, and then takes the node", () => {
     const set = onMachines([], 1, { machines: [wished(1)], nextMachine: 2 });
     const first = plan(set, [], { ledger: ledgerOf([granting(1, "x")]) }).change;
     expect(first).toMatchObject({ because: "machines-granted", next: { machines: [granted(1, "x", NOW_MS)] } });
@@ -72,16 +72,16 @@ describe("a set on machines of a pool", () => {
   });
 
   it.each<[string, readonly MachineState[], readonly number[]]>([
-    ["nothing is there any more", [{ kind: "gone" }], [2]],
-    ["another reservation is there", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
-    ["the ledger has not reported it", [], [1, 2]],
-  ])("gives up a grant under whose number %s, and only then", (_case, [sight], numbers) => {
+    ["no reservation exists", [{ kind: "gone" }], [2]],
+    ["another reservation exists", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
+    ["the ledger has reported nothing", [], [1, 2]],
+  ])("keeps or drops a grant under whose number %s", (_case, [sight], numbers) => {
     const set = onMachines(["a", "b"]);
     const ledger = ledgerOf(sight === undefined ? [] : [[1, sight]]);
     expect(numbersOf(plan(set, ["a", "b"], { ledger }).change?.next ?? set)).toEqual(numbers);
   });
 
-  it("leaves everything as it is when all its grants are gone immediately, and reports it, until they have been so for long", () => {
+  it("changes nothing when all its grants disappear together, and reports the loss, until it has lasted long enough", () => {
     const all = ledgerOf([1, 2].map((number) => [number, { kind: "gone" }]));
     const nodes = ["a", "b"];
     const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
@@ -97,7 +97,7 @@ describe("a set on machines of a pool", () => {
     expect(believed).toMatchObject({ machines: [], placements: [{ node: "a" }, { node: "b" }] });
   });
 
-  it("releases what no replica needs, first what is not granted yet, then what was granted last", () => {
+  it("releases machines that no replica needs: first those not granted yet, then the latest grants", () => {
     const set = onMachines(["a"], 2, {
       machines: [granted(1, "a"), wished(2), granted(3, "c"), granted(4, "d")],
       nextMachine: 5,
@@ -108,24 +108,24 @@ describe("a set on machines of a pool", () => {
   it.each<[string, number, readonly number[] | undefined]>([
     ["for longer than the grace is asked again", POLICY.nodeGraceMs, [1]],
     ["for less than that is kept", POLICY.nodeGraceMs - 1, undefined],
-  ])("a machine without a replica whose node is not to be used %s", (_case, ageMs, numbers) => {
+  ])("a machine without a replica whose node must not be used %s", (_case, ageMs, numbers) => {
     const set = onMachines(["a"], 2, { machines: [granted(1, "a"), granted(2, "b", NOW_MS - ageMs)], nextMachine: 3 });
     expect(numbersOf(plan(set, ["a"]).change?.next)).toEqual(numbers);
   });
 
-  it("releases none while what is known looks like the loss of everything", () => {
+  it("releases none while the known state looks like the loss of everything", () => {
     const set = onMachines(["a"], 1, { machines: [granted(1, "a"), granted(2, "b")], nextMachine: 3 });
     expect(plan(set, ["a", "b"], { failsafe: true })).toEqual({ change: undefined, waits: ["failsafe"] });
   });
 
-  it("releases machines of a pool that it is no longer on", () => {
+  it("releases machines of its former pool", () => {
     const set = aSet({ spec: aSpec({ replicasDesired: 1, pool: "cpu" }), machines: [wished(1)], nextMachine: 2 });
     expect(numbersOf(plan(set, []).change?.next)).toEqual([]);
     const label = aSet({ spec: aSpec({ replicasDesired: 1 }), machines: [wished(1)], nextMachine: 2 });
     expect(numbersOf(plan(label, []).change?.next)).toEqual([]);
   });
 
-  it("keeps what it waits for while it is disabled, and asks for no more", () => {
+  it("keeps its pending requests while it is disabled, and adds none", () => {
     const set = onMachines([], 2, { disabled: true, machines: [wished(1)], nextMachine: 2 });
     expect(plan(set, [])).toEqual({ change: undefined, waits: [] });
   });
@@ -135,13 +135,13 @@ describe("a set on machines of a pool", () => {
     expect(numbersOf(plan(fresh, [], { rollout: aRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
   });
 
-  it("gives all back when it is deleted, whatever else is known", () => {
+  it("releases all machines when it is deleted, in any other state", () => {
     const set = onMachines(["a"], 1, { deletion: { keepPods: false, atMs: 1 } });
     const { change } = planSet(aSnapshot(set, [], { nodes: undefined, failsafe: true }), POLICY);
     expect(change).toMatchObject({ because: "deleted", next: { placements: [], machines: [] } });
   });
 
-  it("leaves a machine that is cordoned once its pod runs on another one, and gives it back then", () => {
+  it("leaves a cordoned machine once its pod runs on another one, and releases it then", () => {
     const steps: string[] = [];
     let set = onMachines(["a"]);
     for (;;) {
@@ -189,13 +189,13 @@ describe("why a set does not get its machines", () => {
   });
 });
 
-describe("what is asked of the ledger", () => {
+describe("the requests to the ledger", () => {
   const steps = (set: ReplicaSet, ledger: LedgerState, failsafe = false) =>
     planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
       ({ kind: step, number, because }) => `${step} ${number} ${because}`,
     );
 
-  it("is a machine for each number that it has nothing for, and the end of what is not wanted", () => {
+  it("include a machine for each number without one, and the release of undesired ones", () => {
     const set = onMachines(["a"], 3, { machines: [granted(1, "a"), wished(2), wished(3)], nextMachine: 6 });
     expect(steps(set, ledgerOf([granting(1, "a"), waits(2), granting(4, "d"), waits(5)]))).toEqual([
       "allocate 3 not-asked",
@@ -204,11 +204,11 @@ describe("what is asked of the ledger", () => {
     ]);
   });
 
-  it("is nothing while it is not known what it has", () => {
+  it("are empty while the ledger's state is unknown", () => {
     expect(steps(onMachines([], 1, { machines: [wished(1)] }), ledgerOf([], { known: false }))).toEqual([]);
   });
 
-  it("is the end of what stands under the number in another pool, before it is asked for", () => {
+  it("release the reservation of a number in another pool before they request it", () => {
     const set = onMachines([], 1, { machines: [wished(1)] });
     expect(steps(set, ledgerOf([waits(1, "POOL_AVAILABILITY", "cpu")]))).toEqual(["deallocate 1 other-pool"]);
   });
@@ -218,10 +218,10 @@ describe("what is asked of the ledger", () => {
     ["moves to the queue that its set has now", TEAM, inQueue("other"), ["deallocate 1 other-queue"]],
     ["enters the first queue", TEAM, inQueue(undefined), ["deallocate 1 other-queue"]],
     ["leaves the last queue", { kind: "none" }, inQueue("team"), ["deallocate 1 other-queue"]],
-    ["leaves while its queue is not known", UNKNOWN, inQueue("team"), ["deallocate 1 other-queue"]],
+    ["leaves while its queue is unknown", UNKNOWN, inQueue("team"), ["deallocate 1 other-queue"]],
     ["stays while the queues are not listed", { kind: "unlisted" }, inQueue("team"), []],
     ["keeps a machine that is granted in another queue", TEAM, granting(1, "x"), []],
-  ])("a request that waits %s", (_title, queue, sight, planned) => {
+  ])("a queued request %s", (_title, queue, sight, planned) => {
     const set = onMachines([], 1, { machines: [wished(1)] });
     expect(steps(set, ledgerOf([sight], queue && { queue }))).toEqual(planned);
   });
@@ -229,16 +229,16 @@ describe("what is asked of the ledger", () => {
   it.each<[string, QueueChoice | undefined, string | undefined]>([
     ["in no queue as long as none exists", { kind: "none" }, "in none"],
     ["in the queue of its set", TEAM, "in team"],
-    ["not while its queue is not known", UNKNOWN, undefined],
+    ["not while its queue is unknown", UNKNOWN, undefined],
     ["not while the queues are not listed", { kind: "unlisted" }, undefined],
-  ])("is a machine %s", (_title, queue, asked) => {
+  ])("request a machine %s", (_title, queue, asked) => {
     const set = onMachines([], 1, { machines: [wished(1)] });
     const planned = planAllocation(set, ledgerOf([], queue && { queue }), { pods: [], failsafe: false });
     const queues = planned.flatMap((step) => (step.kind === "allocate" ? [`in ${step.queue ?? "none"}`] : []));
     expect(queues).toEqual(asked === undefined ? [] : [asked]);
   });
 
-  it("is reported as refused while its queue is not known", () => {
+  it("are reported as refused while the queue is unknown", () => {
     const set = onMachines([], 1, { machines: [wished(1)] });
     const trouble = findMachineTrouble(aSnapshot(set, [], { ledger: ledgerOf([], { queue: UNKNOWN }) }));
     expect(trouble).toEqual({
@@ -249,13 +249,13 @@ describe("what is asked of the ledger", () => {
     expect(findMachineTrouble(idle)).toBeUndefined();
   });
 
-  it("is not a machine that a pod of the set is on, nor any that is given up by mistake", () => {
+  it("release no machine that a pod of the set is on, nor one that the record still has", () => {
     const set = onMachines(["a"], 1, { machines: [] });
     expect(steps(set, ledgerOf([granting(1, "a")]))).toEqual(["wait 1 pods-there"]);
     expect(steps(set, ledgerOf([granting(2, "b")]), true)).toEqual(["wait 2 failsafe"]);
   });
 
-  it("a pod that is not placed yet keeps every machine unless it has a place of its own", () => {
+  it("an unscheduled pod keeps every machine unless it has a placement", () => {
     const set = onMachines(["a"]);
     const [, own] = aPod(set, { node: "a", ordinal: 1, templateHash: "h1", sinceMs: 0, reservation: undefined });
     expect(isClear(set, [{ ...own, node: "" }], "b")).toBe(true);
@@ -270,7 +270,7 @@ describe("reservations of sets that do not exist", () => {
   const own: OwnedReservation = { set: "web", number: 1, reservation: "r-2" };
   const noPods = { sets: new Set(["web"]), withPods: new Set<string>() };
 
-  it("go at the second look, and only once no pod goes by the set's name", () => {
+  it("are released in the second sweep, and only once no pod has the set's name", () => {
     const first = sweepReservations([ghost, own], noPods, new Set());
     expect(first).toEqual({ deallocate: [], suspects: new Set(["r-1"]) });
     expect(sweepReservations([ghost, own], noPods, first.suspects).deallocate).toEqual([ghost]);
@@ -279,7 +279,7 @@ describe("reservations of sets that do not exist", () => {
   });
 });
 
-describe("who has a machine at the ledger", () => {
+describe("the owner of a machine at the ledger", () => {
   it.each<[string, unknown]>([
     ["web--12", { set: "web", number: 12 }],
     ["a--1--2", { set: "a--1", number: 2 }],
@@ -287,11 +287,11 @@ describe("who has a machine at the ledger", () => {
     ["web--1x", undefined],
     ["web", undefined],
     ["--1", undefined],
-  ])("reads %s", (id, owner) => {
+  ])("parses %s", (id, owner) => {
     expect(readMachineOwner(id)).toEqual(owner);
   });
 
-  it("is the set and the number, which the name of the set leaves clear", () => {
+  it("is the set and the number, which the set's name does not make ambiguous", () => {
     expect(readMachineOwner(machineOwnerOf("web", 3))).toEqual({ set: "web", number: 3 });
     expect([mayHaveMachines("web-1"), mayHaveMachines("web--1")]).toEqual([true, false]);
   });

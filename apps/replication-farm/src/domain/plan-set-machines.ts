@@ -6,8 +6,8 @@ import { waitFor, type SetPlan } from "./set-plan.ts";
 import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
 /**
- * The machines of its pool that a set needs: one for each replica, and one more for the new node of a transfer. First it records what the ledger has granted.
- * A machine without a replica that is not needed, or whose node cannot have one, is released; a machine with a replica stays until the replica has left it.
+ * Plans the machines of a set: one for each replica, and one more for the new node of a transfer. First it records the ledger's grants. An unneeded machine
+ * without a replica, or one whose node cannot have a replica, is released. A machine with a replica stays until the replica has left it.
  */
 export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const recorded = recordGrants(snapshot, policy);
@@ -52,7 +52,7 @@ function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 }
 
 /**
- * Whether the ledger has lost the machines that it granted to the set. It never revokes a grant by itself: if all are gone together, the ledger has probably
+ * Returns whether the ledger has lost the machines that it granted to the set. It never revokes a grant by itself: if all are missing, the ledger has probably
  * lost its data. Once reported, the loss lasts until the machines exist again, whatever is granted meanwhile.
  */
 function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
@@ -62,7 +62,7 @@ function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
   return grants.length > 0 && (trouble?.code === "MACHINES_GONE" ? grants.some(isGone) : grants.every(isGone));
 }
 
-/** When the loss of the machines is accepted; infinite while none was reported. */
+/** Returns when the loss of the machines is accepted; Infinity if no loss was reported. */
 export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
   return trouble?.code === "MACHINES_GONE" ? trouble.sinceMs + machinesGoneMs : Number.POSITIVE_INFINITY;
 }
@@ -71,14 +71,14 @@ function isOver(reservation: string, sight: MachineState | undefined): boolean {
   return sight !== undefined && (sight.kind === "gone" || sight.reservation !== reservation);
 }
 
-/** A node that is not visible yet may have been granted a moment ago: the ledger follows nodes by itself. */
+/** Returns whether a machine can have a replica. A node that is not visible yet may be a new grant: the ledger follows nodes independently. */
 function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: Machine): boolean {
   if (machine.pool !== set.spec.pool) return false;
   const { grant, sinceMs } = machine;
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
 }
 
-/** How many machines without a replica are needed. A frozen set requests none, and keeps those it has requested. */
+/** Counts the needed machines without a replica. A frozen set requests none, and keeps those that it has requested. */
 function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
   const missing = Math.max(0, desiredOf(set, rollout, undefined) - countPlaced(set));
@@ -87,13 +87,13 @@ function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   return (isFrozen(set, rollout) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
 }
 
-/** Granted machines first, then earlier requests. */
+/** Orders granted machines first, then earlier requests. */
 function compareWorth(a: Machine, b: Machine): number {
   const waits = ({ grant }: Machine): number => (grant === undefined ? 1 : 0);
   return waits(a) - waits(b) || a.number - b.number;
 }
 
-/** Why a set does not get its machines. */
+/** Explains why a set does not get its machines. */
 export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
   const { set, ledger } = snapshot;
   if (isLost(snapshot)) {
@@ -122,14 +122,14 @@ export function machineOwnerOf(set: string, number: number): string {
   return `${set}${PART_SEPARATOR}${number}`;
 }
 
-/** Undefined: no set has this owner id. */
+/** Parses an owner id; undefined: it does not belong to a set. */
 export function readMachineOwner(id: string): { readonly set: string; readonly number: number } | undefined {
   const at = id.lastIndexOf(PART_SEPARATOR);
   const number = id.slice(at + PART_SEPARATOR.length);
   return at <= 0 || !/^[1-9]\d{0,9}$/.test(number) ? undefined : { set: id.slice(0, at), number: Number(number) };
 }
 
-/** Whether the name of a set identifies the owner ids of its machines. */
+/** Returns whether the name of a set can be parsed from the owner ids of its machines. */
 export function mayHaveMachines(set: string): boolean {
   return !set.includes(PART_SEPARATOR);
 }

@@ -15,7 +15,7 @@ const wanting = (replicasDesired: number, set: Partial<ReplicaSet> = {}): Replic
   aSet({ ...set, spec: aSpec({ replicasDesired }) });
 
 describe("an old set of a rolling update", () => {
-  it("gives up what is not ready first, also before what is ready on a node that is no longer eligible", () => {
+  it("removes unready replicas first, even before ready ones on nodes that are no longer eligible", () => {
     const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
     const health = (node: string) => (node === "a" ? "NOT_READY" : "READY");
     const pods = new Map(set.placements.map((each) => aPod(set, each, { health: health(each.node) })));
@@ -25,7 +25,7 @@ describe("an old set of a rolling update", () => {
   });
 });
 
-it("an update takes from a set what has just become ready before what has proved itself", () => {
+it("an update removes newly ready replicas of a set before available ones", () => {
   const set = placedOn(["a", "b"], { rollout: "web-2", spec: aSpec({ replicasDesired: 2, minReadySeconds: 5 }) });
   const sinceMs = (node: string) => (node === "a" ? 999_000 : 0);
   const pods = new Map(set.placements.map((each) => aPod(set, each, { sinceMs: sinceMs(each.node) })));
@@ -33,8 +33,8 @@ it("an update takes from a set what has just become ready before what has proved
   expect(nodesOf(planSet(snapshot, POLICY))).toEqual(["b"]);
 });
 
-describe("a set with too few places", () => {
-  it("takes eligible nodes in the order of their names, a group at a time, and audits all its nodes", () => {
+describe("a set with too few placements", () => {
+  it("takes eligible nodes by name, one group at a time, and audits all its nodes", () => {
     const plan = planSet(aSnapshot(wanting(7), ["g", "f", "e", "d", "c", "b", "a"]), POLICY);
     expect(nodesOf(plan)).toEqual(["a", "b", "c", "d", "e"]);
     expect(plan.change).toMatchObject({
@@ -55,7 +55,7 @@ describe("a set with too few places", () => {
     expect(third).toEqual({ change: undefined, waits: ["too-few-nodes"] });
   });
 
-  it("takes no node that has a pod of the same pod id, none that takes no pods, and none for a second time", () => {
+  it("takes no node that has a pod of the same pod id, accepts no pods, or is already used", () => {
     const set = placedOn(["a"], { spec: aSpec({ replicasDesired: 4 }) });
     const nodes = {
       eligible: new Set(["a", "b", "c", "d"]),
@@ -77,7 +77,7 @@ describe("a set with too few places", () => {
   });
 });
 
-describe("a set with too many places", () => {
+describe("a set with too many placements", () => {
   const three = (desired: number): ReplicaSet =>
     placedOn(["a", "b", "c"], { spec: aSpec({ replicasDesired: desired }) });
 
@@ -91,12 +91,12 @@ describe("a set with too many places", () => {
     expect(nodesOf(planSet(aSnapshot(three(1), ["a", "b", "c"]), POLICY))).toEqual(["a"]);
   });
 
-  it("leaves none while what is known looks like the loss of everything", () => {
+  it("leaves none while the known state looks like the loss of everything", () => {
     const plan = planSet(aSnapshot(three(0), ["a", "b", "c"], { failsafe: true }), POLICY);
     expect(plan).toEqual({ change: undefined, waits: ["failsafe"] });
   });
 
-  it("never leaves the nodes of a transfer that is under way", () => {
+  it("never leaves the nodes of a transfer in progress", () => {
     const transfer = { id: "t", oldNode: "a", newNode: "b", deadlineMs: 2_000_000, startedAtMs: 0, because: REQUESTED };
     const set = placedOn(["a", "b", "c"], { transfer, spec: aSpec({ replicasDesired: 0 }) });
     const pods = new Map(set.placements.map((each) => aPod(set, each, { health: "NOT_READY" })));
@@ -107,7 +107,7 @@ describe("a set with too many places", () => {
 describe("a set whose node is no longer eligible", () => {
   const set = placedOn(["a", "b"]);
 
-  it("looks for another one, places it beside the old one, and leaves the old one once the new pod is ready", () => {
+  it("finds another one, places a replica beside the old one, and leaves the old node once the new pod is ready", () => {
     const started = planSet(aSnapshot(set, ["b", "c"]), POLICY).change;
     expect(started).toMatchObject({ because: "node-ineligible", audits: [{ eventType: "NODE_TRANSFER_START" }] });
     const placed = planSet(aSnapshot(started?.next ?? set, ["b", "c"]), POLICY).change;
@@ -144,14 +144,14 @@ describe("a set whose node is no longer eligible", () => {
     expect(planSet(aSnapshot({ ...set, ...change }, ["b", "c"], rest), POLICY)).toEqual({ change: undefined, waits });
   });
 
-  it("stays where its pod is well as long as another pod is not", () => {
+  it("stays where its pod is healthy as long as another pod is not", () => {
     const pods = new Map(
       set.placements.map((each) => aPod(set, each, { health: each.node === "b" ? "NOT_READY" : "READY" })),
     );
     expect(planSet(aSnapshot(set, ["b", "c"], { pods }), POLICY).waits).toEqual(["others-unhealthy"]);
   });
 
-  it("gives up at the deadline, gives the new node back, and waits longer each time", () => {
+  it("abandons the transfer at the deadline, leaves the new node, and waits longer each time", () => {
     const transfer = {
       id: "t",
       oldNode: "a",
@@ -183,7 +183,7 @@ describe("a set whose node is no longer eligible", () => {
   });
 });
 
-describe("a transfer that leads nowhere", () => {
+describe("a transfer that is not needed", () => {
   const seeking = (because: TransferReason, deadlineMs = 2_000_000) =>
     ({ id: "t", oldNode: "a", newNode: undefined, deadlineMs, startedAtMs: 0, because }) as const;
   const leaving = seeking(UNMATCHED);
@@ -202,20 +202,20 @@ describe("a transfer that leads nowhere", () => {
     });
   });
 
-  it("ends when fewer replicas are wanted, and the one that had to go goes first", () => {
+  it("ends when fewer replicas are desired, and the leaving one goes first", () => {
     const set = placedOn(["a", "b"], { transfer: leaving, spec: aSpec({ replicasDesired: 1 }) });
     const plan = planSet(aSnapshot(set, ["b"]), POLICY);
     expect(ends(plan)).toEqual(["transfer-moot", ["fewer replicas are wanted"]]);
     expect(nodesOf(planSet(aSnapshot(plan.change?.next ?? set, ["b"]), POLICY))).toEqual(["b"]);
   });
 
-  it("asks for no machine of a pool for it", () => {
+  it("requests no machine of a pool for it", () => {
     const spec = aSpec({ replicasDesired: 0, pool: "gpu", nodeSelector: "" });
     const { change } = planSet(aSnapshot(placedOn(["a"], { transfer: leaving, spec }), []), POLICY);
     expect(change).toMatchObject({ because: "transfer-moot", next: { machines: [] } });
   });
 
-  it("is no trouble of a set all of whose nodes are eligible, and is not tried again", () => {
+  it("is no trouble of a set with only eligible nodes, and is not retried", () => {
     const transfer = seeking(REQUESTED, 900_000);
     const { change } = planSet(aSnapshot(placedOn(["a"], { transfer }), ["a"]), POLICY);
     expect(change?.next).toMatchObject({ transfer: undefined, trouble: undefined, transferNotBeforeMs: 0 });
@@ -234,7 +234,7 @@ describe("a trouble that has passed", () => {
     expect(planSet(aSnapshot(set, ["a", "b"]), POLICY).change).toMatchObject(ENDED);
   });
 
-  it("is no longer reported once every place has a pod", () => {
+  it("is no longer reported once every placement has a pod", () => {
     const set = troubled("POD_REFUSED");
     const pods = new Map(set.placements.slice(1).map((each) => aPod(set, each)));
     expect(planSet(aSnapshot(set, ["a", "b"], { pods }), POLICY).change).toBeUndefined();
@@ -272,14 +272,14 @@ describe("a set whose template has changed", () => {
 describe("a daemon set", () => {
   const daemon = aSpec({ daemon: true });
 
-  it("has a place on each eligible node, and none elsewhere", () => {
+  it("has a placement on each eligible node, and none elsewhere", () => {
     const set = placedOn(["a", "x"], { spec: daemon });
     const left = planSet(aSnapshot(set, ["a", "b"]), POLICY).change?.next ?? set;
     expect(left.placements.map(({ node }) => node)).toEqual(["a"]);
     expect(nodesOf(planSet(aSnapshot(left, ["a", "b"]), POLICY))).toEqual(["a", "b"]);
   });
 
-  it("stays where it is when no node is eligible any more", () => {
+  it("keeps its nodes when no node is eligible any more", () => {
     const { change } = planSet(aSnapshot(placedOn(["a"], { spec: daemon }), []), POLICY);
     expect(change).toMatchObject({
       because: "trouble-changed",
@@ -319,7 +319,7 @@ describe("a set that overlaps with an older one", () => {
   });
 });
 
-describe("a node that is left", () => {
+describe("a node that the set leaves", () => {
   it.each([
     ["b", "its labels no longer match"],
     ["c", "it is cordoned"],
@@ -335,7 +335,7 @@ describe("a node that is left", () => {
     expect(change?.audits[0]?.details["reason"]).toBe(detail);
   });
 
-  it("keeps its pod while all seems lost, though the new one is ready", () => {
+  it("keeps its pod while all state seems lost, though the new one is ready", () => {
     const transfer = { id: "t", oldNode: "b", newNode: "a", deadlineMs: 1, startedAtMs: 0, because: GONE };
     const set = placedOn(["a", "b"], { transfer, spec: aSpec({ replicasDesired: 1 }) });
     expect(planSet(aSnapshot(set, ["a"], { failsafe: true }), POLICY).change).toBeUndefined();
@@ -354,7 +354,7 @@ describe("a set in a rolling update", () => {
     expect(nodesOf(planSet(aSnapshot(fresh, ["a", "b", "c"], { rollout: aRollout(), taken }), POLICY))).toEqual(["c"]);
   });
 
-  it("gives up its places also when it is disabled, once both sets are the update's", () => {
+  it("also leaves its nodes when it is disabled, once the update has marked both sets", () => {
     const set = placedOn(["a", "b"], { rollout: "web-2", disabled: true });
     const plan = (phase: "CREATING" | "RUNNING") =>
       planSet(aSnapshot(set, ["a", "b"], { rollout: aRollout({ phase, oldDesired: 1 }) }), POLICY);
@@ -362,7 +362,7 @@ describe("a set in a rolling update", () => {
     expect(nodesOf(plan("RUNNING"))).toEqual(["a"]);
   });
 
-  it("exchanges places on lost nodes that have no pod that counts, when it is the new set and there are others", () => {
+  it("replaces placements on lost nodes without an available pod, if it is the new set and other nodes exist", () => {
     const fresh = placedOn(["a", "b", "gone"], { name: "web-2", rollout: "web-2" });
     const rollout = aRollout({ newDesired: 3 });
     const pods = new Map([aPod(fresh, aPlacement("a", 1), { health: "NOT_READY" }), aPod(fresh, aPlacement("b", 2))]);
@@ -378,20 +378,20 @@ describe("a set in a rolling update", () => {
     ).toBeUndefined();
   });
 
-  it("keeps its own number until both sets are the update's", () => {
+  it("keeps its own number until the update has marked both sets", () => {
     const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
     const rollout = aRollout({ phase: "CREATING", oldDesired: 0 });
     expect(planSet(aSnapshot(set, ["a", "b", "c"], { rollout }), POLICY).change).toBeUndefined();
   });
 
-  it("gets no trouble from nodes that the other set still has", () => {
+  it("gets no trouble from nodes that the other set still uses", () => {
     const fresh = aSet({ name: "web-2", rollout: "web-2" });
     const plan = planSet(aSnapshot(fresh, ["a"], { rollout: aRollout(), taken: new Set(["a"]) }), POLICY);
     expect(plan).toEqual({ change: undefined, waits: ["too-few-nodes"] });
   });
 });
 
-it("takes all places of a set that is deleted, whatever else is known", () => {
+it("removes all placements of a deleted set, in any other state", () => {
   const deletion = { keepPods: false, atMs: 1 };
   const plan = planSet(aSnapshot(placedOn(["a"], { deletion }), [], { nodes: undefined, failsafe: true }), POLICY);
   expect(plan.change).toMatchObject({ because: "deleted", next: { placements: [] } });
@@ -400,7 +400,7 @@ it("takes all places of a set that is deleted, whatever else is known", () => {
 const NODE_NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const someNodes = fc.subarray(NODE_NAMES);
 
-describe("whatever the nodes do", () => {
+describe("in any state of the nodes", () => {
   const world = fc.record({
     desired: fc.integer({ min: 0, max: 8 }),
     strategy: fc.constantFrom("static" as const, "dynamic" as const),
@@ -417,7 +417,7 @@ describe("whatever the nodes do", () => {
     ),
   });
 
-  it("one node has one place, an ordinal is used once, a write changes one group, and it comes to rest", () => {
+  it("a node has one placement, an ordinal is used once, a write changes one group, and the set settles", () => {
     fc.assert(
       fc.property(world, ({ desired, strategy, daemon, rounds }) => {
         let set = aSet({ spec: aSpec({ replicasDesired: desired, allocationStrategy: strategy, daemon }) });
@@ -460,7 +460,7 @@ describe("whatever the nodes do", () => {
   });
 });
 
-it("an ineligible node whose pod is not well is left before one whose pod is, which has to wait for it", () => {
+it("an ineligible node with an unhealthy pod is left before one with a healthy pod, which has to wait for it", () => {
   const set = placedOn(["a", "b", "c"]);
   const snapshot = aSnapshot(set, ["c", "d", "e"]);
   const pods = new Map(set.placements.map((each) => aPod(set, each, each.node === "b" ? { health: "UNKNOWN" } : {})));

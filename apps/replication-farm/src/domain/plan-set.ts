@@ -10,12 +10,12 @@ import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
 
 const MAX_NODES_NAMED = 3;
-/** Nodes that one write adds, removes or renews. */
+/** Maximum number of nodes that one write adds, removes or renews. */
 export const GROUP_NODES = 5;
 
 /**
- * The next record of a set: first towards the desired number of places, then away from nodes that are no longer eligible, then towards its template. Each
- * change covers at most GROUP_NODES nodes, in the order of their names. A set in its desired state gets none.
+ * Plans the next record of a set: first towards the desired number of placements, then away from nodes that are no longer eligible, then towards its template.
+ * Each change covers at most GROUP_NODES nodes, ordered by name. A set in its desired state gets no change.
  */
 export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const plan = planPlaces(snapshot, policy);
@@ -49,17 +49,14 @@ function planDeletion(set: ReplicaSet): SetPlan {
   return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
 }
 
-/** Leaves nodes to older sets, and does not take them again while those exist. */
+/** Leaves nodes to older sets, and does not return to them while those sets exist. */
 function planYield(snapshot: SetSnapshot): SetPlan {
   const { set, contest } = snapshot;
   const places = set.placements.filter(({ node }) => contest.yields.has(node));
   return removePlaces(snapshot, places.slice(0, GROUP_NODES), "overlap");
 }
 
-/**
- * A rolling update makes no transfers. A place of the new set is replaced immediately if its node is no longer eligible and its pod, which is not ready
- * there, does not count.
- */
+/** A rolling update makes no transfers. A placement of the new set is replaced immediately if its node is no longer eligible and its pod is not ready there. */
 function planLost(snapshot: SetSnapshot): SetPlan {
   const { set, rollout, nodes } = snapshot;
   if (rollout?.newSet !== set.name || set.transfer !== undefined) return waitFor();
@@ -84,7 +81,7 @@ function planCount(snapshot: SetSnapshot): SetPlan {
   return desired < current ? planRemove(snapshot, current - desired) : waitFor();
 }
 
-/** One place on each eligible node. If no node is eligible, a mistake in the selector or the labels is more likely. */
+/** Plans one placement on each eligible node. If no node is eligible, it removes nothing, because a mistake in the selector or the labels is more likely. */
 function planDaemon(snapshot: SetSnapshot): SetPlan {
   const { set, nodes } = snapshot;
   if (nodes === undefined) return waitFor();
@@ -136,7 +133,7 @@ function removePlaces(
   return { change: { next, because, audits: [retarget(next)] }, waits: [] };
 }
 
-/** Recreates pods of an earlier template, so that at most a group is not ready at a time. */
+/** Recreates pods of an earlier template, with at most one group not ready at a time. */
 function planTemplate(snapshot: SetSnapshot): SetPlan {
   const { set, nodes, rollout, templateHash } = snapshot;
   if (rollout?.oldSet === set.name) return waitFor();
@@ -165,14 +162,14 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };
 }
 
-/** Whether a known trouble lasts although the plan does not find it. */
+/** Returns whether a known trouble persists although the plan does not find it. */
 function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: Trouble): boolean {
   switch (code) {
     case "TRANSFER_FAILED":
       return set.placements.some(({ node }) => nodes?.eligible.has(node) === false);
     case "POD_REFUSED":
       return set.placements.some(({ ordinal }) => !pods.has(podNameOf(set.name, ordinal)));
-    // A new owner has not observed for how long, and therefore does not decide.
+    // A new owner has not observed the pods for long enough, so it does not decide.
     case "NOT_HEALTHY":
       return !isAllReady({ set, nodes, pods, ...snapshot });
     default:
@@ -213,7 +210,7 @@ function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Tro
   const isShort = set.spec.daemon || waits.includes("too-few-nodes");
   const [first] = contested;
   if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
-  // In a rolling update the other set's nodes become free one by one.
+  // In a rolling update, the other set's nodes become free one by one.
   if (!waits.includes("too-few-nodes") || rollout !== undefined) return ofHealth(unhealthy);
   const desired = desiredOf(set, rollout, nodes?.eligible.size);
   return {

@@ -23,7 +23,7 @@ const look = (
 ) => sweepPods(pods, sets, suspects, NOW, { nodeLostMs: 300_000 });
 
 describe("a sweep of pods", () => {
-  it("deletes the pod of a set that does not exist at the second look, not at the first", () => {
+  it("deletes the pod of a set that does not exist in the second sweep, not in the first", () => {
     const first = look([pod()], new Map(), NONE);
     expect(first).toEqual({ delete: [], suspects: new Set(["p1"]), leftAlone: [] });
     expect(look([pod()], new Map(), first.suspects).delete).toEqual([{ pod: pod(), force: false }]);
@@ -33,7 +33,7 @@ describe("a sweep of pods", () => {
     ["whose set exists", pod(), new Map([["web", "u1"]])],
     ["whose set cannot be read", pod(), new Map([["web", undefined]])],
     ["that a user has marked to stay", pod({ kept: true }), new Map()],
-  ])("leaves a pod %s", (_title, each, sets) => {
+  ])("keeps a pod %s", (_title, each, sets) => {
     expect(look([each], sets, new Set(["p1"]))).toEqual({ delete: [], suspects: NONE, leftAlone: [] });
   });
 
@@ -44,23 +44,23 @@ describe("a sweep of pods", () => {
     ["that a lost node keeps", { ...foreign, deleting: true, overdueOn: { state: "gone" } }, new Map(), 1],
     ["that names the uid of a set that exists, and so is ours", foreign, new Map([["web", "u1"]]), 0],
     ["whose set cannot be read", foreign, new Map([["web", undefined]]), 0],
-  ])("leaves a pod of another installation alone, %s", (_title, each, sets, left) => {
+  ])("keeps a pod of another installation, %s", (_title, each, sets, left) => {
     const plan = look([each, pod({ uid: "p2", set: "gone" })], sets, new Set(["p1", "p2"]));
     expect(plan.delete.map((step) => step.pod.uid)).toEqual(["p2"]);
     expect(plan.suspects).toEqual(new Set(["p2"]));
     expect(plan.leftAlone).toHaveLength(left);
   });
 
-  it("takes the pod of an earlier set of the same name for an orphan", () => {
+  it("treats the pod of an earlier set of the same name as an orphan", () => {
     expect(look([pod()], new Map([["web", "u2"]]), new Set(["p1"])).delete).toEqual([{ pod: pod(), force: false }]);
   });
 
-  it("starts over with a pod that belonged to a set in between", () => {
+  it("restarts the count for a pod that belonged to a set in between", () => {
     const between = look([pod()], new Map([["web", "u1"]]), new Set(["p1"]));
     expect(look([pod()], new Map(), between.suspects).delete).toEqual([]);
   });
 
-  it("waits for a pod that is on its way out, unless its node will never report its end", () => {
+  it("waits for a pod in deletion, unless its node will never report its end", () => {
     const leaving = pod({ deleting: true });
     const suspects = new Set(["p1"]);
     expect(look([leaving], new Map(), suspects)).toEqual({ delete: [], suspects, leftAlone: [] });

@@ -11,8 +11,8 @@ import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
 
 /**
- * Exchanges a node that is no longer eligible for another one: one at a time for each set, none in a rolling update, and none that would remove a healthy pod
- * from a set whose other pods are not all healthy. The old pod stays until the new one is ready; a transfer that is not finished in time is rolled back.
+ * Replaces a node that is no longer eligible: one at a time for each set, and none in a rolling update. No transfer removes a healthy pod from a set whose
+ * other pods are not all healthy. The old pod stays until the new one is ready; a late transfer is rolled back.
  */
 export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { transfer } = snapshot.set;
@@ -41,7 +41,7 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     return waitFor();
   const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
-  // An unhealthy place loses nothing by the transfer, and does not wait for healthy ones.
+  // The transfer costs an unhealthy replica nothing, so it does not wait for healthy ones.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
   if (old === undefined) return waitFor();
   if (set.transfersHeld !== undefined) return waitFor("transfer-held");
@@ -131,7 +131,7 @@ function rollBack(
     : {
         ...back,
         transferFailures: failures,
-        // Sets do not fail at the same moment, so their pauses need no jitter.
+        // Sets do not fail simultaneously, so their pauses need no jitter.
         transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
         trouble: isHidden ? set.trouble : { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
       };

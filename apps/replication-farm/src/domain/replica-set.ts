@@ -3,7 +3,7 @@ import type { TroubleCode } from "./troubles.ts";
 /** The node of one pod of a set. The pod is created from its placement, and a pod without one is deleted. */
 export type Placement = {
   readonly node: string;
-  /** Never reused in a set: a late deletion of the pod of a former placement cannot delete a desired pod. */
+  /** Never reused in a set: a late deletion of a former placement's pod cannot delete a desired pod. */
   readonly ordinal: number;
   /** The hash of the template that the pod is built from. */
   readonly templateHash: string;
@@ -12,10 +12,7 @@ export type Placement = {
   readonly reservation: string | undefined;
 };
 
-/**
- * A machine of a pool that the set desires: requested from the ledger under the set's name and the number, and released once it is not in the record any
- * more.
- */
+/** A machine of a pool that the set desires: requested from the ledger under the set's name and the number, and released once the record no longer has it. */
 export type Machine = {
   /** Never reused in a set: a late release of a former number cannot release a desired machine. */
   readonly number: number;
@@ -30,9 +27,9 @@ export type Machine = {
 export type Transfer = {
   readonly id: string;
   readonly oldNode: string;
-  /** Undefined until one is found. */
+  /** Undefined until a node is found. */
   readonly newNode: string | undefined;
-  /** After this the transfer is given up, and the new node is left. */
+  /** After this time the transfer is abandoned and leaves the new node. */
   readonly deadlineMs: number;
   readonly startedAtMs: number;
   readonly because: TransferReason;
@@ -40,13 +37,15 @@ export type Transfer = {
 
 /**
  * Why the old node is left:
+ *
  * - REQUESTED: by a client, `transferNode` (`requests.ts`); it is tried once, also from an eligible node
- * - NODE_INELIGIBLE: `planStart` (`plan-transfer.ts`), with what makes the node ineligible, for people
+ *
+ * - NODE_INELIGIBLE: `planStart` (`plan-transfer.ts`), with the reason why the node is ineligible
  */
 export type TransferReason =
   { readonly code: "REQUESTED" } | { readonly code: "NODE_INELIGIBLE"; readonly detail: string };
 
-/** An operator's order that no transfer begins. */
+/** An operator's hold: no transfer begins. */
 export type TransferHold = { readonly by: string; readonly because: string; readonly atMs: number };
 
 export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
@@ -58,13 +57,13 @@ export type ReplicaSetSpec = {
   readonly template: string;
   /** Kubernetes label selector. */
   readonly nodeSelector: string;
-  /** The ledger grants machines of this pool to the set; undefined: any node that matches the selector. */
+  /** The ledger grants machines of this pool to the set; undefined: the set uses any node that matches the selector. */
   readonly pool: string | undefined;
   /** Unused for a daemon set. */
   readonly replicasDesired: number;
   /** `static`: a node is never exchanged for another one, whatever happens to it. */
   readonly allocationStrategy: "static" | "dynamic";
-  /** A pod on each eligible node. */
+  /** True: one pod on each eligible node. */
   readonly daemon: boolean;
   readonly labels: Readonly<Record<string, string>>;
   /** A pod counts in a rolling update, and ends a transfer, once it has been ready for this time. */
@@ -76,17 +75,17 @@ export type ReplicaSet = {
   readonly name: string;
   readonly uid: string;
   readonly spec: ReplicaSetSpec;
-  /** No place is added or removed and no pod is created or replaced; transfers continue. */
+  /** No placement is added or removed and no pod is created or replaced; transfers continue. */
   readonly disabled: boolean;
-  /** In the order of the nodes' names. */
+  /** Ordered by the nodes' names. */
   readonly placements: readonly Placement[];
   readonly nextOrdinal: number;
-  /** With a pool, in the order of their numbers. */
+  /** Set only with a pool; ordered by number. */
   readonly machines: readonly Machine[];
   readonly nextMachine: number;
   readonly transfer: Transfer | undefined;
   readonly transfersHeld: TransferHold | undefined;
-  /** Transfers that failed since one succeeded. */
+  /** Failed transfers since the last success. */
   readonly transferFailures: number;
   readonly transferNotBeforeMs: number;
   /** The id of its rolling update. */
@@ -101,9 +100,9 @@ export type ReplicaSet = {
   readonly outbox: readonly AuditRecord[];
   readonly createdAtMs: number;
   readonly requestId: string;
-  /** The trace of the last request, or of the last change that the farm began by itself after it. */
+  /** The trace of the last request, or of the last later change that the farm began by itself. */
   readonly traceparent: string;
-  /** Sets that rolling updates left beside this one, the latest last: they share their nodes on purpose. */
+  /** Sets that rolling updates left beside this one, the latest last. They share nodes on purpose. */
   readonly sharesWith: readonly string[];
 };
 
@@ -160,18 +159,18 @@ export type AuditRecord = {
   readonly traceparent: string;
 };
 
-/** The maximum length of a set's name: a pod's name adds a hyphen and its ordinal. */
+/** Maximum length of a set's name: a pod's name adds a hyphen and its ordinal. */
 export const MAX_NAME_LENGTH = 50;
-/** The maximum of replicas of one set: its record, with the names of its nodes, stays below the largest value of a bucket. */
+/** Maximum number of replicas of one set: its record, with the names of its nodes, stays below the maximum value size of a bucket. */
 export const MAX_REPLICAS = 1000;
 
-/** The maximum of sets that one shares its nodes with; the earliest is dropped. */
+/** Maximum number of sets that one shares its nodes with; the earliest is dropped. */
 export const MAX_SHARES = 16;
 
-/** Longer than the run of a program that fails at its start, which is ready for that moment when it has no probe. */
+/** Longer than a program that fails at its start runs: without a probe, its pod is ready for that moment. */
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
-/** The pod of a placement, the same for every creator. */
+/** Returns the name of a placement's pod, the same for every creator. */
 export function podNameOf(set: string, ordinal: number): string {
   return `${set}-${ordinal}`;
 }

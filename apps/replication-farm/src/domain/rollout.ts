@@ -3,10 +3,7 @@ import type { AuditRecord, Trouble } from "./replica-set.ts";
 /** CREATING: both sets are being marked. FINISHING: the new set has its replicas; the old one is deleted, or stays. */
 type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
 
-/**
- * A rolling update. While it exists, the desired replicas of both sets are here and not in the sets, so that one write moves both, and no reader sees one
- * changed and the other unchanged.
- */
+/** A rolling update. While it exists, it holds the desired replicas of both sets, so that one write moves both and no reader observes a partial change. */
 export type Rollout = {
   /** The name that the new set had when the update was created; it stays when the update is undone. */
   readonly id: string;
@@ -22,7 +19,7 @@ export type Rollout = {
   readonly minimum: number;
   /** The old set keeps its remaining replicas: a canary. */
   readonly leaveOld: boolean;
-  /** Between two steps, once the new set has a replica. */
+  /** Pause between two steps, once the new set has a replica. */
   readonly delayMs: number;
   readonly oldDesired: number;
   readonly newDesired: number;
@@ -31,7 +28,7 @@ export type Rollout = {
   readonly createdAtMs: number;
   /** Fencing token of the farm that runs it. */
   readonly fence: number;
-  /** How often old and new were swapped. */
+  /** Number of swaps of old and new. */
   readonly undone: number;
   readonly trouble: Trouble | undefined;
   readonly outbox: readonly AuditRecord[];
@@ -41,12 +38,12 @@ export type Rollout = {
   readonly by: string;
 };
 
-/** The minimum that applies now: an undo returns to the initial number, which may be lower. */
+/** Returns the minimum that applies now: an undo returns to the initial number, which may be lower. */
 export function minimumOf({ minimum, target, newBefore, undone }: Rollout): number {
   return undone % 2 === 1 ? Math.min(minimum, target + newBefore) : minimum;
 }
 
-/** The replicas that the update demands of the set; undefined before both sets are marked. */
+/** Returns the replicas that the update demands of the set; undefined before both sets are marked. */
 export function desiredInRollout(rollout: Rollout, set: string): number | undefined {
   if (rollout.phase === "CREATING") return undefined;
   if (set === rollout.oldSet) return rollout.oldDesired;

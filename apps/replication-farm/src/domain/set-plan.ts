@@ -56,7 +56,7 @@ export type SetWait =
 /** At most one change: the next plan starts from the written record. */
 export type SetPlan = { readonly change: SetChange | undefined; readonly waits: readonly SetWait[] };
 
-/** No change now, and the reasons. */
+/** Returns a plan without a change, with the reasons. */
 export function waitFor(...waits: readonly SetWait[]): SetPlan {
   return { change: undefined, waits };
 }

@@ -9,15 +9,15 @@ import type { Nodes } from "./eligible-nodes.ts";
 export type SetPod = {
   readonly name: string;
   readonly uid: string;
-  /** Empty until it is placed. */
+  /** Empty until it is scheduled. */
   readonly node: string;
   readonly health: Health;
-  /** When the watcher first saw this state; for a ready pod, no earlier than it became ready. */
+  /** When the watcher first observed this state; for a ready pod, no earlier than it became ready. */
   readonly sinceMs: number;
   readonly deleting: boolean;
 };
 
-/** The ledger's state of one number of a set. `gone`: the granted reservation does not exist; the ledger itself was asked. */
+/** The ledger's state of one machine of a set. `gone`: the granted reservation does not exist, as the ledger itself confirmed. */
 export type MachineState =
   | {
       readonly kind: "waiting";
@@ -34,9 +34,9 @@ export type LedgerState = {
   /** False: the first list is not complete, and a missing number proves nothing. */
   readonly known: boolean;
   readonly byNumber: ReadonlyMap<number, MachineState>;
-  /** Why the latest request failed; undefined: it did not. */
+  /** Why the latest request failed; undefined: it succeeded. */
   readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
-  /** The queue of the set by its label, the queues and its namespace now; absent: none. Granted machines keep the queue of their reservation. */
+  /** The queue chosen by the set's label, the existing queues and the namespace; absent: none. Granted machines keep the queue of their reservation. */
   readonly queue?: QueueChoice;
 };
 
@@ -48,10 +48,10 @@ export type SetSnapshot = {
   readonly rollout: Rollout | undefined;
   /** Undefined: the watcher is silent, so nothing is concluded about any node. */
   readonly nodes: Nodes | undefined;
-  /** Nodes that have a pod of the same pod id, or a place for one, by another set. */
+  /** Nodes where another set has a pod, or a placement, of the same pod id. */
   readonly taken: ReadonlySet<string>;
   readonly contest: Contest;
-  /** Nodes on which the set's pods have been not ready for too long. */
+  /** Nodes on which the set's pods have been unready for too long. */
   readonly unhealthy: readonly string[];
   readonly ledger: LedgerState;
   /** The pods of this set, by name. */
@@ -63,12 +63,12 @@ export type SetSnapshot = {
 };
 
 export type SetPolicy = {
-  /** How long a not ready node stays eligible for its present pod, and how long a machine is kept whose node is not visible and which has no replica. */
+  /** How long an unready node stays eligible for its present pod, and how long a machine without a replica is kept while its node is not visible. */
   readonly nodeGraceMs: number;
   /** How long the ledger must lack all of a set's machines until their loss is accepted. */
   readonly machinesGoneMs: number;
   /** Time limit of a transfer, from its beginning until its new pod is ready. */
   readonly transferMs: number;
-  /** The pauses between failing transfers. */
+  /** Pauses between failing transfers. */
   readonly transferRetry: { readonly firstMs: number; readonly maxMs: number };
 };

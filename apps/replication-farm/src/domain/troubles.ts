@@ -1,7 +1,7 @@
 /**
- * All troubles of sets and rolling updates. A set with several shows the one that comes first here. The order is fixed for all farms: otherwise the troubles
- * would alternate, and each change would be a write and an alert. Troubles on which the set acts come first, then those that are noticed only when they occur,
- * then those that every pass finds again.
+ * All troubles of sets and rolling updates. A set with several shows the first in this order. All farms use the same order: otherwise the troubles would
+ * alternate, each time with a write and an alert. Troubles that change the set's behaviour come first, then those noticed only when they occur, then those that
+ * every pass finds again.
  */
 export const TROUBLES = [
   "MACHINES_GONE",
@@ -20,7 +20,7 @@ export const TROUBLES = [
 
 export type TroubleCode = (typeof TROUBLES)[number];
 
-/** Whether a set that has both troubles shows the first. */
+/** Returns whether a set with both troubles shows the first. */
 export function isWorse(a: TroubleCode, b: TroubleCode): boolean {
   return TROUBLES.indexOf(a) < TROUBLES.indexOf(b);
 }

@@ -12,10 +12,10 @@ type Announcer = AsyncDisposable & {
 
 type AnnouncerDeps = {
   readonly pause: (signal: AbortSignal) => Promise<void>;
-  /** How often the connection was lost so far. */
+  /** Connection losses since the process started. */
   readonly losses: () => number;
   readonly failed: (news: News, error: unknown) => void;
-  /** Called with the number of news that were dropped because too many wait. */
+  /** Receives the number of events that were dropped because more than `MAX_WAITING` were queued. */
   readonly dropped: (count: number) => void;
 };
 
@@ -27,15 +27,15 @@ const WIRE = {
   released: { subject: subjects.reservationReleased, type: muster.reservation.v1.ReservationReleased },
 };
 
-/** Sent before the server is asked whether they have arrived: far fewer than it lets wait for a stream. */
+/** Events per batch, of which only the last is acknowledged; well below the server's limit of pending messages per stream. */
 const BATCH = 1000;
-/** News that wait while it cannot be published. They are hints: beyond this the oldest are given up. */
+/** Limit of queued events while NATS is unreachable. They are hints, so the oldest are dropped beyond it. */
 const MAX_WAITING = 100_000;
 
 /**
- * Publishes news until it is on disk or the announcer is disposed. Only the last one of a batch is acknowledged, which implies all before it unless the
- * connection was lost meanwhile; then all are sent again, and their message ids remove duplicates. A grant that is lost with this process is published by the
- * next leader, which announces every grant that it finds. A lost end is not published again: a query answers that the reservation does not exist.
+ * Publishes events that are on disk, until the announcer is disposed. The acknowledgement of a batch's last message confirms the whole batch, unless the
+ * connection was lost meanwhile. Then the announcer sends the batch again, and message ids remove duplicates. The next leader announces every grant that it
+ * finds, so no grant is lost with this process. A lost release is not republished: a query answers that the reservation does not exist.
  */
 export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   let waiting: Announcement[] = [];
@@ -44,7 +44,7 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   const stopped = (): boolean => stop.signal.aborted;
 
   const work = async (): Promise<void> => {
-    // News of one turn is sent in one batch.
+    // Wait for the end of the turn, so that its events share one batch.
     await Promise.resolve();
     while (waiting.length > 0 && !stopped()) {
       const batch = waiting.slice(0, BATCH);
@@ -66,13 +66,13 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
     },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      // Publishing waits long for a server that is away, and the next lead must not wait for that.
+      // Publishing to an unreachable server blocks for long, and the next leadership must not wait for it.
       await Promise.race([working, deps.pause(new AbortController().signal)]);
     },
   };
 }
 
-/** Whether all of the batch is known to have arrived. */
+/** Returns whether the server is known to have stored the whole batch. */
 async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announcement[]): Promise<boolean> {
   const last = batch.at(-1);
   if (last === undefined) return true;

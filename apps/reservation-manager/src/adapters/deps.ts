@@ -28,17 +28,17 @@ type Manager = {
   readonly scalings: View<muster.node.v1.PoolScaling>;
   readonly queues: View<muster.reservation.v1.Queue>;
   readonly metrics: LedgerMetrics;
-  /** How often the connection was lost so far. */
+  /** Connection losses since the process started. */
   readonly losses: () => number;
-  /** The keeper while this process leads. */
+  /** The ledger's keeper; undefined while another replica leads. */
   keeper: LedgerKeeper | undefined;
 };
 
-/** A request with the maximum of needs and the longest names, granted immediately, takes about 520 KiB. */
+/** Maximum size of a log entry. A request with the most needs and the longest names, granted immediately, takes about 520 KiB. */
 const MAX_ENTRY_BYTES = 768 * 1024;
 const RETRY_MS = 500;
 
-/** Follows the nodes for ever, and keeps the ledger whenever this process leads. */
+/** Watches the nodes until the process stops, and keeps the ledger whenever this process leads. */
 export async function runManager(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   let losses = 0;
@@ -47,9 +47,9 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   });
   await bus.ensureStream(streams.events);
   await using nodes = await openViewOf(context, bus, buckets.nodes, nodeCodec);
-  // Read before the first decision: no request is refused for good because of a pool that is not known yet to be scaled.
+  // Load the scalings before the first decision. Otherwise a request may be refused permanently because its scaled pool is not known yet.
   await using scalings = await openViewOf(context, bus, buckets.pools, scalingCodec);
-  // Read before the first decision, too: no work of a queue is refused because the queue is not known yet.
+  // Load the queues before the first decision, so that no request is refused because its queue is not known yet.
   await using queues = await openViewOf(context, bus, buckets.queues, queueCodec);
   context.readyWhen("nodes", () => (nodes.ageMs() === 0 ? undefined : "the view of the nodes is not current"));
   context.readyWhen("pools", () => (scalings.ageMs() === 0 ? undefined : "the view of the pools is not current"));
@@ -102,7 +102,7 @@ async function openViewOf<Value>(
   return openView(bucket, { signal, onProblem });
 }
 
-/** One leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
+/** Runs one leadership and returns when it ends. It ends without NATS as well, so that the replica that reconnects first takes over. */
 async function keepLedger(manager: Manager, leadership: Leadership): Promise<void> {
   const { context, bus, nodes, scalings, metrics } = manager;
   const { config, logger } = context;
@@ -173,7 +173,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   }
 }
 
-/** Reports changes of nodes and scalings to the keeper, until disposed. */
+/** Forwards changes of nodes, scalings and queues to the keeper, until disposed. */
 function follow({ nodes, scalings, queues }: Manager, keeper: LedgerKeeper): DisposableStack {
   const following = new DisposableStack();
   following.defer(nodes.follow(keeper));

@@ -14,7 +14,7 @@ const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
   return { sequence: index + 1, owner, needs, priority: 0, createdAtMs: 0 };
 });
 
-it("lists no more reservations a page than fit into a reply, and all of them page by page", async () => {
+it("limits a page of reservations to what fits into a reply, and lists all of them over several pages", async () => {
   const keeper: Pick<LedgerKeeper, "list"> = {
     list: ({ after = "" }) => {
       const reports = LARGE.filter(({ owner }) => ownerKey(owner) > after).map((reservation) => {

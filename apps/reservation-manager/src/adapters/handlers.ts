@@ -10,10 +10,10 @@ import { toWireQueueState, toWireUsage } from "./queue-messages.ts";
 
 /** Reservations in one page: the default and the maximum. */
 const MAX_PAGE_SIZE = 500;
-/** The same for machines. Pages end earlier where they would not fit into one message. */
+/** Default and maximum number of machines in one page. A page ends earlier if more would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
-/** The methods of ReservationService, answered by the ledger's keeper. `scaledAtMs`: when a pool's scaling was last written; 0: it is not scaled. */
+/** Builds the handlers of ReservationService on the ledger's keeper. `scaledAtMs` returns when a pool's scaling was last written; 0: the pool is not scaled. */
 export function makeHandlers(
   keeper: LedgerKeeper,
   scaledAtMs: (pool: string) => number,

@@ -18,7 +18,7 @@ const STANDINGS = {
 
 type WireHolder = muster.reservation.v1.Holder.$Properties;
 
-/** Translates the machines of one page. */
+/** Returns a writer for the machines of one page, which encodes each holder once. */
 export function machineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
   const holders = new Map<string, WireHolder>();
   return (machine) => {
@@ -41,7 +41,7 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
   };
 }
 
-/** `known` caches the holders of this page: a gang has one holder, whose machines are counted once. */
+/** Caches the holders of this page in `known`: a gang has one holder, whose machines are counted once. */
 function toPageHolder(reservation: Reservation, pool: string, known: Map<string, WireHolder>): WireHolder {
   const key = `${reservation.sequence} ${pool}`;
   const holder = known.get(key) ?? toWireHolder(holderOf(reservation, pool));

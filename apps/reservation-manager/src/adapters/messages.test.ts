@@ -10,7 +10,7 @@ import { largeLedger } from "../../test/large-ledger.ts";
 import { entryCodec, scalingCodec, toNodeFacts, toOwner, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 
-it("brings back every event as it was, also from entries that were encoded in parts", () => {
+it("decodes every event to its original, also from entries that were encoded in parts", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);
@@ -23,7 +23,7 @@ it("brings back every event as it was, also from entries that were encoded in pa
   );
 });
 
-it("brings back queues, the queues of requests and what they use, from the log and from a snapshot", async () => {
+it("decodes queues, the queues of requests and their use, from the log and from a snapshot", async () => {
   await fc.assert(
     fc.asyncProperty(queueOperations, async (steps) => {
       const run = startQueueRun();
@@ -72,7 +72,7 @@ it("restores needs of two pools whose names differ only by a number", async () =
   expect([...restored.reservations.values()].map((each) => each.needs)).toEqual(needs);
 });
 
-it("brings back every ledger as it was, in whatever pieces its snapshot comes", async () => {
+it("decodes every ledger to its original, however its snapshot is split", async () => {
   await fc.assert(
     fc.asyncProperty(operations, fc.integer({ min: 1, max: 200 }), async (steps, size) => {
       const run = startRun(firstNodes);
@@ -92,7 +92,7 @@ it("brings back every ledger as it was, in whatever pieces its snapshot comes", 
   );
 });
 
-it("writes and reads a large ledger in pieces, keeps equal needs once, and lets other work be done between them", async () => {
+it("encodes and decodes a large ledger in steps, stores equal needs once, and yields to other work in between", async () => {
   const large = largeLedger(50_000);
   const pieces = [...snapshotCodec.pieces(large)];
   expect(pieces.length).toBeGreaterThanOrEqual(50);
@@ -107,12 +107,12 @@ it("writes and reads a large ledger in pieces, keeps equal needs once, and lets 
   expect(new Set(lists).size).toBe(new Set(lists.map((needs) => JSON.stringify(needs))).size);
 });
 
-it("reads no snapshot that has more than it understands", async () => {
+it("rejects a snapshot with fields that it does not understand", async () => {
   const [bytes = new Uint8Array()] = snapshotCodec.pieces(emptyLedger);
   await expect(snapshotCodec.assemble([bytes, Uint8Array.from([0x3a, 0])])).rejects.toThrow("unknown tag");
 });
 
-it("never hands out the number of a reservation that is gone, not even after a snapshot", async () => {
+it("never reuses the sequence of a released reservation, not even after a snapshot", async () => {
   const run = startRun(firstNodes);
   step(run, {
     kind: "reserve",
@@ -128,14 +128,14 @@ it("never hands out the number of a reservation that is gone, not even after a s
   expect((await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)])).nextSequence).toBe(2);
 });
 
-it("does not read an entry that it understands only in part", () => {
+it("rejects an entry that it understands only in part", () => {
   const entry = muster.reservation.v1.LedgerEntry.encode({ events: [{ atMs: 1 }] }).finish();
   expect(() => entryCodec.decode(entry)).toThrow("unknown kind");
   const nameless = muster.reservation.v1.LedgerEntry.encode({ events: [{ released: { id: "7" } }] }).finish();
   expect(() => entryCodec.decode(nameless).reduce(evolve, emptyLedger)).toThrow("is not the id of a reservation");
 });
 
-it("reads the pool of a node from the label, and a deleted node as none", () => {
+it("reads the pool of a node from the label, and a deleted node as undefined", () => {
   const { NodeState } = muster.watch.v1;
   const state = {
     name: "n",
@@ -163,7 +163,7 @@ it("reads the pool of a node from the label, and a deleted node as none", () => 
   expect(toOwner(undefined)).toEqual({ kind: "", id: "" });
 });
 
-it("reads what can be granted of a node without its overhead, and what foreign pods and owners of parts use", () => {
+it("subtracts the overhead from a node's allocatable amounts, and reads the use of foreign pods and of owners of parts", () => {
   const state = muster.watch.v1.NodeState.create({
     name: "n",
     allocatable: { cpu: 4000, memory: 100, pods: 10 },

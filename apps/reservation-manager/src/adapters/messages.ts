@@ -39,20 +39,22 @@ import { toPairAmounts, toPastShares, toQueue, toWirePastUse, toWireQueue, toWir
 const wire = muster.reservation.v1;
 const { WAITING, GRANTED } = enums.ReservationState.numbers;
 
-/** One entry of the ledger's log. Decoding throws on an entry that this version does not understand: a part of it would be another ledger. */
+/**
+ * One entry of the ledger's log. Decoding throws on an entry that this version does not understand, because skipping part of it would produce another ledger.
+ */
 export const entryCodec: ListCodec<LedgerEvent> = {
   encode: (events) => wire.LedgerEntry.encode({ events: events.map(toWireEvent) }).finish(),
   decode: (bytes) => wire.LedgerEntry.decode(bytes).events.map(toEvent),
-  // Messages of one type put together are one message with the entries of all their lists.
+  // Concatenated protobuf messages of one type decode as one message whose lists are joined.
   join: (parts) => Buffer.concat(parts),
 };
 
-/** One entry of the watcher's bucket: a node, or the mark that every node of that time is published. */
+/** One entry of the watcher's bucket: a node, or the mark that all nodes up to that time are published. */
 export type NodeEntry =
   | { readonly kind: "node"; readonly state: muster.watch.v1.NodeState }
   | { readonly kind: "complete"; readonly atMs: number };
 
-/** Distinguished by the name, which only nodes have. */
+/** Only nodes have a name, which distinguishes the two kinds. */
 export const nodeCodec: Codec<NodeEntry> = {
   encode: (entry) =>
     entry.kind === "node"
@@ -71,10 +73,7 @@ export const scalingCodec: Codec<muster.node.v1.PoolScaling> = {
   decode: (bytes) => muster.node.v1.PoolScaling.decode(bytes),
 };
 
-/**
- * The node scaler's code for nodes that its provider is short of. The other codes pass with a release or a little time, or are about one request only, such as
- * TOO_LARGE.
- */
+/** The node scaler's code for a provider that is out of capacity. Other codes are temporary or, like TOO_LARGE, concern one request only. */
 const EXHAUSTED = "UNAVAILABLE";
 
 export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.PoolScaling): PoolScaling {
@@ -131,7 +130,7 @@ export function toRequest(message: muster.reservation.v1.ReserveRequest): Reserv
   return { owner: toOwner(owner), ...asked, wait, priority, concurrencyLimit };
 }
 
-/** The queue that a message names. */
+/** Reads the queue of a message; an empty name means no queue. */
 export function toQueueName({ queue }: { readonly queue: string }): { readonly queue?: string } {
   return queue === "" ? {} : { queue };
 }
@@ -256,7 +255,7 @@ function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
   throw new Error("the ledger's log has an event of an unknown kind");
 }
 
-/** Events that state nothing but their reservation. */
+/** Events that carry only their reservation. */
 const PLAIN_EVENTS = [
   "released",
   "preemptionAccepted",
@@ -294,7 +293,7 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): Lim
 type WireNeeds = Pick<muster.reservation.v1.ReserveRequest, "needs" | "nodeSelections" | "poolLists">;
 type ReadNeeds = (message: WireNeeds) => readonly Need[];
 
-/** Lists that are kept to be given again: more would be names that each owner makes up for itself. */
+/** Limit of the interned lists. More distinct lists than this come from names that owners generate, and sharing them saves nothing. */
 const MAX_INTERNED_LISTS = 10_000;
 
 /** Returns equal lists as the same object: of a million requests most have equal needs, and one list takes less memory. */
@@ -313,7 +312,7 @@ export function internNeeds(): ReadNeeds {
   };
 }
 
-/** Fails where a need names a selection or a list of pools that the message does not have. */
+/** Throws a fault where a need refers to a selection or a pool list that the message lacks. */
 function toNeeds({ needs, nodeSelections, poolLists }: WireNeeds): readonly Need[] {
   const selections = nodeSelections.map(compactNodeSelection);
   return needs.map(({ component, pool, shared, nodeSelection, poolList }, index) => {
@@ -329,7 +328,7 @@ function toNeeds({ needs, nodeSelections, poolLists }: WireNeeds): readonly Need
   });
 }
 
-/** Undefined: the place is 0. */
+/** Resolves a 1-based index; 0 means none. */
 function entryOf<Entry>(entries: readonly Entry[], place: number, field: string): Entry | undefined {
   if (place === 0) return undefined;
   const entry = entries[place - 1];

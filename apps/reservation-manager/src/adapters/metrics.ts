@@ -7,7 +7,7 @@ import { pairOf } from "../domain/ledger/queue.ts";
 type LedgerCounts = {
   readonly waiting: number;
   readonly heldByPool: ReadonlyMap<string, number>;
-  /** The overcommitted machines of every pool, so that the number falls to 0. */
+  /** Overcommitted machines of every pool, including pools with 0, so that the gauge falls back to 0. */
   readonly overcommittedByPool: ReadonlyMap<string, number>;
   readonly queues: readonly QueueReport[];
 };
@@ -115,7 +115,7 @@ function startQueueGauges(meter: Meter) {
           result.observe(observable, value, { ...queue, "muster.pool": pool, "muster.resource": resource });
         }
       };
-      // A resource with a quota that is not used has 0.
+      // A resource with a quota but no use reports 0.
       observe(used, new Map([...[...report.quota.keys()].map((pair) => [pair, 0] as const), ...report.used]));
       observe(quota, report.quota);
     },

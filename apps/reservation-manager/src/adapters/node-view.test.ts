@@ -14,7 +14,7 @@ it.each([
   ["not when it is too old", -FRESH_MS - 1, 0, false],
   ["not when it is too far ahead", FRESH_MS + 1, 0, false],
   ["not when the time comes that it names, and it was never renewed", HOUR_MS, HOUR_MS, false],
-])("believes that all nodes are known %s", (_title, aheadMs, laterMs, known) => {
+])("regards all nodes as known %s", (_title, aheadMs, laterMs, known) => {
   const value: NodeEntry = { kind: "complete", atMs: NOW_MS + aheadMs };
   let monotonicMs = 5;
   const nodes = {
@@ -27,7 +27,7 @@ it.each([
   expect(view.areAllKnown(NOW_MS + laterMs)).toBe(known);
 });
 
-it("keeps what it knew of a node when a watcher of an earlier version writes it, and not of another node of that name", () => {
+it("keeps the amounts of a node when an older watcher omits them, but not for another node of the same name", () => {
   const foreign = { pods: 1, requests: { cpu: 500 }, examples: ["web/shop"] };
   let state: object = { uid: "one", allocatable: { cpu: 4000, pods: 10 }, foreign };
   const nodes = {

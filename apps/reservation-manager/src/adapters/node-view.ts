@@ -6,17 +6,17 @@ import type { NodeFacts } from "../domain/ledger/machines.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toNodeFacts, type NodeEntry } from "./messages.ts";
 
-/** The nodes as the watcher publishes them. */
+/** The nodes as published by the watcher. */
 export type NodeView = {
   /** Every live node. */
   list(): NodeFacts[];
-  /** Whether the watcher's mark proves that the view lacks no node. */
+  /** Returns whether the watcher's mark proves that the view contains every node. */
   areAllKnown(nowMs: number): boolean;
   /** Reports each change to the keeper, until the returned function is called. */
   follow(keeper: Pick<LedgerKeeper, "observe" | "nodesMarked">): () => void;
 };
 
-/** Call it once for each view; it follows the view until that is closed. */
+/** Call it once per view; it follows the view until the view is closed. */
 export function nodeView(
   nodes: Pick<View<NodeEntry>, "get" | "entries" | "onChange">,
   { poolLabel, nodesFreshMs }: Pick<Config, "poolLabel" | "nodesFreshMs">,
@@ -27,7 +27,7 @@ export function nodeView(
     return mark?.kind === "complete" ? mark.atMs : undefined;
   };
   const sized = new Map<string, muster.watch.v1.NodeState>();
-  /** A watcher of an earlier version omits amounts and pods that it does not know; then they are as the last one that did wrote them. */
+  /** An older watcher omits fields for amounts and pods. Take them from the last message of the node that had them. */
   const withAmounts = (state: muster.watch.v1.NodeState): muster.watch.v1.NodeState => {
     if (Object.keys(state.allocatable).length > 0) {
       sized.set(state.name, state);

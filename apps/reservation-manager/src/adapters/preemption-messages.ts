@@ -27,7 +27,7 @@ export function toPreempted({
   return { ...toBeneficiary(beneficiary), reason: toReason(reason), deadlineMs };
 }
 
-/** `request`: the beneficiary, where it is known. */
+/** `request`: the beneficiary, if it is known. */
 export function toWirePreemption(
   { beneficiary, reason, atMs, deadlineMs, isAccepted }: Preemption,
   request: Reservation | undefined,
@@ -51,7 +51,7 @@ export function toPreemption({
 
 type Ending = "notPreemptible" | "beyondMinimum" | "graceMs";
 
-/** How the work of a request may be ended for others. */
+/** Converts the conditions under which the work of a request may be preempted. */
 export function toEnding({
   notPreemptible,
   beyondMinimum,

@@ -31,7 +31,7 @@ export function toQueue(message: WireQueue): Queue {
 }
 
 function readQueue(message: WireQueue): Queue {
-  // Copies of a message lack the fields that have their defaults.
+  // A copied message lacks the fields that have their default values.
   const { name, parent, weightMilli, maxPriority, problem, strategy, stopPolicy } = message;
   const unknown = findUnknown(message);
   const why = problem === "" ? unknown : problem;
@@ -67,7 +67,7 @@ function toPolicies({
   };
 }
 
-/** The highest priority that there is. */
+/** Maximum of a Kubernetes priority (int32). */
 const MAX_PRIORITY = 2 ** 31 - 1;
 
 function toPolicy<Field extends string>(field: Field, policy = ""): { readonly [Each in Field]?: Preemptible } {

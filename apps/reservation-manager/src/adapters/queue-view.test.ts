@@ -23,7 +23,7 @@ it("reads a queue whose fields have the defaults of its message: no weight, no p
   expect(queues.list()).toStrictEqual([queue]);
 });
 
-it("names a queue after its key, and keeps what is wrong with it", () => {
+it("names a queue after its key, and keeps its problem", () => {
   using queues = followQueues(viewOf("q", message.create({ name: "other", weightMilli: 1000, strategy: "Newest" })));
   expect(queues.list()).toMatchObject([{ name: "q", problem: "the strategy Newest is not known" }]);
 });

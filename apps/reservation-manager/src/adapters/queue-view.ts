@@ -3,7 +3,7 @@ import type { View } from "@muster/store";
 import type { Queue } from "../domain/ledger/queue.ts";
 import { toQueue } from "./queue-messages.ts";
 
-/** The queues of the view; the same list until one of them changes. */
+/** Returns the queues of the view; the same list until a queue changes. */
 export function followQueues(
   view: Pick<View<muster.reservation.v1.Queue>, "entries" | "onChange">,
 ): Disposable & { readonly list: () => readonly Queue[] } {

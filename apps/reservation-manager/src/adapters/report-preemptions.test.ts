@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { LOG_LIMIT_MS, reportPreemptions } from "./report-preemptions.ts";
 
-it("counts each time that a limit is reached, and logs each limit once in a minute", () => {
+it("counts each time that a limit is reached, and logs each limit once per minute", () => {
   const logged: unknown[] = [];
   const counted: string[] = [];
   let nowMs = 0;

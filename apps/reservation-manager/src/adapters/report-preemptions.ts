@@ -4,7 +4,7 @@ import { MAX_VICTIMS } from "../domain/decisions/find-victims.ts";
 import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import type { LedgerMetrics } from "./metrics.ts";
 
-/** A limit that is reached in each pass is logged once in this time. */
+/** Interval between two log entries about the same limit. */
 export const LOG_LIMIT_MS = 60_000;
 
 const MEANING: Record<PreemptionLimit, string> = {

@@ -13,12 +13,12 @@ import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 const wire = muster.reservation.v1;
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = wire;
 
-/** Reservations encoded in one step: some milliseconds. */
+/** Reservations encoded per step, which takes a few milliseconds. */
 const PER_PIECE = 1000;
-/** For so long nothing else is done while a snapshot is read. */
+/** Maximum time that reading a snapshot blocks the event loop. */
 const TURN_MS = 20;
 
-/** First byte of the fields of LedgerSnapshot: number and wire type. */
+/** First byte of a LedgerSnapshot field: field number and wire type. */
 const RESERVATION_TAG = 0x0a;
 const NEXT_ID_TAG = 0x10;
 const LIMIT_TAG = 0x1a;
@@ -27,10 +27,7 @@ const BENEFICIARY_TAG = 0x2a;
 const PAST_USE_TAG = 0x32;
 const TAGS = [RESERVATION_TAG, NEXT_ID_TAG, LIMIT_TAG, QUEUE_TAG, BENEFICIARY_TAG, PAST_USE_TAG];
 
-/**
- * One LedgerSnapshot, written and read a little at a time: messages of one type that are put one behind the other are one message that has all their
- * reservations.
- */
+/** Encodes and decodes one LedgerSnapshot in steps. Concatenated protobuf messages of one type decode as one message that has all their reservations. */
 export const snapshotCodec: SnapshotCodec<Ledger> = {
   *pieces(ledger) {
     let reservations: muster.reservation.v1.LedgerRequested.$Properties[] = [];
@@ -100,7 +97,7 @@ function readField(bytes: Buffer, at: number): { tag: number; value: number; end
   }
 }
 
-/** Does the work, and lets other work be done every few milliseconds. */
+/** Runs the steps and yields to the event loop every few milliseconds. */
 async function inTurns<Result>(steps: Steps<Result>): Promise<Result> {
   for (let begin = performance.now(); ;) {
     const next = steps.next();

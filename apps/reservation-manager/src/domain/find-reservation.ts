@@ -4,13 +4,13 @@ import { reservationOf, type Ledger } from "./ledger/ledger.ts";
 import type { Reservation } from "./ledger/reservation.ts";
 import type { World } from "./ledger/world.ts";
 
-/** The request that the work is preempted for; undefined: none. */
+/** Returns the request that the work is preempted for; undefined if the work is not preempted for one. */
 export function beneficiaryOf({ grant }: Reservation, { reservations }: Ledger): Reservation | undefined {
   const sequence = grant?.preemption?.beneficiary;
   return sequence === undefined ? undefined : reservations.get(sequence);
 }
 
-/** Throws FaultError not_found where the owner has no reservation. */
+/** Throws FaultError not_found if the owner has no reservation. */
 export function existing({ ledger }: World, owner: Owner): Reservation {
   const reservation = reservationOf(ledger, owner);
   const id = `${owner.kind}/${owner.id}`;

@@ -15,7 +15,7 @@ import { emptyLedger } from "./ledger/ledger.ts";
 
 const CPU = "a cpu";
 
-/** Two jobs of a borrower, and one of an owner that takes the machines of the second. */
+/** Grants a borrower two jobs, then lets an owner preempt the second. */
 function preempt(): Run {
   const run = startRun([nodeOf("n0", "a", { allocatable: amounts({ cpu: 100, pods: 100 }) })]);
   step(run, { kind: "queue", queue: queueOf("root", {}) });
@@ -53,7 +53,7 @@ it("follows a preemption until the request that it was planned for has machines"
   ]);
 });
 
-it("follows a preemption that is withdrawn, and one whose work ends for good", () => {
+it("follows a preemption that is withdrawn, and one whose work ends permanently", () => {
   const withdrawn = preempt();
   step(withdrawn, { kind: "release", owner: ownerOf("x", "job") });
   expect(newsOf(withdrawn)).toEqual([PLANNED, { kind: "withdrawn", reason: "RECLAIM" }]);
@@ -66,7 +66,7 @@ it("follows a preemption that is withdrawn, and one whose work ends for good", (
   ]);
 });
 
-it("continues with the preemptions of a ledger that was read", () => {
+it("continues with the preemptions of a restored ledger", () => {
   const run = preempt();
   const follow = followPreemptions(run.world.ledger);
   const before = run.events.length;

@@ -3,8 +3,8 @@ import { knownReservation, type Ledger, type LedgerEvent } from "./ledger/ledger
 import type { PreemptionReason } from "./ledger/reservation.ts";
 
 /**
- * What became of a preemption. Ended: the owner released the machines for good. Served: the request that it was planned for got machines, so long after the
- * first work was asked to leave for it. Limited: a limit kept a request from preempting work in this pass.
+ * The outcome of a preemption. Ended: the owner released the machines permanently. Served: the request got machines, with the time since its first preemption.
+ * Limited: a limit prevented a request from preempting work in this pass.
  */
 export type PreemptionNews =
   | {
@@ -14,10 +14,10 @@ export type PreemptionNews =
   | { readonly kind: "served"; readonly reason: PreemptionReason; readonly tookMs: number }
   | { readonly kind: "limited"; readonly limit: PreemptionLimit };
 
-/** The first preemption for a request. */
+/** The request's first preemption. */
 type Wait = { readonly reason: PreemptionReason; readonly sinceMs: number };
 
-/** Follows the preemptions of a ledger by its events, which must be those after this state, each once. */
+/** Derives preemption news from the ledger's events. The caller passes each event after this state exactly once. */
 export function followPreemptions(ledger: Ledger): (event: LedgerEvent) => readonly PreemptionNews[] {
   const reasons = new Map<number, PreemptionReason>();
   const waits = new Map<number, Wait>();

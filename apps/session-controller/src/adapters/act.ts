@@ -41,11 +41,11 @@ export type ActDeps = CreatePodDeps & {
   readonly chooseQueue: ChooseQueue;
 };
 
-/** The reservations of sessions, and of components that have a machine in place of a lost one. */
+/** The ledger calls for sessions, and for components that have a replacement machine. */
 export type SessionLedger = {
   readonly sessions: LedgerCalls;
   readonly replacements: LedgerCalls;
-  /** While this many sessions hold machines, the ledger grants none to others. */
+  /** Limits the sessions that hold machines: beyond it the ledger grants none. */
   readonly limitSessions: (limit: number) => Promise<void>;
 };
 
@@ -88,7 +88,7 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep, isHel
   });
 }
 
-/** The `collectLogs` of the sessions. */
+/** Implements `collectLogs` of the session dependencies. */
 export function collect(
   deps: ActDeps,
   record: SessionRecord,
@@ -110,14 +110,14 @@ export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger
   return owned;
 }
 
-/** Timeout for callers who only want to see a session. */
+/** Timeout of explanations, so that a caller who only reads a session does not wait long. */
 const EXPLAIN_TIMEOUT_MS = 1000;
 
 type ExplainDeps = Pick<ActDeps, "ledger" | "podDefaults" | "chooseQueue"> & {
   readonly podPolicy: Pick<ActDeps["podPolicy"], "poolLabel">;
 };
 
-/** The wait reason of a session that has no queue to wait in. */
+/** Builds the wait reason of a session without a usable queue. */
 function unqueued(code: WaitReason["code"], text: string): WaitReason {
   return { code, pool: "", requested: 0, available: 0, ahead: 0, text };
 }
@@ -126,7 +126,7 @@ function textOf(choice: Exclude<QueueChoice, { readonly kind: "queue" | "none" }
   return choice.kind === "unknown" ? choice.message : "the queues are not known yet";
 }
 
-/** The present reason why the ledger lets a session wait, or would; undefined if it does not, or is unavailable. */
+/** Returns the ledger's current reason why a session waits, or would wait; undefined if it does not, or the ledger is unavailable. */
 export async function explainWaiting(
   { ledger: { sessions }, podPolicy, podDefaults, chooseQueue }: ExplainDeps,
   record: SessionRecord,
@@ -164,7 +164,7 @@ async function releaseOwn({ sessions }: SessionLedger, record: SessionRecord): P
   if (id !== undefined) await sessions.release(record.name, id);
 }
 
-/** Every machine that components have, or wait for, in place of lost ones. */
+/** Releases every replacement machine that components have or wait for. */
 async function releaseReplacements(ledger: SessionLedger, record: SessionRecord): Promise<void> {
   for (const { name, lostAtMs } of record.components)
     if (lostAtMs > 0) await releaseReplacement(ledger, record, { component: name, reservationId: "" });
@@ -188,7 +188,7 @@ async function reserve(
   const { priority, queue } = record.spec;
   const choice = await chooseQueue(queue);
   if (choice.kind !== "queue" && choice.kind !== "none") {
-    // Without an id in the record, its process may have died between the request and the write.
+    // The process may have died between the request and the write, so the record may lack an existing reservation.
     const found = await ledger.sessions.ask(record.name);
     if (found !== undefined && decideSessionRelease(record, found) === found.id) return reservationSeenOf(found);
     return { state: "unqueued", text: textOf(choice) };
@@ -207,13 +207,13 @@ function queueOf(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
-/** Undefined: the queue is not why the ledger refuses. */
+/** Returns undefined if the queue is not the reason for the refusal. */
 function unqueuedCode({ code }: Fault): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
   if (code === "queue_unknown") return "QUEUE_UNKNOWN";
   return code === "quota_exceeded" ? "QUOTA_EXCEEDED" : undefined;
 }
 
-/** Sessions do not leave when they are asked to. */
+/** Sessions do not end when they are preempted. */
 function inQueue(queue: string | undefined): Parameters<LedgerCalls["reserve"]>[2] {
   return queue === undefined ? {} : { queue, notPreemptible: true };
 }
@@ -244,8 +244,8 @@ async function reserveReplacement(
 }
 
 /**
- * Reserves the needs. A session of an earlier version requested whole machines without node selections, or these without minima, and a ledger of an earlier
- * version keeps no others: such a reservation is taken as it is.
+ * Reserves the needs, or adopts the existing reservation. Earlier versions requested whole machines without node selections, or without minima, and an earlier
+ * ledger stores no others: such a reservation is adopted unchanged.
  */
 async function reserveOrAdopt(
   ledger: LedgerCalls,
@@ -270,10 +270,10 @@ async function reserveOrAdopt(
   }
 }
 
-/** The needs of components, and the same without what admission adds, which may have changed since they were requested. */
+/** The needs of components, with and without the requests that admission adds, which may have changed since the reservation. */
 type Needed = { readonly needs: readonly ComponentNeed[]; readonly own: readonly ComponentNeed[] };
 
-/** The needs of all components, or of this one. */
+/** Computes the needs of all components, or of one. */
 function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaults, only?: string): Needed {
   const isMeant = ({ component }: ComponentNeed): boolean => only === undefined || component === only;
   return {
@@ -282,9 +282,7 @@ function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaul
   };
 }
 
-/**
- * Whether these are the same needs: without parts of machines, node selections or minima, or with amounts that hold what the templates request.
- */
+/** Returns whether these are the same needs: without parts of machines, node selections or minima, or with amounts that cover the requests of the templates. */
 function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
   const requested = new Map(own.map((need) => [need.component, need]));
   const keyOf = (selection: ComponentNeed["selection"]): string =>
@@ -298,7 +296,7 @@ function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[])
   return found.length === own.length && found.every(isSame);
 }
 
-/** Whether the amounts that were requested, if any were, hold those of a template. */
+/** Returns whether the reserved amounts, if any, cover those of a template. */
 function isHeldBy(requests: Requests | undefined, found: Requests | undefined): boolean {
   if (found === undefined) return true;
   return requests !== undefined && Object.entries(requests).every(([name, amount]) => amount <= (found[name] ?? 0));

@@ -43,7 +43,7 @@ function reading(
   return { from, kept };
 }
 
-/** Bytes on the heap once everything that nothing refers to is gone. */
+/** Returns the heap size after a garbage collection. */
 async function heapAfterCollection(): Promise<number> {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
@@ -61,25 +61,25 @@ async function collected(from: LogReading, of: typeof record, live: readonly Liv
 }
 
 describe("collectLogs", () => {
-  it("keeps the log of every container of every pod, and the driver's result", async () => {
+  it("stores the log of every container of every pod, and the driver's result", async () => {
     const { from, kept } = reading();
     expect(await collected(from, record, pods)).toEqual({ warnings: [], resultJson: '{"qps":1}' });
     expect(kept.toSorted()).toEqual(["bench-client-0", "bench-driver", "bench-server-0"]);
   });
 
-  it("takes the file that the driver leaves for its result", async () => {
+  it("uses the driver's result file as its result", async () => {
     const left = pods.map((pod) => ({ ...pod, leftText: pod.pod === "bench-driver" ? '{"file":1}' : '{"worker":1}' }));
     expect((await collected(reading().from, record, left)).resultJson).toBe('{"file":1}');
   });
 
-  it("warns of a result file that is not JSON, and takes the log", async () => {
+  it("warns of a result file that is not JSON, and uses the log", async () => {
     const left = pods.map((pod) => ({ ...pod, leftText: '{"cut' }));
     const { warnings, resultJson } = await collected(reading().from, record, left);
     expect(warnings.map(({ code }) => code)).toEqual(["RESULT_LOST"]);
     expect(resultJson).toBe('{"qps":1}');
   });
 
-  it("makes a full store of logs a warning for each log, without trying again", async () => {
+  it("turns a full log store into one warning per log, without retries", async () => {
     let tries = 0;
     const keep = () => {
       tries += 1;
@@ -96,7 +96,7 @@ describe("collectLogs", () => {
   const away = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
   const beginning = () => Promise.resolve({ bytes: Buffer.from('{"progress":1}\n'), omittedBytes: 0, broken: away });
 
-  it("keeps what came of a log before its reading broke off, warns, and takes nothing in it for the result", async () => {
+  it("keeps the part of a log that was read before a failure, warns, and ignores it for the result", async () => {
     const readEnd = () => Promise.reject(new FaultError(away));
     const { from, kept } = reading({ readTail: beginning, readEnd });
     const { warnings, resultJson } = await collected({ ...from, patienceMs: 0, resultPatienceMs: 0 }, record, pods);
@@ -115,14 +115,14 @@ describe("collectLogs", () => {
     expect(warnings.map(({ code }) => code)).toEqual(["LOGS_LOST", "LOGS_LOST", "LOGS_LOST"]);
   });
 
-  it("has no result when the lines in which it may be were not read", async () => {
+  it("has no result if the lines that may contain it were not read", async () => {
     const readEnd = () => Promise.resolve({ bytes: Buffer.from("bye\n"), omittedBytes: 0, broken: undefined });
     const { warnings, resultJson } = await collected(reading({ readTail: beginning, readEnd }).from, record, pods);
     expect(resultJson).toBe("");
     expect(warnings[0]?.code).toBe("RESULT_LOST");
   });
 
-  it("keeps the logs, and the result, of an API server that is away for longer than a moment", async () => {
+  it("keeps the logs and the result when the API server is unavailable for a while", async () => {
     let tries = 0;
     const readTail = (): Promise<LogTail> => {
       tries += 1;
@@ -138,7 +138,7 @@ describe("collectLogs", () => {
     });
   });
 
-  it("begins with the driver's log, and has more patience for it than for the others", async () => {
+  it("starts with the driver's log, and retries it longer than the others", async () => {
     const asked: string[] = [];
     const readTail: LogReading["logs"]["readTail"] = (pod) => {
       asked.push(pod);
@@ -153,7 +153,7 @@ describe("collectLogs", () => {
     expect(warnings.map(({ code }) => code)).toEqual(Array.from({ length: 22 }, () => "LOGS_LOST"));
   });
 
-  it("reports a pod as soon as its logs are kept, while another log is still read", async () => {
+  it("reports a pod as soon as its logs are stored, while another log is still read", async () => {
     const { from } = reading();
     const driver = Promise.withResolvers<LogTail>();
     const readTail: LogReading["logs"]["readTail"] = (pod, ...rest) =>
@@ -171,7 +171,7 @@ describe("collectLogs", () => {
     expect(reads.at(-1)).toBe("bench-driver");
   });
 
-  it("leaves no reading under way when it fails", async () => {
+  it("leaves no read in flight when it fails", async () => {
     const { from, kept } = reading();
     const slowly = async (): Promise<LogTail> => {
       await new Promise((resolve) => setTimeout(resolve, 30));
@@ -186,7 +186,7 @@ describe("collectLogs", () => {
     expect(kept.toSorted()).toEqual(["bench-client-0", "bench-driver", "bench-server-0"]);
   });
 
-  it("holds no more logs in memory than there are turns, however many sessions are collected", async () => {
+  it("holds no more logs in memory than the number of turns, however many sessions are collected", async () => {
     let held = 0;
     let heldMax = 0;
     const readTail = (): Promise<LogTail> => {
@@ -207,7 +207,7 @@ describe("collectLogs", () => {
     expect(held).toBe(0);
   });
 
-  it("keeps no driver's log in memory while the other logs of its session are read", async () => {
+  it("drops the driver's log from memory while the other logs of its session are read", async () => {
     const DRIVER_LOG_BYTES = 2 ** 20;
     const other = Promise.withResolvers<LogTail>();
     const empty: LogTail = { bytes: Buffer.from(""), omittedBytes: 0, broken: undefined };
@@ -229,7 +229,7 @@ describe("collectLogs", () => {
     expect((await Promise.all(sessions)).map(({ resultJson }) => resultJson)).toEqual(sessions.map(() => '{"qps":5}'));
   });
 
-  it("leaves the only turn to other logs while one cannot be read", async () => {
+  it("leaves the only turn to other logs while one log fails", async () => {
     const asked: string[] = [];
     const readTail: LogReading["logs"]["readTail"] = (pod) => {
       asked.push(pod);
@@ -242,7 +242,7 @@ describe("collectLogs", () => {
     expect({ warnings, resultJson }).toEqual({ warnings: [], resultJson: '{"qps":4}' });
   });
 
-  it("loses the logs, with the reason, whose turn does not come before the time for all logs is over", async () => {
+  it("loses logs, with the reason, whose turn does not come before the time for all logs is over", async () => {
     const over = new AbortController();
     const turns = takeTurns(1);
     const busy = Promise.withResolvers<undefined>();
@@ -258,7 +258,7 @@ describe("collectLogs", () => {
     await other;
   });
 
-  it("begins no reading once the time for all logs is over", async () => {
+  it("starts no read once the time for all logs is over", async () => {
     let tries = 0;
     const over = new AbortController();
     const readTail = () => {
@@ -292,7 +292,7 @@ describe("tailOf", () => {
     expect(Buffer.from(tail.bytes).toString()).toBe("cdef");
   });
 
-  it("fails when it has nothing", async () => {
+  it("fails if it has read nothing", async () => {
     await expect(tailOf(chunks([], late), 4)).rejects.toBe(late);
   });
 });

@@ -11,9 +11,9 @@ import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
-/** Concurrent reads. */
+/** Maximum concurrent reads of one session. */
 const MAX_LOGS_PER_SESSION = 8;
-/** The part of a truncated log that is searched for a result. */
+/** The size of the end of a truncated log that is searched for a result. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
 /** Dependencies of reading the logs of one session. */
@@ -22,13 +22,13 @@ export type LogReading = {
   readonly store: LogStore;
   /** Bytes kept of each container's log. */
   readonly limitBytes: number;
-  /** How long a log is retried, which outlasts a short outage of the API server; then it is lost, except for the part already read. */
+  /** How long a log is retried, which outlasts a short outage of the API server. Then its unread part is lost. */
   readonly patienceMs: number;
-  /** The same for the driver's log, which has the result. */
+  /** As `patienceMs`, for the driver's log, which has the result. */
   readonly resultPatienceMs: number;
-  /** Shared by all sessions of this process: each turn holds up to the kept size of a log in memory. */
+  /** Limits concurrent reads over all sessions of this process: each turn holds up to the kept size of a log in memory. */
   readonly turns: Turns;
-  /** Ends all reading. */
+  /** Aborts all reads. */
   readonly deadline: AbortSignal;
 };
 
@@ -36,14 +36,14 @@ export type LogReading = {
 type PodReading = {
   readonly pod: LivePod;
   readonly lost: string[];
-  /** Containers that are not read yet. */
+  /** Number of containers that are not read yet. */
   left: number;
   /** The result of the driver, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
   result: PickedResult | undefined;
 };
 
 /**
- * Keeps the log of every started container, and picks the driver's result; reports each pod once all of its logs are kept or lost. A lost log or result is a
+ * Stores the log of every started container and picks the driver's result. Reports each pod once all of its logs are stored or lost. A lost log or result is a
  * warning, and never delays the end of a session.
  */
 export async function collectLogs(
@@ -80,7 +80,7 @@ export async function collectLogs(
   if (defects.length > 0) throw defects[0];
 }
 
-/** Why the log, or its end, is lost; undefined if it is complete. */
+/** Stores one log. Returns why the log, or its end, is lost; undefined if it is complete. */
 async function keepLog(
   reading: LogReading,
   source: {
@@ -94,7 +94,7 @@ async function keepLog(
   const { pod } = of.pod;
   const patience: Patience = { ms: isResult ? reading.resultPatienceMs : reading.patienceMs, endMs: undefined };
   try {
-    // Each attempt takes a turn of its own, so that a failing log does not block others between attempts.
+    // Each attempt takes its own turn, so that a failing log does not block others between attempts.
     return await patiently(reading, patience, () =>
       inTurn(reading, async (signal) => {
         patience.endMs ??= performance.now() + patience.ms;
@@ -122,7 +122,7 @@ function logsReadOf({ pod, lost, ...read }: PodReading, isDriver: boolean): Logs
   return { kind: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
 
-/** Reads the end of a truncated log once more: the gap in its middle is not part of the result. */
+/** Reads the end of a truncated log again, because a result must not span the gap in its middle. */
 async function driverLogOf(
   reading: LogReading,
   { pod, container, tail }: { readonly pod: string; readonly container: string; readonly tail: LogTail },
@@ -136,7 +136,7 @@ async function driverLogOf(
       return read.broken === undefined ? read : throwFault(read.broken);
     });
     const log = logOf(end);
-    // The result may be among the lines before these.
+    // The result may be in an earlier line than these.
     return pickResult(log, "").resultJson === "" ? { unreadable } : log;
   } catch (error) {
     reasonOf(error);
@@ -148,10 +148,10 @@ function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
   return { text: new TextDecoder().decode(bytes), startMissing: omittedBytes > 0 };
 }
 
-/** How long one log is retried. `endMs` is undefined until its first turn: queueing does not count. */
+/** Retry time of one log. `endMs` is undefined until its first turn, so that queueing does not count. */
 type Patience = { readonly ms: number; endMs: number | undefined };
 
-/** Retries until the time is over or an error is permanent. */
+/** Retries until the time has passed or an error is permanent. */
 async function patiently<Result>(
   { deadline }: LogReading,
   patience: Patience,
@@ -169,7 +169,7 @@ async function patiently<Result>(
   }
 }
 
-/** Rejects with deadline_exceeded when the time for all logs is over before the turn comes. */
+/** Runs work in a turn. Rejects with deadline_exceeded if the time for all logs passes first. */
 async function inTurn<Result>(reading: LogReading, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const turn = { begun: false };
   try {

@@ -88,11 +88,11 @@ it.each([
   expect(await calls(stored, UNCONFIRMED)).toEqual({ asked: ["create bench-server-0", "load bench"], came: MADE });
 });
 
-it("tries again when the store answers with a record of before it took over", async () => {
+it("retries if the store answers with a record from before its take-over", async () => {
   expect((await calls(record({ epoch: 1 }), UNCONFIRMED)).came).toBe("unavailable");
 });
 
-it("asks nothing more for a pod that is confirmed already", async () => {
+it("makes no further calls for a pod that is confirmed already", async () => {
   const { asked, came } = await calls(undefined, { ...UNCONFIRMED, confirmed: true });
   expect([asked, came]).toEqual([["create bench-server-0"], MADE]);
 });

@@ -9,13 +9,13 @@ import type { Pods } from "./pods.ts";
 export type CreatePodDeps = {
   readonly pods: Pick<Pods, "create" | "confirm">;
   readonly podPolicy: PodPolicy;
-  /** The session as it is stored at this moment. */
+  /** Reads the session from the store. */
   readonly load: (name: string) => Promise<Stored | undefined>;
 };
 
 /**
- * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record: a stopped process may create it after the
- * session is over. Treats an existing pod in the same way, regardless of its creator.
+ * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record. A stopped process may create the pod after
+ * the session is over. An existing pod is treated the same way, whoever created it.
  */
 export async function createPod(
   deps: CreatePodDeps,
@@ -37,14 +37,14 @@ export async function createPod(
 }
 
 /**
- * Whether the session is still the writer's, though another process may lead. Read only once the pod exists, so that a later executor finds it. If the session
- * is lost, the store refuses the outcome, and the pod is deleted.
+ * Returns whether the session is still the writer's, though another process may lead. The read follows the pod's creation, so that a later executor finds the
+ * pod. If the session is lost, the store refuses the outcome, and the pod is deleted.
  */
 async function isCurrent({ load }: CreatePodDeps, { name, uid, epoch }: SessionRecord): Promise<boolean> {
   const stored = await load(name);
   if (stored?.record.uid !== uid) return false;
   if (stored.record.epoch < epoch) {
-    // Older than the last write, as from a store that has just lost its leader: it proves nothing.
+    // The record is older than the last write, as from a NATS server that just lost its leader, so it proves nothing.
     throwFault({ code: "unavailable", dependency: `record of session ${name}`, retryAfterMs: 100 });
   }
   return stored.record.epoch === epoch;

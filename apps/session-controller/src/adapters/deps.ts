@@ -64,7 +64,7 @@ const STALE_MS = 30_000;
 const DEFAULTS_WAIT_MS = 2000;
 /** Maximum concurrent calls to the API server, and their timeout. */
 const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
-/** Maximum streams of users who follow sessions, one per component; a silent user's streams are closed. */
+/** Maximum streams of users who follow sessions, one per component; streams without a read are closed. */
 const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
 /** Opens the dependencies of the service; the only place that knows what implements each of them. */
@@ -138,7 +138,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   };
 }
 
-/** Without an answer of the API server the service starts all the same. */
+/** Follows the requests that admission adds to pods. The service starts without an answer of the API server. */
 async function followPodDefaults(
   kube: KubeConfig,
   namespace: string,
@@ -149,7 +149,7 @@ async function followPodDefaults(
   return followed;
 }
 
-/** A change schedules a pass over the sessions that have no queue to wait in. */
+/** Follows the queues. A change schedules a pass over the sessions without a usable queue. */
 async function followQueues(
   { config, logger, signal }: ServiceContext<Config>,
   connection: NatsBus["connection"],
@@ -178,7 +178,7 @@ async function followQueues(
   };
 }
 
-/** The nodes as published by the watchers, and the mark by which these confirm that they see the cluster. */
+/** Opens the views of the nodes and of the watchers' mark, which confirms that they see the cluster. */
 async function openNodeViews(
   connection: NatsBus["connection"],
   options: Pick<ViewOptions, "signal" | "onProblem">,
@@ -200,11 +200,11 @@ type World = {
   readonly index: Index;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
-  /** The mark by which the watchers confirm that they see the cluster. */
+  /** The view of the watchers' mark, which confirms that they see the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
   readonly followers: Followers;
-  /** Rings when a pod is seen whose session is over. */
+  /** Rings when a pod of a finished session is observed. */
   readonly leftover: Bell;
   readonly logStore: LogStore;
   readonly logFollowers: LogFollowers;
@@ -274,7 +274,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
       await announce(bus, record, from);
-      // After a take-over all events are published again, and only those of this executor are counted.
+      // A take-over publishes all events again, and metrics count only those of this executor.
       recordPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),

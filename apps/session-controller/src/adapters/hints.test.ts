@@ -8,7 +8,7 @@ import { makeFollowers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
 import { followViews } from "./hints.ts";
 
-/** A view of one session that is written by hand. */
+/** A view of one session that the test writes. */
 function viewOf(initial: SessionRecord) {
   let value: SessionDigest = digestOf(initial);
   let changed: (key: string) => void = () => undefined;
@@ -52,21 +52,21 @@ it.each<[string, Partial<SessionRecord>, boolean]>([
   ["one that waits at the ledger", { reservationId: "r-1" }, false],
   ["one that waits and is to be cancelled", { reservationId: "r-1", cancelRequested: true }, true],
   ["a finished one", { finishedAtMs: START_MS }, false],
-])("brings a pass over what has something to do: %s", (_what, change, isWoken) => {
+])("schedules a pass for a session with pending work: %s", (_what, change, isWoken) => {
   const { view, write } = viewOf(record());
   const { woken } = hinted(view, false, 0);
   write(record(change));
   expect(woken).toEqual(isWoken ? [record().name] : []);
 });
 
-it("brings no pass for the echo of a write of its own", () => {
+it("schedules no pass for the echo of its own write", () => {
   const { view, write } = viewOf(record());
   const { woken } = hinted(view, true, 1);
   write(record());
   expect(woken).toEqual([]);
 });
 
-it("lets new sessions wait for a pass until those that run have had theirs", () => {
+it("lets running sessions have their passes before new ones", () => {
   const passes = [false, true].map((isRun) => {
     const { view, write } = viewOf(record());
     const { priorities } = hinted(view, isRun, 0);

@@ -8,10 +8,10 @@ import { REPLACEMENT_KIND, SESSION_KIND, sessionOfReplacement } from "../domain/
 import type { Followers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
 
-/** Receivers of hints. A lost hint is made up for by the resync or the sweep. */
+/** Receivers of hints. The resync and the sweep compensate for lost hints. */
 type HintDeps = {
   readonly followers: Followers;
-  /** Rings when a pod is seen whose session is over. */
+  /** Rings when a pod of a finished session is observed. */
   readonly leftover: Bell;
   readonly index: View<SessionDigest>;
   readonly pods: View<muster.watch.v1.PodState>;
@@ -28,7 +28,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
     const leading = led();
     if (leading === undefined || !leading.sessions.isNews(name, revision)) return;
     const isRun = leading.sessions.has(name);
-    // Machines of a session that has some do not wait for those that are submitted together.
+    // A running session goes before sessions that are submitted at the same time.
     if (isRun || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name, isRun ? "high" : "low");
   });
   pods.onChange((key) => {

@@ -9,23 +9,23 @@ type KeptRange = {
   readonly bytes: Uint8Array;
   readonly nextOffset: number;
   readonly complete: boolean;
-  /** The beginning of the log was omitted. */
+  /** True if the beginning of the log was omitted. */
   readonly truncated: boolean;
 };
 
 /** Identifies a log. */
 type LogName = { readonly session: string; readonly pod: string; readonly container: string };
 
-/** Logs of sessions that are over. Rejects with FaultError. */
+/** Logs of finished sessions. Rejects with FaultError. */
 export type LogStore = {
-  /** Keeps a log; keeping it again replaces it. */
+  /** Stores a log, and replaces an earlier one of the same name. */
   keep(name: LogName, tail: Pick<LogTail, "bytes" | "omittedBytes">): Promise<void>;
-  /** Offsets include omitted bytes, so that a reader who followed the growing log continues at the same place. */
+  /** Offsets include omitted bytes, so that a follower of the growing log continues at the same offset. */
   read(name: LogName, range: LogRange): Promise<KeptRange>;
   forget(session: string, pod: string): Promise<void>;
 };
 
-/** Size of all pieces but the last, so that an offset determines its piece. */
+/** Size of all chunks but the last, so that an offset determines its chunk. */
 const CHUNK_BYTES = 256 * 1024;
 
 const { LogChunk } = muster.session.v1;

@@ -10,13 +10,13 @@ import { transitionRecord, type Outcome } from "../domain/transition-record.ts";
 import { validateSession } from "../domain/validate-session.ts";
 import { recordCodec } from "./messages.ts";
 
-/** The limit of a bucket's value, with nothing taken off. */
+/** The maximum value size of a bucket. */
 const RECORD_BYTES = 512 * 1024;
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
-/** Values that only this service limits. */
+/** Text that only this service limits. */
 const ENDLESS = "\u20ac".repeat(10_000);
 
-/** A session that takes up as much as is accepted, its text in this many pieces of such characters. */
+/** A session of the maximum accepted size, with its text in this many pieces of such characters. */
 function fullDraft(components: number, pieces: number, letter: string) {
   const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
   const pool = "p".repeat(63);
@@ -32,7 +32,7 @@ function fullDraft(components: number, pieces: number, letter: string) {
   return draft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
 }
 
-/** Everything that can be written into a record, as long as others can make it. */
+/** Fills every field of a record to its maximum length. */
 function filled(made: SessionRecord): SessionRecord {
   const machines = made.components.map(({ name }) => ({ component: name, node: "n".repeat(253) }));
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
@@ -81,13 +81,13 @@ function filled(made: SessionRecord): SessionRecord {
   const ending: Outcome[] = [
     { kind: "conclude", verdict, because: "COMPONENT_FAILED" },
     { kind: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
-    // All but one, which is when most is stored.
+    // All but one component, which gives the largest record.
     ...created.components.slice(1).map(({ pod }) => ({ kind: "logs-read", pod, warnings, resultJson }) as const),
   ];
   return ending.reduce(transitionRecord, { ...seen, executor: "e".repeat(253), requestId: "\u20ac".repeat(128) });
 }
 
-it("a record of every session that is accepted fits, whatever is written into it later", () => {
+it("the record of every accepted session fits, whatever is written into it later", () => {
   const { components: most } = SESSION_LIMITS;
   fc.assert(
     fc.property(

@@ -4,7 +4,7 @@ import { component, record, running, spec, START_MS } from "../../test/samples.t
 import type { SessionRecord } from "../domain/session.ts";
 import { recordCodec, recordMessage, reservationSeenOf } from "./messages.ts";
 
-/** As a version would have written it that knows more words. */
+/** Returns a record of a version that knows more enum words. */
 function newer(change: (message: muster.session.v1.SessionRecord.$Properties) => void): SessionRecord {
   const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
   const warnings = [{ code: "LOGS_LOST", message: "" }] as const;
@@ -14,14 +14,14 @@ function newer(change: (message: muster.session.v1.SessionRecord.$Properties) =>
 }
 
 describe("words of a stored record", () => {
-  it("come back as they were written", () => {
+  it("decode to their originals", () => {
     const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
     const written = running({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
     expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
     expect(recordCodec.decode(recordCodec.encode(record()))).toEqual(record());
   });
 
-  it("have the components of an earlier version get whole machines", () => {
+  it("give the components of an earlier version whole machines", () => {
     const shared = record({}, spec({ components: [component("driver", "driver", { shared: true })] }));
     expect(recordCodec.decode(recordCodec.encode(shared))).toEqual(shared);
     const read = newer(({ session }) => {
@@ -30,7 +30,7 @@ describe("words of a stored record", () => {
     expect(read.spec.components.map((each) => each.shared)).toEqual([false, false, false]);
   });
 
-  it("that this version does not know leave the session readable", () => {
+  it("that are unknown leave the session readable", () => {
     const read = newer(({ session, verdict }) => {
       if (verdict) verdict.reason = "TOO_WARM";
       for (const warning of session?.warnings ?? []) warning.code = "RESULT_WARM";
@@ -41,7 +41,7 @@ describe("words of a stored record", () => {
     expect(new Set(read.components.map(({ state }) => state))).toEqual(new Set(["UNKNOWN"]));
   });
 
-  it("make it unreadable where nothing can be done without knowing them", () => {
+  it("make it unreadable if no decision is possible without them", () => {
     const QUEUE = muster.session.v1.SessionEventKind.SESSION_EVENT_KIND_QUEUE;
     expect(() => newer(({ verdict }) => verdict && (verdict.kind = QUEUE))).toThrow(
       "a stored verdict has the kind QUEUE",
@@ -53,7 +53,7 @@ it.each([
   ["CONCURRENCY_LIMIT", "CONCURRENCY_LIMIT"],
   ["MOON_PHASE", "OTHER"],
   ["", "OTHER"],
-])("takes the ledger's word %j for %s", (code, known) => {
+])("maps the ledger's code %j to %s", (code, known) => {
   const because = { code, pool: "p", requested: 1, available: 0, parts: 0, ahead: 0 };
   const waiting = {
     id: "r-1",

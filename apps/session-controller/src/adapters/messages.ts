@@ -81,7 +81,7 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
   };
 }
 
-/** The view of a record for users. The revision is that of the stored record; neither it nor the ledger's reason for a wait is in the record. */
+/** The record as users see it. `revision` and the ledger's wait reason come from outside the record. */
 export function sessionMessage(
   record: SessionRecord,
   revision: number,

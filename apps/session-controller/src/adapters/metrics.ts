@@ -22,7 +22,7 @@ export function sessionMetrics(): SessionMetrics {
     unit: "{record}",
     description: "Times that a stored session did not decode",
   });
-  // Starts at 0, so that alerts see the first one as an increase.
+  // The counter starts at 0, so that alerts see an increase at the first one.
   unreadable.add(0);
   const outcomes = meter.createCounter("muster.session.outcomes", {
     unit: "{session}",

@@ -1,9 +1,9 @@
 import type { View } from "@muster/store";
 
-/** The values of a stored session that count towards the limits. */
+/** The fields of a stored session that count towards the limits. */
 export type Occupant = { readonly finishedAtMs: number; readonly storedBytes: number };
 
-/** The number of unfinished sessions, and the size of all. Updated incrementally, because each submission needs it. */
+/** Tracks the number of unfinished sessions and the size of all, incrementally, because each submission needs both. */
 export function occupancyOf(
   index: View<Occupant>,
 ): () => { readonly unfinished: number; readonly storedBytes: number } {

@@ -14,11 +14,11 @@ export type LogTail = {
 export type PodLogs = {
   /** The last bytes of the log, or of the part read when the signal or a failure ended the read. Rejects if nothing was read. */
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
-  /** The last lines, complete unless bytes are omitted, for a log that broke off. Rejects like `readTail`. */
+  /** Reads the last lines of a log that broke off. They are complete unless bytes are omitted. Rejects as `readTail` does. */
   readEnd(pod: string, container: string, range: EndRange, signal: AbortSignal): Promise<LogTail>;
-  /** The whole log and its growth, until the container ends or the signal. */
+  /** Streams the log and its growth, until the container ends or the signal is aborted. */
   follow(pod: string, container: string, signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** The log from the offset, at most this many bytes. */
+  /** Reads the log from the offset, at most this many bytes. */
   readRange(pod: string, container: string, range: LogRange, signal: AbortSignal): Promise<Uint8Array>;
 };
 

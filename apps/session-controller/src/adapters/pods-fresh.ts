@@ -3,7 +3,10 @@ import { bucketKeys, type muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { followMark } from "@muster/watch";
 
-/** Whether a watcher has recently confirmed that it sees the cluster, and the view of its publications is current. `mark`: the view of the watchers' mark. */
+/**
+ * Returns whether a watcher has recently confirmed that it sees the cluster, and the view of its publications is current. `mark`: the view of the watchers'
+ * mark.
+ */
 export function podsFreshOf(
   pods: Pick<View<unknown>, "ageMs">,
   mark: Pick<View<muster.watch.v1.NodesComplete>, "ageMs" | "get" | "onChange">,

@@ -22,12 +22,12 @@ import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, Obstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 
-/** The outcome of creating a pod: it exists and is ours, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
+/** The outcome of creating a pod: our pod exists, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
 export type Created =
   { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
 
 type DeleteOptions = {
-  /** Without waiting for its node. */
+  /** Deletes without waiting for the pod's node. */
   readonly force: boolean;
   readonly resourceVersion?: string;
 };
@@ -35,13 +35,13 @@ type DeleteOptions = {
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
 export type Pods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
-  /** Removes the gate of exactly this pod. A missing or replaced one is a fault: the next attempt to create it finds out what exists. */
+  /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
   confirm(pod: string, uid: string): Promise<void>;
   /** Deletes exactly this pod; one that is missing, replaced, or of another version is no error. */
   delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
   /** Lists the present pods, not cached, without those of other installations. */
   ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
-  /** Lists those of other installations, too. */
+  /** Lists the pods of all sessions, including those of other installations. */
   ofAllSessions(): Promise<OwnedPod[]>;
 };
 
@@ -54,7 +54,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     create: async (record, component, manifest) => {
       const body = toPod(manifest);
       try {
-        // Unknown fields are refused rather than dropped.
+        // Unknown fields are rejected rather than dropped.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
         return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
       } catch (error) {
@@ -67,7 +67,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     confirm: async (pod, uid) => {
-      // With the uid, the API server refuses it for another pod of that name. Foreign gates stay.
+      // With the uid, the API server rejects the patch for another pod of that name. Foreign gates stay.
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
       const body = { metadata: { uid }, spec };
       await withKubeFault(calls.patch(pods, pod, { kind: "strategic", body }), `confirming pod ${pod}`);
@@ -118,11 +118,11 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
 async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(pods, name)), `reading pod ${name}`);
   if (pod !== undefined) return pod;
-  // It was removed between the two calls: the next attempt succeeds.
+  // The pod was removed between the two calls: the next attempt succeeds.
   return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 }, { cause: taken });
 }
 
-/** The only node that the pod may be scheduled on. */
+/** Returns the only node that the pod may be scheduled on. */
 export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
   return grantedNodeOf(spec?.affinity) ?? "";
 }
@@ -141,7 +141,7 @@ export function adoptPod(
   const whose = ownerOf(pod, installation);
   const isForeigners = isForeign(whose, record.uid);
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
-    // A pod for a machine that the component has lost since cannot start.
+    // A pod pinned to a machine that the component has lost meanwhile cannot start.
     const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
     return isOurs
       ? { kind: "created", uid, node: pinnedNode(pod), confirmed: isConfirmed(pod) }
@@ -179,7 +179,7 @@ async function list(calls: KubeCalls, resource: KubeResource, labelSelector: str
   return pods;
 }
 
-/** A listed pod. `overdueOn`: its node, once the pod should have ended by itself. */
+/** Converts a listed pod. `overdueOn`: its node, once the pod should have ended. */
 export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
   const seen = podSeenOf(pod, nowMs);
   return {
@@ -194,7 +194,7 @@ export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: nu
   };
 }
 
-/** Trouble at the start is not an end here: only a watcher knows how long it may last. */
+/** Start problems do not count as an end here: only a watcher measures how long they last. */
 function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
   const { metadata, spec, status } = pod;
   const judged = podHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
@@ -217,7 +217,7 @@ function leftText({ status }: V1Pod): string {
   return main?.state?.terminated?.message ?? "";
 }
 
-/** Only a container that has started has a log. */
+/** Returns the started containers: only these have a log. */
 function startedContainers(pod: V1Pod): string[] {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   return [...initContainerStatuses, ...containerStatuses]

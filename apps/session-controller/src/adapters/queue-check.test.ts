@@ -2,7 +2,7 @@ import { KubeError, type KubeCalls } from "@muster/kube";
 import { expect, it } from "vitest";
 import { queueCheck } from "./queue-check.ts";
 
-/** Checks against an API server with this answer to each list. */
+/** Builds a check on an API server that answers each list with this. */
 function checking(answer: () => unknown) {
   const refusals: string[] = [];
   const list = (): Promise<unknown> => new Promise((resolve) => resolve(answer()));
@@ -18,7 +18,7 @@ it.each([
   ["a Queue exists", checking(() => ({ items: [{}] })), true],
   ["none exists", checking(() => ({ items: [] })), false],
   ["the definition is not installed", failing(404, "NotFound"), false],
-])("sees whether %s", async (_title, { check, refusals }, expected) => {
+])("reports whether %s", async (_title, { check, refusals }, expected) => {
   expect(await check()).toBe(expected);
   expect(refusals).toEqual([]);
 });
@@ -29,7 +29,7 @@ it("assumes that none exists without the right to list them, and reports that on
   expect(refusals).toEqual([expect.stringContaining("no right to list queues")]);
 });
 
-it("rejects with a fault that a retry may mend while the API server does not answer", async () => {
+it("rejects with a retryable fault while the API server does not answer", async () => {
   const fault = { code: "unavailable", dependency: "kubernetes" };
   await expect(failing(503, "ServiceUnavailable").check()).rejects.toMatchObject({ fault });
   const away = checking(() => {
@@ -38,7 +38,7 @@ it("rejects with a fault that a retry may mend while the API server does not ans
   await expect(away.check()).rejects.toMatchObject({ fault });
 });
 
-it("shares the next list among all calls that come while one is under way", async () => {
+it("shares the next list among all calls during a list", async () => {
   const answers: PromiseWithResolvers<unknown>[] = [];
   const { check } = checking(() => {
     const answer = Promise.withResolvers<unknown>();
@@ -48,7 +48,7 @@ it("shares the next list among all calls that come while one is under way", asyn
   const first = check();
   await expect.poll(() => answers.length).toBe(1);
   const others = [check(), check(), check()];
-  // A Queue that is created after the first list began may not be in it.
+  // A Queue created after the first list began may be missing from it.
   answers[0]?.resolve({ items: [] });
   expect(await first).toBe(false);
   await expect.poll(() => answers.length).toBe(2);
@@ -57,7 +57,7 @@ it("shares the next list among all calls that come while one is under way", asyn
   expect(answers).toHaveLength(2);
 });
 
-it("asks again after a list that failed", async () => {
+it("lists again after a failed list", async () => {
   let isAway = true;
   const { check } = checking(() => {
     if (isAway) throw new KubeError("GET", 503, { reason: "ServiceUnavailable" });

@@ -9,7 +9,7 @@ import {
 
 export type QueueCheckDeps = {
   readonly calls: Pick<KubeCalls, "list">;
-  /** Called once: whether a Queue exists cannot be checked. */
+  /** Called once if the API server refuses to list Queues. */
   readonly onRefused: (problem: string) => void;
 };
 
@@ -19,8 +19,8 @@ const NO_RIGHT =
   "deploy/kubernetes/session-controller.yaml grants it";
 
 /**
- * Whether a Queue exists, as the API server has it. Without the definition none does; without the right to list them none is assumed. Rejects with a
- * FaultError when the API server does not answer. Calls without options that come while a list is under way share the next one.
+ * Returns whether a Queue exists at the API server. If the definition is missing, none exists; if the right to list is missing, none is assumed. Rejects with a
+ * FaultError if the API server does not answer. Calls without options during a list share the next one.
  */
 export function queueCheck({ calls, onRefused }: QueueCheckDeps): (options?: CallOptions) => Promise<boolean> {
   let isReported = false;
@@ -39,7 +39,7 @@ export function queueCheck({ calls, onRefused }: QueueCheckDeps): (options?: Cal
   return (options) => (options === undefined ? shared() : check(options));
 }
 
-/** Runs of the work, one at a time. A call never gets the result of a run that began before it, so that the result is never older than the call. */
+/** Runs the work one at a time. A call never gets the result of a run that began before it, so the result is never older than the call. */
 function shareNext<Value>(work: () => Promise<Value>): () => Promise<Value> {
   let running: Promise<unknown> = Promise.resolve();
   let next: Promise<Value> | undefined;

@@ -5,10 +5,10 @@ import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { queueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
-/** The queue of a session that names this one; empty: it names none. Rejects when the API server does not answer whether a Queue exists. */
+/** Chooses the queue of a session by its name; empty: the session names none. Rejects if the API server does not answer whether a Queue exists. */
 export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
 
-/** The queues that sessions may have. */
+/** The queues that sessions may use. */
 export type SessionQueues = AsyncDisposable & {
   readonly choose: ChooseQueue;
   /** Resolves once the labels of the namespace are listed, or refused. */
@@ -17,7 +17,7 @@ export type SessionQueues = AsyncDisposable & {
 
 type QueueDeps = QueueCheckDeps & {
   readonly kube: KubeConfig;
-  /** That of the pods. */
+  /** Namespace of the pods. */
   readonly namespace: string;
   /** The Queues, as the job-controller mirrors them. */
   readonly queues: Pick<View<muster.reservation.v1.Queue>, "entries" | "onChange">;
@@ -33,8 +33,8 @@ const NOT_PUBLISHED =
   "Queues exist, and the job-controller has not published them yet: the session waits until it has, or the Queues are deleted";
 
 /**
- * Follows the labels of the namespace. Without the right to read them only sessions that name a queue need one, and these wait. An empty bucket does not show
- * that no Queue exists: the API server is asked, for each session that would have no queue.
+ * Follows the labels of the namespace. Without the right to read them, only sessions that name a queue need one, and these wait. An empty bucket does not prove
+ * that no Queue exists, so the API server is asked for each session that would have none.
  */
 export function openQueues(deps: QueueDeps): SessionQueues {
   const { kube, namespace, queues, changed, onProblem } = deps;

@@ -12,10 +12,10 @@ import type { SessionMetrics } from "./metrics.ts";
 import type { Occupant } from "./occupancy.ts";
 
 export type Records = Bucket<SessionRecord>;
-/** The part of each session that stays in memory; the rest is read when needed. */
+/** The part of each session that stays in memory; the rest is read on demand. */
 export type Index = View<SessionDigest & Occupant>;
 
-/** Sessions expire, so that a full bucket has room again after a while. */
+/** Sessions expire, so a full bucket has room again after a while. */
 const FULL_RETRY_MS = 1000;
 
 export function openRecords(connection: NatsBus["connection"]): Promise<Records> {
@@ -54,7 +54,7 @@ export async function openIndex(
   return { index, unreadable };
 }
 
-/** The name leaves the list once its record can be read, or is deleted. */
+/** Removes the name from the list once its record can be read, or is deleted. */
 async function checkUnreadable(records: Records, unreadable: Set<string>, name: string): Promise<void> {
   try {
     await load(records, name);
@@ -71,7 +71,7 @@ export function listed(names: ReadonlySet<string>): string {
   return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
 }
 
-/** A record that does not decode is a fault, so that it does not stop reads of other sessions. */
+/** Reads a session. An undecodable record is a fault, so that it does not stop reads of other sessions. */
 export async function load(records: Pick<Records, "get">, name: string): Promise<Stored | undefined> {
   try {
     const entry = await records.get(name);

@@ -23,7 +23,7 @@ const DRIVER: Need = { component: "driver", pool: "drivers", selection: SELECTIO
 const SERVER: Need = { component: "server-0", pool: "workers", shared: { cpu: 500, memory: 1024 } };
 const PLAIN = [DRIVER, SERVER].map(({ component: name, pool }) => ({ component: name, pool }));
 
-/** When the reservation of the ledger was created. */
+/** Creation time of the ledger's reservation. */
 const CREATED_MS = 1;
 
 type World = {
@@ -80,13 +80,13 @@ function reserving(
 const RESERVE = { kind: "reserve", because: "not-asked" } as const;
 const DIFFERS: Fault = { code: "reservation_differs", ownerKind: "session", ownerId: "bench" };
 
-it("requests a part of a machine for each shared component, and the nodes that the template of each accepts", async () => {
+it("requests a part of a machine for each shared component, with the nodes that its template accepts", async () => {
   const { asked, step } = reserving(undefined);
   expect(await step(RESERVE)).toMatchObject({ state: "granted", id: "r-1" });
   expect(asked).toEqual([[DRIVER, SERVER]]);
 });
 
-it("requests a whole machine that holds the requests of its component, and takes a reservation without this minimum", async () => {
+it("requests a whole machine that holds its component's requests, and adopts a reservation without this minimum", async () => {
   const templateJson = template({ tolerations: [GPU], containers });
   const session = record({}, spec({ components: [component("driver", "driver", { templateJson })] }));
   const { asked, step } = reserving(DIFFERS, [DRIVER], session);
@@ -96,7 +96,7 @@ it("requests a whole machine that holds the requests of its component, and takes
   expect(await reserving(DIFFERS, [other], session).step(RESERVE)).toMatchObject({ state: "refused" });
 });
 
-it("requests what admission adds to its pods, and takes a reservation from before the defaults changed", async () => {
+it("requests what admission adds to its pods, and adopts a reservation from before a change of the defaults", async () => {
   const podDefaults = () => buildPodDefaults([{ name: "a", limits: [{ type: "Container", min: { gpus: "1" } }] }], []);
   const { asked, step } = reserving(
     DIFFERS,
@@ -108,7 +108,7 @@ it("requests what admission adds to its pods, and takes a reservation from befor
   expect(asked).toEqual([[DRIVER, { ...SERVER, shared: { cpu: 500, gpus: 1, memory: 1024 } }]]);
 });
 
-it("requests the same for the machine in place of a lost one", async () => {
+it("requests the same for a replacement machine", async () => {
   const { asked, step } = reserving(undefined);
   await step({ kind: "reserve-replacement", component: "server-0", pool: "workers", because: "machine-lost" });
   expect(asked).toEqual([[SERVER]]);
@@ -129,7 +129,7 @@ it.each<[string, readonly Need[], string]>([
   expect(await step(RESERVE)).toMatchObject({ state });
 });
 
-it("is refused for good where the ledger has a limit, with a text that names the nodes that were not enough", async () => {
+it("is refused permanently for a limit of the ledger, with a text that names the nodes that were not enough", async () => {
   const limit = reserving({ code: "limit_exceeded", what: "node selections", limit: 16, retryAfterMs: 0 });
   expect(await limit.step(RESERVE)).toMatchObject({
     state: "refused",
@@ -196,7 +196,7 @@ it("requests nothing while its queue is not known, and keeps what it has", async
   expect([asked, early.asked, held.asked, former.asked].flat()).toEqual([]);
 });
 
-it("takes a reservation that it made before its process died, and none of an earlier session of its name", async () => {
+it("adopts a reservation that it made before its process died, but none of an earlier session of its name", async () => {
   const { createdAtMs } = SESSION;
   for (const choice of [UNKNOWN, { kind: "unlisted" } as const]) {
     const own = reserving(undefined, PLAIN, { ...SESSION, createdAtMs: CREATED_MS }, undefined, { choice });

@@ -86,7 +86,7 @@ describe("buildPod", () => {
     },
   );
 
-  it("asks for the granted node by its name, which the hostname label need not be, and for no company from any namespace", () => {
+  it("requires the granted node by its name, which its hostname label may differ from, and excludes pods of any namespace", () => {
     const { nodeSelector, affinity } = buildPod(request(), POLICY).spec;
     expect(nodeSelector).toEqual({ pool: "drivers" });
     expect(affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms).toEqual([
@@ -112,7 +112,7 @@ describe("buildPod", () => {
     ]);
   });
 
-  it("gives the pods of a session without a time limit none", () => {
+  it("gives the pods of a session without a time limit none either", () => {
     const unlimited = request({ session: { ...SESSION, timeoutMs: 0 } });
     expect(buildPod(unlimited, POLICY).spec).not.toHaveProperty("activeDeadlineSeconds");
   });
@@ -121,7 +121,7 @@ describe("buildPod", () => {
     expect(envOf(buildPod(request(), POLICY))["QPS_WORKERS"]).toBe("10.0.0.1:10000,[fd00::2]:10000");
   });
 
-  it("gives it the port of the session, in its list and in its JSON, and opens it in every pod", () => {
+  it("passes the session's port to the driver, in its list and in its JSON, and opens it in every pod", () => {
     const pod = buildPod(request({ session: { ...SESSION, workerPort: 12_345 } }), POLICY);
     const { QPS_WORKERS, MUSTER_WORKERS } = envOf(pod);
     expect(QPS_WORKERS).toBe("10.0.0.1:12345,[fd00::2]:12345");
@@ -142,7 +142,7 @@ describe("buildPod", () => {
     expect(env).not.toHaveProperty("QPS_WORKERS");
   });
 
-  it("uses the default image for a component that names only a command, and leaves out what is empty", () => {
+  it("uses the default image for a component with only a command, and omits empty fields", () => {
     const bare = component("client-0", "client", { image: "", command: ["true"] });
     const pod = buildPod(request({ component: bare, traceparent: "" }), POLICY);
     expect(pod.spec.containers[0]).toMatchObject({ image: "busybox:stable", command: ["true"] });
@@ -180,7 +180,7 @@ describe("buildPod", () => {
     const { component: from } = request();
     const pod = buildPod(request({ component: { ...from, templateJson } }), POLICY);
 
-    it("has what the template gives", () => {
+    it("has the fields that the template gives", () => {
       const { imagePullSecrets, volumes, containers } = template.spec;
       const { resources, envFrom, volumeMounts } = containers[0]!;
       expect(pod.spec).toMatchObject({ imagePullSecrets, volumes });
@@ -188,7 +188,7 @@ describe("buildPod", () => {
       expect(pod.metadata).toMatchObject({ labels: { team: "a" }, annotations: { note: "n" } });
     });
 
-    it("has the variables of the template last, so that they may refer to all others", () => {
+    it("has the template's variables last, so that they may refer to all others", () => {
       const [main] = pod.spec.containers;
       expect(main?.env).toEqual([...plain.spec.containers[0]!.env, ...template.spec.containers[0]!.env]);
     });
@@ -202,7 +202,7 @@ describe("buildPod", () => {
       ]);
     });
 
-    // The check refuses these fields; a record that has them all the same changes nothing.
+    // The check refuses these fields; in a record that has them anyway, they change nothing.
     it.each(["name", "image", "args", "ports", "terminationMessagePath"] as const)("keeps Muster's %s", (field) => {
       expect(pod.spec.containers[0]).toHaveProperty(field, plain.spec.containers[0]![field]);
     });

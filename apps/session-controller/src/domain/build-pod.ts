@@ -35,7 +35,7 @@ export type PodRequest = {
   readonly session: {
     readonly name: string;
     readonly uid: string;
-    /** 0: none. */
+    /** 0: no limit. */
     readonly timeoutMs: number;
     readonly killAfterMs: number;
     readonly workerPort: number;
@@ -55,9 +55,9 @@ type EnvEntry =
   | { readonly name: string; readonly valueFrom: { readonly fieldRef: { readonly fieldPath: string } } };
 
 /**
- * Builds the pod of one component: on exactly the granted machine, without other pods of Muster unless the component is shared, never restarted, and ending by
- * itself if it is forgotten. Its name is derived from the session and the component, so that two creations cannot give two pods. Fields that Muster sets take
- * precedence over the component's template.
+ * Builds the pod of one component. It runs on exactly the granted machine, without other pods of Muster unless the component is shared. It never restarts, and
+ * ends by itself if no executor deletes it. Its name is derived from the session and the component, so two creations cannot result in two pods. Fields that
+ * Muster sets take precedence over the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, node, traceparent } = request;
@@ -89,7 +89,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
     },
     spec: {
       ...given,
-      // Nothing runs before its creator has confirmed it: a stopped process may create it after the session is over.
+      // The gate keeps the pod from running until its creator confirms it: a stopped process may create it after the session is over.
       schedulingGates: [{ name: policy.keys.schedulingGates.unconfirmed }],
       restartPolicy: "Never",
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
@@ -107,7 +107,7 @@ function withoutEscalation<Container extends Pick<TemplateContainer, "securityCo
   return { ...container, securityContext: { ...container.securityContext, allowPrivilegeEscalation: false } };
 }
 
-/** A session without a time limit has pods without one. */
+/** Pods of a session without a time limit have none either. */
 function buildDeadline({ timeoutMs, killAfterMs }: PodRequest["session"]) {
   return timeoutMs === 0 ? {} : { activeDeadlineSeconds: seconds(timeoutMs + killAfterMs + SELF_DESTRUCT_MARGIN_MS) };
 }
@@ -122,7 +122,7 @@ function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateC
     ...(component.command.length === 0 ? {} : { command: [...component.command] }),
     ...(component.args.length === 0 ? {} : { args: [...component.args] }),
     ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
-    // The controller's variables first, so that a component's own may refer to them: `$(POD_IP)`.
+    // The controller's variables come first, so that a component's own may refer to them: `$(POD_IP)`.
     env: [...buildEnv(request, policy), ...(given?.env ?? [])],
     ...(component.kind === "driver" ? { terminationMessagePath: policy.resultFile } : {}),
     ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],
@@ -168,12 +168,12 @@ function driverEnv(workers: readonly WorkerAddress[], session: PodRequest["sessi
   ];
 }
 
-/** IPv6 addresses carry colons of their own. */
+/** Adds brackets to IPv6 addresses, which contain colons. */
 export function hostPort(ip: string, port: number): string {
   return ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 
-/** Kubernetes replaces `$(NAME)` and `$$` in values; doubled, they arrive as they were written. */
+/** Kubernetes expands `$(NAME)` and `$$` in values; a doubled `$` restores the original text. */
 function literal(text: string): string {
   return text.replaceAll(/\$(?=[$(])/g, "$$$$");
 }

@@ -16,7 +16,7 @@ const SPEC = spec({
   ],
 });
 
-/** The session after its grant, with its server as given. */
+/** The session after its grant, with these changes of its server. */
 function session(server: Partial<ComponentStatus> = {}): SessionRecord {
   const { components } = provisioning(["server-0"]);
   const base = record({ reservationId: "r-1" }, SPEC);
@@ -30,7 +30,7 @@ const MOVED = new Map([
 ] as const);
 const REPLACING = { node: "", lostAtMs: 1, lostNode: "node-server-0", podUid: "" };
 
-it("finds the machines of all components, those that are shared, and what is tolerated on each", () => {
+it("finds the machines of all components, the shared ones, and the tolerations on each", () => {
   expect(machinesOf({ record: session(REPLACING), replacements: MOVED })).toEqual({
     nodes: new Set(["node-driver", "node-client-0", "node-9"]),
     lostNodes: ["node-server-0"],
@@ -62,7 +62,7 @@ it.each<[string, Partial<ComponentStatus>, typeof NONE, readonly (typeof onNode)
     [],
     ["client-0 node-client-0", "server-0 node-server-0", "server-0 node-9"],
   ],
-])("a shared component has a place %s", (_title, server, replacements, pods, places) => {
+])("a shared component has a machine %s", (_title, server, replacements, pods, places) => {
   const found = placesOf({ record: session(server), replacements, pods });
   expect(found.map((place) => `${place.component} ${place.node}`)).toEqual(places);
   for (const { requests } of found) expect(requests()).toEqual({ cpu: 500 });

@@ -8,20 +8,20 @@ import { hasEnded } from "./summarise-components.ts";
 
 type Session = Pick<Snapshot, "record" | "replacements">;
 
-/** The machines of the components of a session, as far as they decide which of them are lost. */
+/** The machines of a session's components, as inputs of the decision which of them are lost. */
 export type ComponentMachines = {
-  /** The machine of each component, and the one that is granted in place of a lost one. */
+  /** The machine of each component, and the replacement of each lost one. */
   readonly nodes: ReadonlySet<string>;
   /** The machines that components have lost. */
   readonly lostNodes: readonly string[];
-  /** The nodes among `nodes` that shared components have. */
+  /** The nodes of shared components. */
   readonly sharedNodes: ReadonlySet<string>;
   readonly tolerations: ReadonlyMap<string, readonly Toleration[]>;
 };
 
 const known = new WeakMap<SessionRecord, ComponentMachines>();
 
-/** Most passes see the record of the pass before. */
+/** Cached, because most passes observe an unchanged record. */
 export function machinesOf({ record, replacements }: Session): ComponentMachines {
   if (replacements.size > 0) return listMachines({ record, replacements });
   const machines = known.get(record) ?? listMachines({ record, replacements });
@@ -49,8 +49,8 @@ function listMachines({ record, replacements }: Session): ComponentMachines {
 }
 
 /**
- * The machines where the pods of shared components still have to be placed. Of a component that waits for another machine these are the one that it lost, and
- * the one that it is granted.
+ * Lists the machines where pods of shared components still have to be placed. For a component that waits for a replacement, these are its lost machine and the
+ * granted one.
  */
 export function placesOf({ record, replacements, pods }: Session & Pick<Snapshot, "pods">): readonly Place[] {
   const statuses = new Map(record.components.map((status) => [status.name, status]));

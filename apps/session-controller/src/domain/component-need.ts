@@ -18,11 +18,11 @@ export type ComponentNeed = {
   readonly pool: string;
   /** The requests of its part of a machine; absent: a whole machine. */
   readonly shared?: Requests;
-  /** The nodes of the pool that its pod accepts, and for a whole machine those that hold its requests; absent: each node without taints. */
+  /** The nodes that its pod accepts; for a whole machine, only those that hold its requests. Absent: each node without taints. */
   readonly selection?: NodeSelection;
 };
 
-/** `defaults`: what admission adds to the requests of its pod. */
+/** Computes the need of a component. `defaults`: requests that admission adds to its pod. */
 export function needOf(component: Component, poolLabel: string, defaults: PodDefaults = NO_DEFAULTS): ComponentNeed {
   const template = templateOf(component);
   const requests = templateRequests(template, defaults);
@@ -54,7 +54,7 @@ export function componentTolerations(component: Component): readonly Toleration[
 
 const templates = new WeakMap<Component, ComponentTemplate>();
 
-/** The template of a component, which was checked when the session was submitted. */
+/** Parses the template of a component, which was checked at submission. */
 export function templateOf(component: Component): ComponentTemplate {
   const known = templates.get(component);
   if (known !== undefined) return known;

@@ -93,7 +93,7 @@ it.each<[string, boolean, Partial<PodNews>]>([
   expect(isProgressReported({ ...news, ...more })).toBe(reported);
 });
 
-it("believes silent watchers that a pod has ended, and not that one runs which is not listed", () => {
+it("trusts silent watchers that a pod has ended, but not that an unlisted pod still runs", () => {
   const [driver, client, server] = SEEN as [PodSeen, PodSeen, PodSeen];
   const ended: PodSeen = { ...client, health: "SUCCEEDED" };
   expect(withoutUnlisted([driver, ended, server], [livePod(driver)])).toEqual([driver, ended]);

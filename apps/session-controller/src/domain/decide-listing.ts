@@ -11,7 +11,7 @@ export type PodNews = MachineFacts & {
   readonly record: SessionRecord;
   /** As published by the watchers. */
   readonly pods: readonly PodSeen[];
-  /** A watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
+  /** True if a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;
   /** The last list is old enough for a new one. */
   readonly isListDue: boolean;
@@ -21,8 +21,8 @@ export type PodNews = MachineFacts & {
 };
 
 /**
- * Whether the next decision needs a list of the pods from the API server: a clean-up, a passed time limit, a lost machine, or news that watchers do not
- * publish.
+ * Returns whether the next decision needs a list of the pods from the API server: for a clean-up, a passed time limit, a lost machine, or facts that watchers
+ * do not publish.
  */
 export function needsListing(news: PodNews): boolean {
   const { nowMs, record, isListDue } = news;
@@ -33,8 +33,8 @@ export function needsListing(news: PodNews): boolean {
 }
 
 /**
- * Whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted, and then until a watcher publishes that the last pod
- * is gone, which a new list must confirm.
+ * Returns whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted. After that it waits until a watcher publishes
+ * that the last pod is gone, which a new list must confirm.
  */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
@@ -44,8 +44,8 @@ function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): 
 }
 
 /**
- * Whether an event reports the next progress of the clean-up: a pod that ends or goes, or the end of reading a log. Otherwise only a new list shows it: whether
- * the last container has ended, and whether the pods of lost or silent nodes are overdue.
+ * Returns whether an event reports the next progress of the clean-up: a pod that ends or is removed, or a finished log. Otherwise only a new list shows it:
+ * whether the last container has ended, and whether pods of lost or silent nodes are overdue.
  */
 export function isProgressReported(news: Omit<PodNews, "isListDue" | "isReading">): boolean {
   const { record, pods, podsFresh, nodesLost, listed = [] } = news;
@@ -56,7 +56,7 @@ export function isProgressReported(news: Omit<PodNews, "isListDue" | "isReading"
   return present.length > 0 && (record.released || present.some((pod) => !hasPodEnded(pod)));
 }
 
-/** Whether a pod has not ended as far as is known, and the watchers are silent or have published nothing about it. */
+/** Returns whether some pod is not known to have ended, and the watchers are silent or have published nothing about it. */
 export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record" | "pods" | "podsFresh">): boolean {
   const published = new Set(podsFresh ? pods.map(({ uid }) => uid) : []);
   return record.components.some(
@@ -64,7 +64,7 @@ export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record
   );
 }
 
-/** The last publications of silent watchers, without unfinished pods that the API server no longer lists. */
+/** Returns the last publications of silent watchers, without unfinished pods that the API server no longer lists. */
 export function withoutUnlisted(pods: readonly PodSeen[], livePods: Snapshot["livePods"]): readonly PodSeen[] {
   if (livePods === undefined) return pods;
   const listed = new Set(livePods.map(({ uid }) => uid));

@@ -8,9 +8,9 @@ export type FoundReservation = {
 };
 
 /**
- * The id of the reservation that the session may release, or take as its own; undefined without one. If the record has no id, because its executor died before
- * the write, the session owns the reservation of its name only if that is not older than the session and asks for its machines. The sweep releases what
- * differing clocks leave behind.
+ * Returns the reservation id that the session may release or adopt; undefined: none. The record may lack the id, because its executor died before the write.
+ * Then the session owns the reservation of its name only if that is not older than the session and requests its machines. If clocks differ, the sweep releases
+ * the rest.
  */
 export function decideSessionRelease(record: SessionRecord, found: FoundReservation | undefined): string | undefined {
   if (record.reservationId !== "") return record.reservationId;

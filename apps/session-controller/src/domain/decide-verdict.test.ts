@@ -23,7 +23,7 @@ describe("a failed component", () => {
     );
   });
 
-  it("is the driver where several failed, whatever their order", () => {
+  it("is the driver if several failed, in whatever order", () => {
     const failed = { state: "FAILED", exitCode: 1, message: "" } as const;
     const all = { driver: failed, "client-0": failed, "server-0": failed };
     const world = running();
@@ -39,7 +39,7 @@ describe("a failed component", () => {
   });
 });
 
-it("keeps a description of 1024 characters, and cuts a longer one to as many", () => {
+it("keeps a description of 1024 characters, and truncates a longer one", () => {
   const described = (length: number) => {
     const message = "x".repeat(length - "client client-0 failed: ".length);
     return decide({}, { "client-0": { state: "FAILED", exitCode: undefined, message } })?.description ?? "";
@@ -82,7 +82,7 @@ describe("a session in the queue", () => {
   const queued = record({ waitingBecause: "the pool is full" });
   const endMs = START_MS + queued.spec.queueTimeoutMs;
 
-  it("ends when its time there is over, with what it waited for", () => {
+  it("ends when its queue time is over, with its wait reason", () => {
     const reservation = { state: "waiting", id: "r-1", because: undefined } as const;
     expect(decide({ record: queued, nowMs: endMs - 1 })).toBeUndefined();
     expect(decide({ record: queued, nowMs: endMs })).toBeUndefined();
@@ -122,7 +122,7 @@ describe("the time of a session", () => {
   const { timeoutMs } = running().spec;
   const endMs = START_MS + 1 + timeoutMs;
 
-  it("begins with the provisioning, and is not limited by zero", () => {
+  it("begins with provisioning, and 0 is no limit", () => {
     expect(isTimeOver(running(), endMs - 1)).toBe(false);
     expect(isTimeOver(running(), endMs)).toBe(true);
     expect(isTimeOver(record(), endMs)).toBe(false);
@@ -130,7 +130,7 @@ describe("the time of a session", () => {
     expect(isTimeOver({ ...unlimited, spec: { ...unlimited.spec, timeoutMs: 0 } }, endMs)).toBe(false);
   });
 
-  it("ends with the components that are missing", () => {
+  it("ends with the missing components", () => {
     const early = provisioning(["driver", "client-0", "server-0"]);
     const states = { driver: { state: "READY" }, "client-0": { state: "SUCCEEDED" } } as const;
     expect(decide({ record: early, nowMs: endMs - 1 }, states)).toBeUndefined();
@@ -145,7 +145,7 @@ describe("the time of a session", () => {
     });
   });
 
-  it("ends as the driver's fault once the session runs, unless its pods are not listed", () => {
+  it("ends as the driver's failure once the session runs, unless its pods are not listed", () => {
     const description = expect.stringMatching(/^the driver did not end within [^;]*$/) as string;
     expect(decide({ nowMs: endMs })).toMatchObject({ kind: "ERROR", reason: "TIMEOUT", description });
     expect(decide({ nowMs: endMs, trouble: "away" })).toMatchObject({ kind: "ERROR", reason: "TIMEOUT" });

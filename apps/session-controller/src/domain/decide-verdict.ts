@@ -11,8 +11,8 @@ import {
 import type { Refusal, ReservationSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
- * The outcome of a session, once there is one. If several things have happened, the precedence is fixed: the driver's success, the cancellation, failures
- * (driver first, then declared order), permanent obstacles, and time last. So all replicas that observe the same state decide the same.
+ * Returns the outcome of a session once it is decided. Several events have a fixed precedence, so that all replicas decide the same: the driver's success, the
+ * cancellation, failures (driver first, then declared order), permanent obstacles, and time last.
  */
 export function decideVerdict(
   snapshot: Snapshot,
@@ -49,7 +49,7 @@ function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
   return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
 }
 
-/** A component that lost its machine before it started ends the session if no other machine can be had, or none is free in time. */
+/** A component that lost its machine before it started ends the session if no other machine exists, or none is free in time. */
 function decideReplacement(
   { replacements, nowMs, trouble }: Snapshot,
   components: readonly ComponentStatus[],
@@ -69,7 +69,7 @@ function decideReplacement(
   return undefined;
 }
 
-/** Whether the refusal may end: the pool is too small only while nodes of it are cordoned or tainted. */
+/** Returns whether the refusal may be temporary: the pool is too small only while nodes are cordoned or tainted. */
 export function mayChange({ fault }: Extract<ReservationSeen, { readonly state: "refused" }>): boolean {
   return fault.code === "pool_capacity" && (fault.cordoned ?? fault.taints) !== undefined;
 }
@@ -89,7 +89,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < queuedUntilMs(record)) return undefined;
-  // The news of its grant may be lost: the ledger is asked once more.
+  // The event of its grant may be lost, so the ledger is asked once more.
   if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
@@ -136,10 +136,10 @@ function decideTimeout(
 }
 
 const MAX_NAMED = 5;
-/** Foreign texts may have any length, and are stored. */
+/** Messages of other services may have any length, and are stored. */
 const DESCRIPTION_LENGTH = 1024;
 
-/** "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
+/** Lists states such as "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */
 export function describeStates(components: readonly ComponentStatus[]): string {
   const named = components.slice(0, MAX_NAMED).map(({ name, state, message }) => {
     return `${name} is ${state}${message === "" ? "" : ` (${message})`}`;

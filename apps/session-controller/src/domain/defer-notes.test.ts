@@ -9,7 +9,7 @@ const YOUNG_MS = 400;
 const EXPLAIN: SessionStep & Outcome = { kind: "explain-wait", text: "server-0 is NOT_READY", because: "wait-changed" };
 const session = provisioning(["server-0"]);
 
-/** A note that the server has changed in this way. */
+/** A note about this change of the server. */
 function note(change: Partial<ComponentStatus>, { components }: SessionRecord = session): SessionStep {
   const changed = components.map((each) => (each.name === "server-0" ? { ...each, ...change } : each));
   return { kind: "note-components", components: changed, because: "pods-changed" };
@@ -33,7 +33,7 @@ it.each<[string, Partial<ComponentStatus>]>([
   expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
 
-it("writes notes together with what is written anyway", () => {
+it("writes notes together with other changes", () => {
   const steps = [EXPLAIN, { kind: "confirm-quiet", because: "survived" } as const];
   expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
@@ -60,6 +60,6 @@ it.each<[string, SessionRecord, Outcome, boolean]>([
   ["the release of machines", session, { kind: "released" }, false],
   ["logs that were read", session, { kind: "logs-read", pod: "p", warnings: [], resultJson: undefined }, false],
   ["the first pod after a take-over, which proves progress", { ...session, attempts: 1 }, CREATED, false],
-])("knows whether another executor finds %s", (_title, before, outcome, expected) => {
+])("decides whether another executor finds %s", (_title, before, outcome, expected) => {
   expect(isFoundAgain(before, outcome)).toBe(expected);
 });

@@ -9,13 +9,13 @@ export const BRIEF_MS = 1000;
 
 export type SessionPlan = {
   readonly steps: readonly SessionStep[];
-  /** When the notes that were left out are due; undefined: none were. */
+  /** Time until the deferred notes are due; undefined: none are deferred. */
   readonly notesInMs: number | undefined;
 };
 
 /**
- * Leaves notes for people out of a pass over a session that has its machines, if nothing else is written and the record was written less than BRIEF_MS ago.
- * No decision needs them, and another executor sees the same pods.
+ * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than BRIEF_MS. No decision needs
+ * them, and another executor observes the same pods.
  */
 export function deferNotes(
   { record, trouble }: Pick<Snapshot, "record" | "trouble">,
@@ -30,15 +30,15 @@ export function deferNotes(
 }
 
 /**
- * Whether another executor would find the outcome again, by the names and states of the pods of a session that has its machines. The first outcome after a
- * take-over is written, because it proves progress.
+ * Returns whether another executor could find the outcome again from the names and states of the session's pods. The first outcome after a take-over is
+ * written, because it proves progress.
  */
 export function isFoundAgain(record: SessionRecord, outcome: Outcome): boolean {
   if (record.attempts > 0 || eventOf(record, "ACCEPT") === undefined) return false;
   return outcome.kind === "pod-created" || isNote(record, outcome);
 }
 
-/** The outcomes of the other steps are not in the record. */
+/** Outcomes of other steps are not part of the record. */
 function isWritten({ kind }: SessionStep): boolean {
   return kind !== "delete-pod" && kind !== "collect-logs";
 }
@@ -48,7 +48,7 @@ function isNote(record: SessionRecord, step: SessionStep | Outcome): boolean {
   return step.components.every((component, index) => isBrief(component, record.components[index]));
 }
 
-/** The same pod on the same machine shows another state, which may change again. */
+/** Returns whether the same pod on the same machine merely shows another state, which may change again. */
 function isBrief(now: ComponentStatus, before: ComponentStatus | undefined): boolean {
   if (before === undefined || now.podUid !== before.podUid || now.node !== before.node) return false;
   return now.lostAtMs === before.lostAtMs && (now.state === before.state || !hasEnded(now));

@@ -6,7 +6,7 @@ import type { Snapshot } from "./snapshot.ts";
 /** The facts that decide which machines components can use. */
 export type MachineFacts = Pick<Snapshot, "nodesLost" | "nodesUnschedulable" | "crowded" | "pods">;
 
-/** Why the component cannot use the machine, for people; undefined: it can. A pod that is placed on a machine that stays keeps its place. */
+/** Explains why the component cannot use the machine; undefined: it can. A pod that is scheduled on a healthy machine stays there. */
 export function describeLoss(
   { nodesLost, nodesUnschedulable, crowded = [], pods }: MachineFacts,
   { name, podUid }: Pick<ComponentStatus, "name" | "podUid">,

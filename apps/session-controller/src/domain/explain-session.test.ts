@@ -9,7 +9,7 @@ function eventOf(kind: EventKind, more: Partial<SessionEvent> = {}): SessionEven
   return { kind, atMs: START_MS, description: "", reason: "", ...more };
 }
 
-it("gives the ledger's reason for a session that the ledger has not queued yet", () => {
+it("reports the ledger's reason for a session that the ledger has not queued yet", () => {
   const waitingBecause = "the ledger does not know the nodes yet";
   expect(explainSession(record({ waitingBecause }), "POOLS_NOT_KNOWN_YET", undefined)).toEqual({
     code: "POOLS_NOT_KNOWN_YET",
@@ -18,18 +18,18 @@ it("gives the ledger's reason for a session that the ledger has not queued yet",
   });
 });
 
-it("names a session that no executor has taken where the ledger gives no reason", () => {
+it("reports that no executor has taken a session if the ledger gives no reason", () => {
   expect(explainSession(record({ waitingBecause: "" }), "", undefined).code).toBe("NOT_TAKEN_YET");
 });
 
-it("gives the ledger's reason while a component waits for another machine", () => {
+it("reports the ledger's reason while a component waits for a replacement", () => {
   const provisioning = record({ events: [eventOf("QUEUE"), eventOf("PROVISION")], waitingBecause: "" });
   expect(explainSession(provisioning, "", WAITS)).toMatchObject({ code: "POOL_AVAILABILITY", message: WAITS.message });
   expect(explainSession(provisioning, "", undefined).code).toBe("COMPONENTS_NOT_READY");
   expect(explainSession(provisioning, "", { ...WAITS, code: "" }).code).toBe("COMPONENTS_NOT_READY");
 });
 
-it("names a cancellation and a clean-up before what the ledger answers", () => {
+it("reports a cancellation and a clean-up before the ledger's answer", () => {
   const events = [eventOf("QUEUE"), eventOf("RUN")];
   expect(explainSession(record({ cancelRequested: true }), "", WAITS).code).toBe("CANCELLING");
   expect(explainSession(record({ events, waitingBecause: "2 pods are not gone yet" }), "", WAITS)).toMatchObject({
@@ -39,7 +39,7 @@ it("names a cancellation and a clean-up before what the ledger answers", () => {
   expect(explainSession(record({ events, waitingBecause: "" }), "", WAITS).code).toBe("RUNNING");
 });
 
-it("shows how a session ended, and where its logs are if it ever had a pod", () => {
+it("shows the end of a session, and the location of its logs if it ever had a pod", () => {
   const end = eventOf("ERROR", { reason: "COMPONENT_FAILED", description: "server exited with 3" });
   const ended = record({ events: [end], finishedAtMs: START_MS });
   const reason = { code: "FINISHED", message: "it is over, ERROR: COMPONENT_FAILED server exited with 3" };

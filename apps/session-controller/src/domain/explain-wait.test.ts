@@ -83,6 +83,6 @@ it.each<[string, Partial<Snapshot>, string]>([
 it.each([
   [1024, "x".repeat(1024)],
   [1025, `${"x".repeat(1021)}...`],
-])("cuts an explanation of %d characters to 1024", (length, text) => {
+])("truncates an explanation of %d characters to 1024", (length, text) => {
   expect(explainWait(snapshot({ trouble: "x".repeat(length) }), [])).toBe(text);
 });

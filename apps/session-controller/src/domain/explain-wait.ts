@@ -6,12 +6,12 @@ import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const TEXT_LENGTH = 1024;
 
-/** Explains why the session does not continue by itself now, for people; empty if it does. */
+/** Explains why the session makes no progress now; empty if it does. */
 export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
   return shorten(waitOf(snapshot, components));
 }
 
-/** A text for people in a record. */
+/** Shortens a text to the room in a record. */
 export function shorten(text: string): string {
   return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
 }
@@ -26,7 +26,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   const { record, reservation, livePods, trouble } = snapshot;
   if (trouble !== undefined) return trouble;
   if (record.verdict !== undefined) {
-    // Pods are kept until their logs are.
+    // Pods are kept until their logs are stored.
     const left = record.logsCollected ? (livePods?.length ?? 0) : 0;
     return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }

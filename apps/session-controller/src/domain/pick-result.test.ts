@@ -23,7 +23,7 @@ it.each([
   expect(pickResult(log, "")).toEqual({ resultJson: "", lost: expect.stringMatching(lost) as string });
 });
 
-it("finds nothing, and misses nothing, where there is no log, or none of JSON at its end", () => {
+it("finds no result, and reports none missing, without a log or without JSON at its end", () => {
   expect(pickResult(undefined, "")).toEqual({ resultJson: "", lost: undefined });
   expect(pickResult({ text: "half a line\nbye\n", startMissing: true }, "")).toEqual({
     resultJson: "",
@@ -42,7 +42,7 @@ it.each([
   expect(picked.lost !== undefined).toBe(spoiled);
 });
 
-it("needs no log when the driver has left a file", () => {
+it("needs no log if the driver has left a file", () => {
   expect(pickResult({ unreadable: "away" }, '{"b":2}')).toEqual({ resultJson: '{"b":2}', lost: undefined });
 });
 
@@ -54,7 +54,7 @@ it("states why the file is no result, and why the log has none either", () => {
   );
 });
 
-it("keeps an object of 32 KiB and not of a byte more", () => {
+it("accepts an object of 32 KiB and no larger one", () => {
   const line = (bytes: number) => `{"b":"${"x".repeat(bytes - 8)}"}`;
   const pick = (bytes: number) => pickResult({ text: line(bytes), startMissing: false }, "");
   expect(pick(32 * 1024)).toEqual({ resultJson: line(32 * 1024), lost: undefined });

@@ -1,31 +1,31 @@
-/** Maximum result, which is stored in the session's record. */
+/** Maximum size of a result, which is stored in the session's record. */
 const RESULT_BYTES = 32 * 1024;
 
 /** The part of the driver's log that was read, or why its last lines are unknown. */
 export type DriverLog =
   | {
       readonly text: string;
-      /** The text may begin within a line. */
+      /** True if the text may begin within a line. */
       readonly startMissing: boolean;
     }
   | { readonly unreadable: string };
 
 export type PickedResult = {
-  /** Empty: no text. */
+  /** Empty: no result. */
   readonly resultJson: string;
-  /** Why a result may be missing; undefined: none is known to be. */
+  /** Why a result may be missing; undefined: none is known to be missing. */
   readonly lost: string | undefined;
 };
 
 /**
- * Picks the result of a driver: its result file if that is a JSON object, else the last line of its log that is one, at most 32 KiB. Never picks an earlier
- * line than the driver's last one. Undefined: no log.
+ * Picks the result of a driver, at most 32 KiB: its result file if that is a JSON object, else the last line of its log if that is one. It never picks a line
+ * before the driver's last. Undefined: no log.
  */
 export function pickResult(log: DriverLog | undefined, file: string): PickedResult {
   const left = file.trim();
   if (isJsonObject(left)) return { resultJson: left, lost: undefined };
   const picked = pickFromLog(log);
-  // A result file that is not a JSON object, except the message of a runtime about a program that did not start.
+  // The result file is not a JSON object. A message of the container runtime about a program that did not start is ignored.
   if (!left.startsWith("{")) return picked;
   const spoiled = "the result file is not a JSON object; it may have 4096 bytes";
   return { ...picked, lost: picked.lost === undefined ? spoiled : `${spoiled}; ${picked.lost}` };
@@ -40,7 +40,7 @@ function pickFromLog(log: DriverLog | undefined): PickedResult {
   if (last !== undefined && isTooLarge(last)) {
     return { resultJson: "", lost: `the last JSON line of the driver's log has more than ${RESULT_BYTES} bytes` };
   }
-  // The end of a cut line can look like a line of JSON.
+  // The end of a truncated line can look like a line of JSON.
   const cut = last === undefined && begun?.endsWith("}") === true;
   const lost = cut ? "the last JSON line of the driver's log is longer than what is kept of a log" : undefined;
   return { resultJson: last ?? "", lost };

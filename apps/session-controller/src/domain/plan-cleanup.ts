@@ -4,9 +4,7 @@ import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
 import { isFinished, type SessionRecord, type Verdict, type Warning } from "./session.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
 
-/**
- * Ends a session whose outcome is known: keeps the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last.
- */
+/** Ends a session whose outcome is known: stores the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last. */
 export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
   const late = nowMs >= cleanupEndMs(record, verdict, policy);
@@ -31,19 +29,19 @@ function planRelease({ reservationId }: SessionRecord): ActStep {
   return { kind: "release", reservationId, because: "pods-gone" };
 }
 
-/** Most clean-ups are over before this: a write that names the remaining pods would be out of date immediately. */
+/** Most clean-ups end before this time: a note about the remaining pods would be outdated immediately. */
 const BRIEF_CLEANUP_MS = 2000;
 
 function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): boolean {
   return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
 }
 
-/** From this moment on the clean-up takes too long. */
+/** Returns when the clean-up exceeds its limit. */
 export function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
   return atMs + cleanupLimitMs + spec.killAfterMs;
 }
 
-/** The terminal event, once the clean-up is over. */
+/** Returns the terminal event once the clean-up is over. */
 export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
   const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
   return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
@@ -67,7 +65,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
-/** Releases the machines, and the place among the executors, of pods that have ended: those need only their logs. */
+/** Releases the machines, and the executor place, of ended pods, of which only the logs remain. */
 function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);
@@ -81,7 +79,7 @@ function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, p
   return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
 }
 
-/** Reports the outcome although the clean-up continues; the sweep finishes it. */
+/** Reports the outcome before the clean-up ends; the sweep completes it. */
 export function planGivingUp({
   record,
   livePods,

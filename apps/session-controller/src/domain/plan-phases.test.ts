@@ -26,7 +26,7 @@ const PAIR = spec({
   ],
 });
 
-/** Two servers and two clients; the named ones have pods. */
+/** Two servers and two clients; the components named have pods. */
 function pair(created: readonly string[]): SessionRecord {
   const { events } = provisioning([]);
   const base = record({ reservationId: "r-1", events }, PAIR);
@@ -57,14 +57,14 @@ it("each group is started in parallel", () => {
   expect(made({ record: pair(servers), pods: servers.map((name) => podSeen(name)) })).toEqual(["client-0", "client-1"]);
 });
 
-it("readiness is tied to the component it came from", () => {
+it("readiness belongs to its own component", () => {
   const created = pair(["server-0", "server-1"]);
   const twice = [podSeen("server-0"), podSeen("server-0")];
   expect(made({ record: created, pods: twice })).toEqual([]);
   expect(made({ record: created, pods: [...twice, podSeen("server-1")] })).toEqual(["client-0", "client-1"]);
 });
 
-it("a time limit of 0 is none, while provisioning and while running", () => {
+it("a time limit of 0 is no limit, while provisioning and while running", () => {
   const unlimited = { spec: spec({ timeoutMs: 0 }) };
   const nowMs = Number.MAX_SAFE_INTEGER;
   const pods = ["driver", "client-0", "server-0"].map((name) => podSeen(name));
@@ -80,7 +80,7 @@ it("queue time does not count towards the time limit", () => {
   expect(concluded({ record: accepted, nowMs: late + 900_000, livePods: [] })).toEqual(["ERROR"]);
 });
 
-describe("terminal is final", () => {
+describe("a terminal event is final", () => {
   it.each<TerminalKind>(["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"])("%s", (kind) => {
     const cleaned = running({ verdict: verdict(kind), logsCollected: true, podsDeleted: true, released: true });
     const over = transitionRecord(cleaned, { kind: "finish", atMs: START_MS + 9, warnings: [], because: "cleaned-up" });
@@ -108,7 +108,7 @@ it("trouble with logs or deletion is a warning on the result, not a second resul
   expect(now.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
 });
 
-it("logs of every container of every pod are kept also when the session failed", () => {
+it("logs of every container of every pod are stored also when the session failed", () => {
   const livePods = [live, livePod(podSeen("server-0"))];
   for (const kind of ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const) {
     expect(planSession(snapshot({ record: running({ verdict: verdict(kind) }), livePods }), POLICY)).toEqual([
@@ -133,7 +133,7 @@ describe("cancel works in every state", () => {
     expect(made(world)).toEqual([]);
   });
 
-  it("clean-up: the outcome stays and the clean-up continues", () => {
+  it("during a clean-up, the outcome stays and the clean-up continues", () => {
     const ending = running({ verdict: verdict("DONE"), logsCollected: true, cancelRequested });
     const steps = planSession(snapshot({ record: ending, livePods: [live], nowMs: START_MS + 2000 }), POLICY);
     expect(steps.map((step) => step.kind)).toEqual(["explain-wait", "delete-pod"]);
@@ -148,7 +148,7 @@ it.each([
     ["LOGS_LOST", "PODS_NOT_GONE"],
   ],
   [[], "no log was kept: away", ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE"]],
-])("a clean-up that ends without logs but of %j names those that it kept", (logsRead, message, codes) => {
+])("a clean-up that ends with only the logs of %j names those", (logsRead, message, codes) => {
   const over = running({ verdict: verdict("DONE"), logsRead });
   const nowMs = START_MS + POLICY.cleanupLimitMs + over.spec.killAfterMs + 1000;
   const steps = planSession(snapshot({ record: over, nowMs, trouble: "away" }), POLICY);
@@ -157,7 +157,7 @@ it.each([
   expect(warnings[0]?.message).toBe(message);
 });
 
-it("names the part of its life that a session is in", () => {
+it("names the current phase of a session", () => {
   const ended = running({ verdict: verdict("DONE") });
   expect(phaseOf(record())).toBe("queue");
   expect(phaseOf(provisioning([]))).toBe("provision");

@@ -19,7 +19,7 @@ type World = {
   obstacles: Obstacle[];
   trouble: string | undefined;
   made: number;
-  /** Outcomes that may be written again: those that put something into the record once and for all. */
+  /** Outcomes that may be replayed: those that change the record once and permanently. */
   written: Outcome[];
 };
 
@@ -87,7 +87,7 @@ function observe(world: World): Snapshot {
     .filter(({ alive }) => alive)
     .map(({ alive: _, deleting, ...seen }) => livePod(seen, { deleting }));
   const { nowMs, record } = world;
-  // Fresh enough that a list is needed for a clean-up and a time limit alone.
+  // Fresh views, so that only a clean-up and a time limit need a list.
   const isListed = needsListing({
     nowMs,
     record,
@@ -176,7 +176,7 @@ function expectWorkersUsable(world: World): void {
   }
 }
 
-/** Every outcome is written twice, as by a replica that did not hear that its write had arrived. */
+/** Writes every outcome twice, as a replica does whose first write was not acknowledged. */
 function remember(world: World, outcome: Outcome): void {
   world.record = transitionRecord(world.record, outcome);
   if (["record", "accept", "pod-created", "conclude"].includes(outcome.kind)) world.written.push(outcome);
@@ -240,7 +240,7 @@ function pass(world: World): number {
   return steps.length;
 }
 
-/** Passes until there is nothing left to do. */
+/** Runs passes until no step remains. */
 function settle(world: World): void {
   for (let count = 0; count < 30; count += 1) {
     if (pass(world) === 0) return;
@@ -259,7 +259,7 @@ function live(happenings: readonly Happening[], each: (world: World) => void): W
   return world;
 }
 
-/** A worker ends, and its pod is deleted from outside before anything reads its log. */
+/** A worker ends, and an operator deletes its pod before its log is read. */
 const DELETED_AFTER_ITS_END: Happening[] = [
   { kind: "pod", which: 0, health: "UNKNOWN" },
   { kind: "grant" },
@@ -267,7 +267,7 @@ const DELETED_AFTER_ITS_END: Happening[] = [
   { kind: "pod-deleted", which: 3 },
 ];
 
-/** Whether the warning is of the log of a pod that was deleted from outside. */
+/** Returns whether the warning concerns the log of a pod that was deleted externally. */
 function isLogOfDeleted(
   { code, message }: World["record"]["warnings"][number],
   happenings: readonly Happening[],
@@ -278,8 +278,8 @@ function isLogOfDeleted(
 
 const histories = fc.array(happening, { maxLength: 40 });
 
-describe("planSession, whatever happens", () => {
-  it("comes to rest, and plans nothing for the world that it has planned", () => {
+describe("planSession, after any events", () => {
+  it("settles, and plans nothing for the world that it has planned", () => {
     fc.assert(
       fc.property(histories, (happenings) => {
         live(happenings, (world) => expect(planSession(observe(world), POLICY)).toEqual([]));
@@ -303,7 +303,7 @@ describe("planSession, whatever happens", () => {
     );
   });
 
-  it("never changes what was reported once", () => {
+  it("never changes a reported event", () => {
     fc.assert(
       fc.property(histories, (happenings) => {
         let reported: string | undefined;
@@ -317,11 +317,11 @@ describe("planSession, whatever happens", () => {
     );
   });
 
-  it("ends with nothing held and no warning when its pods go away in time", () => {
+  it("ends with nothing held and no warning if its pods are removed in time", () => {
     fc.assert(
       fc.property(histories, (happenings) => {
         const world = live(happenings, () => undefined);
-        // One that was ending already may have waited too long for its pods; the next property is about that.
+        // A session that was already ending may have waited too long for its pods; the next property covers that.
         fc.pre(world.record.verdict === undefined);
         happen(world, { kind: "time", ms: 86_400_000 });
         settle(world);
@@ -335,7 +335,7 @@ describe("planSession, whatever happens", () => {
     );
   });
 
-  it("ends also when its pods do not go away, and keeps the machines for as long", () => {
+  it("also ends if its pods are not removed, and keeps the machines until then", () => {
     fc.assert(
       fc.property(histories, (happenings) => {
         const world = live(happenings, () => undefined);
@@ -349,7 +349,7 @@ describe("planSession, whatever happens", () => {
         if (left) expect(codes).toContain("PODS_NOT_GONE");
         const isAnyRunning = [...world.pods.values()].some((pod) => pod.alive && !hasEnded({ state: pod.health }));
         if (isAnyRunning) expect(world.held).toBe(true);
-        // One that gave up leaves its machines to the sweep, whatever became of its pods since.
+        // A clean-up that gave up leaves its machines to the sweep, whatever happened to its pods since.
         if (world.held) expect(codes.has("PODS_NOT_GONE") || codes.has("NOT_RELEASED")).toBe(true);
       }),
     );

@@ -14,7 +14,7 @@ import { planSession, wakeAtMs } from "./plan-session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
-/** One line a step: what, of what, why. */
+/** Prints a step per line: kind, object, reason. */
 function plan(more: Partial<Snapshot>): string[] {
   return planSession(snapshot(more), POLICY).map((step) => {
     switch (step.kind) {
@@ -41,7 +41,7 @@ function plan(more: Partial<Snapshot>): string[] {
 const machines = ["driver", "client-0", "server-0"].map((name) => ({ component: name, node: `node-${name}` }));
 const live = (name: string, deleting = false) => livePod(podSeen(name), { deleting });
 const ended = (name: string) => livePod(podSeen(name, { health: "SUCCEEDED" }));
-/** All three pods, the named one in another state than ready. */
+/** All three pods, with changes of the named one, which are ready otherwise. */
 const trio = (name: string, more: Partial<PodSeen>) =>
   ["driver", "client-0", "server-0"].map((each) => livePod(podSeen(each, each === name ? more : {})));
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
@@ -578,7 +578,7 @@ describe("a session that is over", () => {
 });
 
 describe("wakeAtMs", () => {
-  it("looks again in time for each limit", () => {
+  it("is in time for each limit", () => {
     const waiting = { state: "waiting", id: "r-1", because: undefined } as const;
     expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
     expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);

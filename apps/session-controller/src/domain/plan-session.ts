@@ -19,8 +19,8 @@ import type { SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
 
 /**
- * Plans the next steps of one session: reserve every machine, create servers, clients and the driver, each group once the one before is ready, wait for the
- * end, keep the logs, delete the pods, and release the machines once the pods are gone. Plans nothing while it has to wait.
+ * Plans the next steps of one session: reserve every machine; create servers, clients and the driver, each group once the previous one is ready; wait for the
+ * end; store the logs; delete the pods; release the machines once the pods are gone. Plans nothing while it has to wait.
  */
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;
@@ -30,10 +30,10 @@ export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionS
   return [...steps, ...planQuiet(snapshot, steps)];
 }
 
-/** A session that ends its executor does so early: after this time it has not. */
+/** A session that crashes its executor does so early; after this time it counts as harmless. */
 const SURVIVED_MS = 10_000;
 
-/** Reading a log may still end the process, as may a retry of a failure. */
+/** Reading a log, or retrying a failure, may still crash the process. */
 function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
   if (record.attempts === 0) return [];
   if (heldMs >= SURVIVED_MS) return [{ kind: "confirm-quiet", because: "survived" }];
@@ -42,7 +42,7 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
 }
 
 /**
- * Ends a session that cannot be run, for a permanent reason: first a verdict, so that the clean-up begins; if that fails in the same way, its terminal event,
+ * Ends a session that permanently cannot run. First it gets a verdict, so that the clean-up begins. If that fails in the same way, it gets its terminal event,
  * after which the sweep removes the rest.
  */
 export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
@@ -55,7 +55,7 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
   };
 }
 
-/** When the next pass is due without any change; undefined: never. */
+/** Returns when the next pass is due without any event; undefined: never. */
 export function wakeAtMs(
   snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs" | "isProgressReported">,
   policy: SessionPolicy,
@@ -98,7 +98,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   }
   const accepted = eventOf(record, "ACCEPT") !== undefined;
   const explanation = planExplanation(snapshot, components);
-  // The next request may take as long as the last one, and a pass writes at its end.
+  // The next request may take as long as the last one, and a pass writes only at its end.
   if (explanation.length > 0 && !accepted && snapshot.reservation.state === "unknown")
     return [...notes, ...explanation];
   return [
@@ -109,7 +109,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   ];
 }
 
-/** Recorded before anything follows from it, so that exactly this reservation is released, and not that of a later session of the name. */
+/** Recorded first, so that exactly this reservation is released, and not that of a later session of the same name. */
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
@@ -157,7 +157,7 @@ const GROUPS = [
   { kind: "driver", because: "workers-ready" },
 ] as const;
 
-/** Pods of the first group that is not complete, or RUN once all are ready. */
+/** Plans pods of the first incomplete group, or RUN once all are ready. */
 function planPods(snapshot: Snapshot, components: readonly ComponentStatus[]): SessionStep[] {
   const { record, nowMs } = snapshot;
   for (const { kind, because } of GROUPS) {
@@ -214,7 +214,7 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
   );
 }
 
-/** The phase of a session's life that its traces name. */
+/** Returns the phase that traces name. */
 export function phaseOf(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
   if (isFinished(record)) return "over";
   if (record.verdict !== undefined) return "clean up";

@@ -103,7 +103,7 @@ function plan({ objects: listed, ...rest }: SweepSnapshot): {
   return { steps: [...planRecords(snapshot), ...removals], foreign: listForeign(snapshot.objects, standingOf) };
 }
 
-/** Pods of other installations, as their sessions are stored. */
+/** Lists pods of other installations, judged by the stored sessions. */
 function foreignOf({ sessions, objects: listed }: SweepSnapshot): OwnedPod[] {
   const storedUid = (name: string): string | undefined => sessions.find((each) => each.name === name)?.uid;
   return listed.filter((each) => each.kind === "pod").filter((pod) => isForeign(pod, storedUid(pod.session)));
@@ -114,7 +114,7 @@ function withoutForeign(snapshot: SweepSnapshot): SweepSnapshot {
   return { ...snapshot, objects: snapshot.objects.filter((object) => !foreign.includes(object)) };
 }
 
-it("does the same whether or not pods of other installations are there, and reports each of them", () => {
+it("does the same with and without pods of other installations, and reports each of them", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
       const { steps, foreign } = plan(snapshot);
@@ -137,7 +137,7 @@ it("never releases machines while one of the session's pods is listed", () => {
   );
 });
 
-it("takes nothing from a session that runs", () => {
+it("removes nothing of a running session", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
       const live = new Map(
@@ -146,7 +146,7 @@ it("takes nothing from a session that runs", () => {
       for (const step of plan(snapshot).steps) {
         const session = live.get(step.session);
         if (session === undefined || step.kind === "run") continue;
-        // Only what another generation of its name left behind may go.
+        // Only objects of another generation of the name may be removed.
         expect(step.kind).toBe("remove");
         if (step.kind !== "remove") continue;
         expect(step.object.kind).not.toBe("reservation");
@@ -171,7 +171,7 @@ it("forces nothing on a node that answers, or is unknown", () => {
   );
 });
 
-it("plans the same whatever the order of what it sees", () => {
+it("plans the same for any order of its inputs", () => {
   const sorted = (snapshot: SweepSnapshot): string[] =>
     plan(snapshot)
       .steps.map((step) => JSON.stringify(step))
@@ -188,7 +188,7 @@ it("plans the same whatever the order of what it sees", () => {
   );
 });
 
-it("brings a pass over every session that the ledger no longer has in its queue, and over no other", () => {
+it("plans a pass over every session that the ledger no longer queues, and over no other", () => {
   fc.assert(
     fc.property(world, (snapshot) => {
       const run = new Set(plan(snapshot).steps.flatMap((step) => (step.kind === "run" ? [step.session] : [])));

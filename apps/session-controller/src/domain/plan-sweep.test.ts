@@ -223,13 +223,13 @@ describe("a sweep", () => {
       ["release r-1 session-over"],
       1,
     ],
-  ])("leaves a pod of another installation alone: %s", (_title, world, expected, left) => {
+  ])("keeps a pod of another installation: %s", (_title, world, expected, left) => {
     expect(steps(world)).toEqual(expected);
     const { snapshot, standingOf } = see(world);
     expect(listForeign(snapshot.objects, standingOf)).toHaveLength(left);
   });
 
-  it("takes a pod for ours that names the uid of a session that is stored here, whatever installation it names", () => {
+  it("treats a pod as ours if it names the uid of a session that is stored here, whatever installation it names", () => {
     expect(steps({ sessions: [session()], pods: [foreign] })).toEqual(["delete-pod session-over"]);
   });
 });

@@ -11,9 +11,9 @@ export type SessionDigest = {
   readonly ttlMs: number;
   readonly podsDeleted: boolean;
   readonly released: boolean;
-  /** Empty: the session never learnt its id. */
+  /** Empty: the session never recorded its id. */
   readonly reservationId: string;
-  /** The ledger has queued it, and no executor handles it until something changes. */
+  /** The ledger has queued it, and no executor handles it until an event. */
   readonly queued: boolean;
   readonly queuedUntilMs: number;
   readonly cancelRequested: boolean;
@@ -35,12 +35,12 @@ export function digestOf(record: SessionRecord): SessionDigest {
   };
 }
 
-/** Whether a session without an executor needs one. A session queued at the ledger waits for a grant, a cancellation, or the end of its time. */
+/** Returns whether a session without an executor needs one. A session queued at the ledger waits for a grant, a cancellation, or the end of its time. */
 export function needsPass({ finishedAtMs, queued, cancelRequested }: SessionDigest): boolean {
   return finishedAtMs === 0 && (!queued || cancelRequested);
 }
 
-/** A pod that carries the labels of a session. `ownerUid` is empty when it names none. */
+/** A pod with the labels of a session. `ownerUid` is empty if it names none. */
 export type OwnedPod = {
   readonly kind: "pod";
   readonly pod: string;
@@ -63,12 +63,12 @@ export type OwnedReservation = {
   readonly granted: boolean;
 };
 
-/** A replacement machine, granted or queued, for one that a component has lost. */
+/** A replacement machine, granted or queued. */
 export type OwnedReplacement = {
   readonly kind: "replacement";
   readonly uid: string;
   readonly ownerId: string;
-  /** As far as the owner id names it. */
+  /** The session's name, as far as the owner id contains it. */
   readonly session: string;
   readonly createdAtMs: number;
 };
@@ -80,14 +80,14 @@ export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
-  /** As returned by `attribute`. */
+  /** The result of `attribute`. */
   readonly objects: readonly Owned[];
 };
 
 export type SweepPolicy = ForcePolicy & {
   /**
-   * An object of an unknown session is kept until it is this old. A record is stored before the session's first object, and is deleted after its last: a young
-   * object without a record is one whose list lags. Its age, unlike the time since a sweep first found it, survives a change of leader.
+   * Minimum age at which an object of an unknown session is removed. A record is stored before the session's first object and deleted after its last, so a
+   * young object without a record comes from a list that lags. The age, unlike the time since a sweep first found it, survives a change of leader.
    */
   readonly leakAgeMs: number;
 };
@@ -119,15 +119,15 @@ export type RecordStep = { readonly session: string; readonly uid: string } & (
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly kind: "release";
-      /** Only this one is released; empty: it is already gone, and only the record has to be updated. */
+      /** Releases only this reservation; empty: it is already gone, and only the record is updated. */
       readonly reservationId: string;
       readonly because: "session-over";
     }
 );
 
 /**
- * Whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours, because uids
- * are unique: this happens if records were moved to an installation with another id.
+ * Returns whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours,
+ * because uids are unique. This occurs if records were moved to an installation with another id.
  */
 export function isForeign(
   { ownerUid, otherInstallation }: Pick<OwnedPod, "ownerUid" | "otherInstallation">,
@@ -136,7 +136,7 @@ export function isForeign(
   return otherInstallation !== undefined && ownerUid !== storedUid;
 }
 
-/** Names the session of each replacement in full, and removes the other installation from pods that are ours. */
+/** Completes the session name of each replacement, and removes the other installation from pods that are ours. */
 export function attribute(objects: readonly Owned[], sessions: readonly SessionDigest[]): readonly Owned[] {
   const uids = new Map(sessions.map(({ name, uid }) => [name, uid]));
   const names = new Map(sessions.map((session) => [replacementPrefix(session), session.name]));
@@ -149,8 +149,8 @@ export function attribute(objects: readonly Owned[], sessions: readonly SessionD
 }
 
 /**
- * Does for sessions what their executors did not: runs what the ledger no longer queues, finishes what is over, deletes expired records. Never releases
- * machines while a pod may be on them.
+ * Completes the work of executors: runs sessions that the ledger no longer queues, cleans up finished ones, deletes expired records. Never releases machines
+ * while a pod may run on them.
  */
 export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   const reserved = new Map(
@@ -165,8 +165,8 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
 }
 
 /**
- * Whether an object is left over. Machines are blocked while a pod of their session is listed; an object of another installation is reported as left over, and
- * kept.
+ * Returns whether an object is left over. Machines are blocked while a pod of their session is listed. An object of another installation is reported as left
+ * over, and kept.
  */
 export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => SessionStanding {
   const { nowMs } = snapshot;
@@ -186,7 +186,7 @@ function sessionsWithPods({ objects }: SweepSnapshot): ReadonlySet<string> {
   return new Set(own.map(({ session }) => session));
 }
 
-/** A session that waits at the ledger is left there as long as the ledger has it in its queue. */
+/** Plans a pass over a session unless the ledger still has it in its queue. */
 function planRun({ name, uid, queued }: SessionDigest, reservation: OwnedReservation | undefined): RecordStep[] {
   const waits = !queued || reservation?.granted === false;
   return waits ? [] : [{ kind: "run", session: name, uid, because: "not-queued-any-more" }];

@@ -13,7 +13,7 @@ const NODES = [OWN, "node-8", "node-9"];
 const HARMS = ["none", "gone", "unschedulable", "crowded", "crowded out"] as const;
 const TEMPLATE = { spec: { containers: [{ name: "main", resources: { requests: { cpu: 1 } } }] } };
 
-/** A session whose shared server has not started, and what happens to the nodes. */
+/** A session with a shared server that has not started, and the events of the nodes. */
 type World = {
   record: SessionRecord;
   readonly harms: Map<string, (typeof HARMS)[number]>;
@@ -104,7 +104,7 @@ const happenings: fc.Arbitrary<Happening[]> = fc.array(
   { maxLength: 20 },
 );
 
-it("a shared component has at most one pod, on a part that it can use, and comes to rest on one when all is well", () => {
+it("a shared component has at most one pod, on a usable part, and settles on one when all nodes are healthy", () => {
   fc.assert(
     fc.property(happenings, (all) => {
       const world = newWorld();

@@ -22,7 +22,7 @@ const granted = (node: string): ReplacementSeen => ({
 });
 const replacements = (answer: ReplacementSeen) => new Map([["server-0", answer]]);
 
-/** The session with its server as it is after it lost its machine. */
+/** The session after its server lost its machine. */
 function losing(more: Partial<ComponentStatus> = {}): SessionRecord {
   const base = provisioning([]);
   const lost = {
@@ -68,7 +68,7 @@ function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; step
 const KEPT = { node: NODE, lostAtMs: 0 };
 const LOST = { node: "", lostAtMs: START_MS };
 
-describe("a machine that is lost", () => {
+describe("a lost machine", () => {
   const created = provisioning(["server-0"]);
   it.each<[string, Partial<Snapshot>, Partial<ComponentStatus>]>([
     ["before a pod was made is lost to its component", {}, LOST],
@@ -177,30 +177,30 @@ describe("a component that lost its machine before it started", () => {
     for (const line of planned) if (line.includes("ERROR")) expect(line).toContain(NODE);
   });
 
-  it("has its pod made on the machine that was granted", () => {
+  it("gets its pod on the granted replacement", () => {
     const { server, steps } = pass({ record: losing(), replacements: replacements(granted("node-9")) });
     expect(server).toEqual({ node: "node-9", lostAtMs: START_MS });
     expect(steps).toEqual(["create server-0 on node-9"]);
   });
 
-  it("has its own machine back once that is usable again, and gives up the other one", () => {
+  it("returns to its own machine once that is usable again, and releases the replacement", () => {
     const back = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
     const { server, steps } = pass({ record: losing(), ...back });
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
     expect(steps).toEqual(["create server-0 on node-server-0"]);
     expect(pass({ record: losing({ node: NODE }), ...back }).steps).toContain("release-replacement");
-    // Another executor has asked for it, whose answer is not known here.
+    // Another executor has requested it, whose answer is not known here.
     const unknown = { ...back, replacements: new Map() };
     expect(pass({ record: losing({ node: NODE }), ...unknown }).steps).toContain("release-replacement");
     const released = { ...back, replacements: replacements({ state: "released" }) };
     expect(pass({ record: losing({ node: NODE }), ...released }).steps).not.toContain("release-replacement");
   });
 
-  it("waits on while it is not known whether its own machine is usable", () => {
+  it("keeps waiting while the state of its own machine is unknown", () => {
     expect(pass({ record: losing(), nodesLost: new Map(), replacements: replacements(WAITING) }).steps).toEqual([]);
   });
 
-  it("keeps its own in mind when it loses the one that replaced it, and gives that up", () => {
+  it("remembers its own machine when it loses the replacement, and releases that", () => {
     const record = losing({ node: "node-9" });
     const lost = { record, nodesLost: new Map([["node-9", "gone"]] as const) };
     const steps = planSession(snapshot({ livePods: [], ...lost }), POLICY);
@@ -210,25 +210,25 @@ describe("a component that lost its machine before it started", () => {
     expect(pass({ record: losing(), ...back }).steps).toEqual([]);
   });
 
-  it("has the machine that was granted rather than its own", () => {
+  it("uses a granted replacement rather than its own machine", () => {
     const both = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(granted("node-9")) };
     expect(pass({ record: losing(), ...both }).server).toMatchObject({ node: "node-9" });
   });
 
-  it("keeps its machine when its pod has started after all", () => {
+  it("keeps its machine if its pod has started after all", () => {
     const started = livePod(podSeen("server-0"), { containers: ["main"] });
     const { server } = pass({ record: withPod, livePods: [started], replacements: replacements(WAITING) });
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
   });
 
-  it("is looked at soon while its pod goes, and again when its wait is over", () => {
+  it("gets a pass soon while its pod is in deletion, and again when its wait is over", () => {
     const at = (record: SessionRecord) => wakeAtMs(snapshot({ record, nowMs: START_MS + 5 }), POLICY);
     expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
     expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
   });
 });
 
-it("keeps the replacement where the pod of an executor before this one runs, though its own machine is back", () => {
+it("keeps the replacement if an earlier executor's pod runs there, though its own machine is back", () => {
   const back = losing({ node: NODE, message: "" });
   const created = { kind: "pod-created", component: "server-0", uid: "uid-server-0", node: "node-9" } as const;
   const record = transitionRecord(back, created);
@@ -272,7 +272,7 @@ describe("a shared component", () => {
     expect(noted?.find(({ name }) => name === "server-0")?.message).toMatch(/^waits for another machine: .*shop\/web$/);
   });
 
-  it("returns to its own part only once that has room, and releases a new one that is crowded, too", () => {
+  it("returns to its own part only once that has room, and releases a replacement that is crowded, too", () => {
     const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]) };
     const waiting = { ...lost, replacements: replacements(WAITING) };
     expect(pass({ ...waiting, crowded: [crowding(NODE, false)] }).server).toMatchObject({ node: "" });

@@ -5,7 +5,7 @@ import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
-/** Steps to replace the machine of a component that lost its own before it started. */
+/** Steps that replace the machine of a component that lost its own before it started. */
 export type ReplacementStep =
   | {
       readonly kind: "reserve-replacement";
@@ -16,7 +16,7 @@ export type ReplacementStep =
   | {
       readonly kind: "release-replacement";
       readonly component: string;
-      /** Empty: any reservation that the ledger has for it. */
+      /** Empty: any reservation that the ledger has for the component. */
       readonly reservationId: string;
       readonly because: "machine-lost" | "machine-back";
     }
@@ -25,14 +25,14 @@ export type ReplacementStep =
       readonly pod: string;
       readonly uid: string;
       readonly force: boolean;
-      /** The pod is deleted only if it has not changed since. */
+      /** The pod is deleted only if it still has this version. */
       readonly resourceVersion: string;
       readonly because: "machine-lost" | ForceReason;
     };
 
 /**
- * The components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone and the ledger
- * has granted another one, or its own is usable again. A pod that has started keeps its machine.
+ * Updates the components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone. Then
+ * it gets a replacement that the ledger has granted, or its own machine once that is usable again. A pod that has started keeps its machine.
  */
 export function replaceMachines(snapshot: Snapshot, components: readonly ComponentStatus[]): ComponentStatus[] {
   return components.map((component, index) => {
@@ -42,7 +42,7 @@ export function replaceMachines(snapshot: Snapshot, components: readonly Compone
   });
 }
 
-/** Whether a lost machine requires a list of the pods: only the API server knows of unrecorded pods, and of those being deleted. */
+/** Returns whether a lost machine requires a list of the pods: only the API server knows unrecorded pods and pods in deletion. */
 export function needsPodsOfLost(facts: Pick<Snapshot, "record"> & MachineFacts): boolean {
   return facts.record.components.some((component) =>
     isReplacing(component)
@@ -51,7 +51,7 @@ export function needsPodsOfLost(facts: Pick<Snapshot, "record"> & MachineFacts):
   );
 }
 
-/** Plans the steps for components that wait for another machine, or no longer need it. */
+/** Plans the steps for components that wait for a replacement, or no longer need one. */
 export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): ReplacementStep[] {
   return snapshot.record.components.flatMap((component): ReplacementStep[] => {
     if (!isReplacing(component)) return planReturn(snapshot, component);
@@ -63,7 +63,7 @@ export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): Rep
   });
 }
 
-/** When a component that waits for another machine needs the next pass; undefined: none does. */
+/** Returns when a component that waits for a replacement needs the next pass; undefined: none does. */
 export function replacementWakeAtMs(record: SessionRecord, nowMs: number, policy: SessionPolicy): number | undefined {
   const times = record.components
     .filter(isReplacing)
@@ -75,11 +75,11 @@ function isLost(facts: MachineFacts, component: ComponentStatus, node: string): 
   return describeLoss(facts, component, node) !== undefined;
 }
 
-/** A component may have started unless its pod is known and has never had an address, a started container or an end of its own. */
+/** Returns whether the component has lost its machine and cannot have started: its pod is known, and never had an address, a started container or an end. */
 function isLostUnstarted(snapshot: Snapshot, component: ComponentStatus): boolean {
   const { pods, livePods } = snapshot;
   if (hasEnded(component) || livePods === undefined || !isLost(snapshot, component, component.node)) return false;
-  // Listed after the record was written: a pod of that name comes from an earlier executor.
+  // The list followed the write of the record: a pod of that name comes from an earlier executor.
   if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
   const live = livePods.find(({ uid }) => uid === component.podUid);
   const published = pods.find(({ uid }) => uid === component.podUid);
@@ -95,7 +95,7 @@ function loseMachine(snapshot: Snapshot, component: ComponentStatus): ComponentS
   const { nowMs, record } = snapshot;
   const because = describeLoss(snapshot, component, component.node) ?? "";
   const message = fitMessage(`waits for another machine: ${because}`, record);
-  // Only the originally granted machine is still its own: a replacement is released.
+  // Only the originally granted machine can be regained: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
   return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
 }
@@ -111,11 +111,11 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
   }
   const node = grantedNode(replacements.get(component.name));
   if (node !== undefined && !isLost(snapshot, component, node)) return { ...component, node, message: "" };
-  // The session holds it all the time, and in a small pool no other machine may ever be free.
+  // The session holds the machine all the time, and in a small pool no other may ever be free.
   return isBack(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
 }
 
-/** Whether the component can use the machine that it lost: pods can be started there, and its own fits beside the foreign ones. */
+/** Returns whether the component can use its lost machine again: pods can start there, and its own fits beside the foreign ones. */
 function isBack({ nodesBack, crowded = [] }: Snapshot, { name, lostNode }: ComponentStatus): boolean {
   return nodesBack.has(lostNode) && !crowded.some(({ component, node }) => component === name && node === lostNode);
 }
@@ -124,7 +124,7 @@ function livePodOf({ livePods }: Pick<Snapshot, "livePods">, { podUid }: Compone
   return podUid === "" ? undefined : livePods?.find(({ uid }) => uid === podUid);
 }
 
-/** The node of a replacement; undefined: it is not granted. */
+/** Returns the node of a replacement; undefined: it is not granted. */
 export function grantedNode(replacement: ReplacementSeen | undefined): string | undefined {
   return replacement?.state === "granted" ? replacement.machines[0]?.node : undefined;
 }
@@ -141,7 +141,7 @@ function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): Replac
   return because === undefined ? [] : [{ ...remove, force: true, because }];
 }
 
-/** A component that has its own machine again needs no replacement. */
+/** Releases the replacement of a component that has its own machine again. */
 function planReturn({ replacements }: Snapshot, { name, node, lostNode }: ComponentStatus): ReplacementStep[] {
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
@@ -158,7 +158,7 @@ function planReservation(snapshot: Snapshot, component: ComponentStatus): Replac
   if (replacement.state === "unknown" || replacement.state === "released" || isAskedAgain)
     return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
   const node = grantedNode(replacement);
-  // A pod that is not gone yet may be on this machine.
+  // A pod that still exists may run on this machine.
   if (replacement.state !== "granted" || podUid !== "" || node === undefined) return [];
   if (!isLost(snapshot, component, node)) return [];
   return [{ kind: "release-replacement", component: name, reservationId: replacement.id, because: "machine-lost" }];

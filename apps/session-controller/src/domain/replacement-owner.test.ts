@@ -6,7 +6,7 @@ import { prefixOfReplacement, replacementId, replacementPrefix, sessionOfReplace
 const uid = "1a2b3c4d-0000-4000-8000-000000000000";
 
 it.each(["bench", "a--b", "s", `${"x".repeat(46)}-y`, "z".repeat(61)])(
-  "the owner of a replacement of session %s has a name of its own that the ledger takes",
+  "the replacement owner of session %s has a unique name that the ledger accepts",
   (name) => {
     const session = { ...provisioning([]), name, uid };
     const id = replacementId(session, "server-0");

@@ -4,15 +4,12 @@ import type { SessionRecord } from "./session.ts";
 /** Owner kind of sessions in the ledger. */
 export const SESSION_KIND = "session";
 
-/**
- * Owner kind, in the ledger, of machines that components have in place of lost ones. Of another kind than sessions, so that they take no place of
- * `SESSION_EXECUTORS`.
- */
+/** Owner kind of replacement machines in the ledger. It differs from that of sessions, so that they do not count towards `SESSION_EXECUTORS`. */
 export const REPLACEMENT_KIND = "session-part";
 
 const UID_KEPT = 8;
 
-/** Owner id, in the ledger, of the replacement machine of a component. No two sessions share one, whatever their names. */
+/** Owner id of a component's replacement machine in the ledger. Unique for each session, whatever the names. */
 export function replacementId(session: Pick<SessionRecord, "name" | "uid" | "components">, component: string): string {
   const index = session.components.findIndex(({ name }) => name === component);
   return `${replacementPrefix(session)}-${index}`;
@@ -27,7 +24,7 @@ export function prefixOfReplacement(id: string): string {
   return id.slice(0, id.lastIndexOf("-"));
 }
 
-/** The session's name, as far as the id has it: a hint for which session a grant is. */
+/** Returns the session's name, as far as the id contains it: a hint which session a grant concerns. */
 export function sessionOfReplacement(id: string): string {
   return id.slice(0, id.lastIndexOf(PART_SEPARATOR));
 }

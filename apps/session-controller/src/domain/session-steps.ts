@@ -4,7 +4,7 @@ import type { ReplacementStep } from "./replace-machines.ts";
 import type { Component, ComponentStatus, EndReason, SessionEvent, TerminalKind, Verdict, Warning } from "./session.ts";
 import type { LivePod, Machine } from "./snapshot.ts";
 
-/** Steps that only change the record. They are written together, before any step that only the record justifies. */
+/** Steps that only change the record. They are written together, before steps that depend on them. */
 export type RecordStep =
   | {
       readonly kind: "note-components";
@@ -48,7 +48,7 @@ export type ActStep =
       readonly kind: "create-pod";
       readonly component: Component;
       readonly node: string;
-      /** For the driver: the workers in the order in which it gets them. */
+      /** For the driver: the workers, in the order in which they are passed. */
       readonly workers: readonly WorkerAddress[];
       readonly because: "accepted" | "servers-ready" | "workers-ready";
     }
@@ -57,7 +57,7 @@ export type ActStep =
       readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      /** Without waiting for its node. */
+      /** Deletes without waiting for the pod's node. */
       readonly force: boolean;
       readonly because: "session-over" | "leftover" | ForceReason;
     }

@@ -2,7 +2,7 @@ export type ComponentKind = "driver" | "server" | "client";
 
 type EnvVar = { readonly name: string; readonly value: string };
 
-/** One role of a session: one pod on one machine of its pool, or on a part of one. */
+/** One role of a session: one pod on a machine of its pool, or on a part of one. */
 export type Component = {
   readonly name: string;
   readonly kind: ComponentKind;
@@ -13,9 +13,9 @@ export type Component = {
   readonly args: readonly string[];
   readonly env: readonly EnvVar[];
   readonly workingDir: string;
-  /** Ready only when this port answers; 0: ready when it runs. */
+  /** The component is ready only when this port answers; 0: when it runs. */
   readonly readyPort: number;
-  /** JSON text of a pod template that was checked; empty: none. */
+  /** JSON of a checked pod template; empty: none. */
   readonly templateJson: string;
   /** Its pod gets a part of a machine with the requests of its template. Otherwise it gets a whole machine. */
   readonly shared: boolean;
@@ -25,14 +25,14 @@ export type Component = {
 export type SessionSpec = {
   readonly components: readonly Component[];
   readonly scenarioJson: string;
-  /** For provisioning and running together; 0: no limit. */
+  /** Time limit of provisioning and running together; 0: no limit. */
   readonly timeoutMs: number;
   readonly queueTimeoutMs: number;
   readonly ttlMs: number;
   readonly priority: number;
   readonly workerPort: number;
   readonly killAfterMs: number;
-  /** The queue whose quota its machines use; empty: that of the namespace, if queues exist. */
+  /** The queue whose quota its machines use; empty: the queue of the namespace, if queues exist. */
   readonly queue: string;
   /** All machines are nodes with the same value of this label; empty: they may be anywhere. */
   readonly topology: string;
@@ -77,7 +77,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly kind: Kind;
   readonly atMs: number;
   readonly description: string;
-  /** Why it is an ERROR; empty for the others. */
+  /** Why it is an ERROR; empty for other kinds. */
   readonly reason: EndReason | "";
 };
 
@@ -85,7 +85,7 @@ export type Verdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 /**
- * PENDING: no pod exists yet. CREATED: it exists, and nothing is known of it yet. STOPPED: it was ready until the clean-up deleted it. The others are healths
+ * PENDING: no pod exists yet. CREATED: it exists, and its health is not known yet. STOPPED: it was ready until the clean-up deleted it. The others are healths
  * of the pod.
  */
 export const COMPONENT_STATES = [
@@ -112,9 +112,9 @@ export type ComponentStatus = {
   readonly state: ComponentState;
   readonly message: string;
   readonly exitCode: number | undefined;
-  /** When its machine was lost before it started, newest one only; 0: none was. `node` is empty until another machine is granted. */
+  /** When its machine was last lost before the component started; 0: never. `node` is empty until a replacement is granted. */
   readonly lostAtMs: number;
-  /** That machine; empty: none was lost. */
+  /** The lost machine; empty: none. */
   readonly lostNode: string;
 };
 
@@ -140,22 +140,22 @@ export type SessionRecord = {
   /** 0 until the terminal event. */
   readonly finishedAtMs: number;
   readonly cancelRequested: boolean;
-  /** W3C traceparent of the submission; empty when it had none. */
+  /** W3C traceparent of the submission; empty if it had none. */
   readonly traceparent: string;
   readonly waitingBecause: string;
-  /** Fencing token of the lead under which its executor took it over; 0: none has. */
+  /** Fencing token of the lead under which its executor took it over; 0: no executor has. */
   readonly epoch: number;
   readonly executor: string;
-  /** Executors in a row, the present one included, that took the session over and got no further with it. One that hands it back does not count. */
+  /** Consecutive executors, including the present one, that took the session over without progress. An executor that hands it back does not count. */
   readonly attempts: number;
-  /** The outcome, from the moment it is known; it becomes the terminal event after the clean-up. */
+  /** The outcome once decided; it becomes the terminal event after the clean-up. */
   readonly verdict: Verdict | undefined;
   readonly logsCollected: boolean;
-  /** Names of the pods whose logs were kept or are lost; empty again once `logsCollected` is true. */
+  /** Names of the pods whose logs are stored or lost; empty again once `logsCollected` is true. */
   readonly logsRead: readonly string[];
   readonly podsDeleted: boolean;
   readonly released: boolean;
-  /** The reservation that waits or holds the machines; empty until the ledger has named it. */
+  /** The reservation that waits or holds the machines; empty until the ledger has returned it. */
   readonly reservationId: string;
 };
 
@@ -163,22 +163,22 @@ export function podName(session: string, component: string): string {
   return `${session}-${component}`;
 }
 
-/** True while a component that lost its machine before it started has no other one. */
+/** True while a component that lost its machine before it started has no replacement. */
 export function isReplacing({ lostAtMs, node }: Pick<ComponentStatus, "lostAtMs" | "node">): boolean {
   return lostAtMs > 0 && node === "";
 }
 
-/** True once the terminal event is written: nothing that a user sees changes after that. */
+/** True once the terminal event is written: after that, nothing visible to users changes. */
 export function isFinished(record: SessionRecord): boolean {
   return record.finishedAtMs > 0;
 }
 
-/** The end of the time in the queue. */
+/** Returns the end of the time in the queue. */
 export function queuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
   return createdAtMs + spec.queueTimeoutMs;
 }
 
-/** True while the ledger has the session in its queue, and nothing is to be done until it grants, the user cancels, or the time is over. */
+/** True while the ledger queues the session, and nothing happens until a grant, a cancellation, or the end of the time. */
 export function isQueuedAtLedger(record: SessionRecord): boolean {
   return record.reservationId !== "" && isInQueue(record);
 }
@@ -199,11 +199,11 @@ type NewSession = {
   readonly spec: SessionSpec;
   readonly traceparent: string;
   readonly nowMs: number;
-  /** The reason of the wait until an executor has taken it. */
+  /** The wait reason until an executor takes the session. */
   readonly waitingBecause: string;
 };
 
-/** A session as it is first written: in the queue, before anything else can happen to it. */
+/** Builds a new session's record in the queue, before any other event. */
 export function buildRecord(session: NewSession): SessionRecord {
   const { name, uid, requestId, spec, traceparent, nowMs, waitingBecause } = session;
   return {

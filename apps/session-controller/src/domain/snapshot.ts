@@ -4,7 +4,7 @@ import type { Crowded } from "@muster/resources";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
-/** The ledger's words for a wait. OTHER: one that this version does not know. */
+/** The ledger's codes for a wait. OTHER: a code that this version does not know. */
 export const WAIT_CODES = [
   "POOL_AVAILABILITY",
   "POOL_TOO_SMALL",
@@ -25,7 +25,7 @@ export const WAIT_CODES = [
   "OTHER",
 ] as const;
 
-/** Why the ledger lets a request wait: a stable word and its numbers. */
+/** Why the ledger queues a request: a stable code and its numbers. */
 export type WaitReason = {
   readonly code: (typeof WAIT_CODES)[number];
   readonly pool: string;
@@ -33,14 +33,14 @@ export type WaitReason = {
   readonly available: number;
   /** How many of `requested` are parts of machines; absent: none. */
   readonly parts?: number;
-  /** The nodes of the pool that count, for people; absent: each node without taints. */
+  /** Describes the nodes of the pool that count; absent: each node without taints. */
   readonly nodes?: string | undefined;
   /** The label whose one value all machines need, with WAITING_FOR_TOPOLOGY. */
   readonly topology?: string | undefined;
   readonly ahead: number;
-  /** With the codes that concern queues. */
+  /** Set with the codes that concern queues. */
   readonly queue?: string | undefined;
-  /** For people, of a session that has no queue to wait in. */
+  /** Explanation for a session without a usable queue. */
   readonly text?: string;
   /** The part of the quota that is short. */
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
@@ -66,26 +66,26 @@ export type ReservationSeen =
   | {
       readonly state: "refused";
       readonly fault: Refusal;
-      /** A message for people; absent: the fault is clear by itself. */ readonly text?: string;
+      /** An explanation; absent: the fault is clear without one. */ readonly text?: string;
     };
 
-/** The same for the replacement of a component's machine. `released`: it was released. */
+/** As `ReservationSeen`, for a replacement machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
 
 export type Machine = { readonly component: string; readonly node: string };
 
-/** A pod of the session as the API server itself lists it. */
+/** A pod of the session as the API server lists it. */
 export type LivePod = {
   readonly pod: string;
   readonly uid: string;
   readonly deleting: boolean;
-  /** Its state, judged as a watcher does. */
+  /** Its state, judged by the watcher's rules. */
   readonly seen: PodSeen;
   /** Its node, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
-  /** Every container has ended permanently, so that nothing of the pod runs on its machine. */
+  /** True if every container has ended permanently, so that no process of the pod runs on its machine. */
   readonly ended: boolean;
-  /** Those that have started. */
+  /** The started containers. */
   readonly containers: readonly string[];
   /** Termination message of the main container; empty while it runs. */
   readonly leftText: string;
@@ -106,37 +106,37 @@ export type Obstacle =
 /** The observed state of one pass; never mutated. */
 export type Snapshot = {
   readonly nowMs: number;
-  /** How long this executor has had the session. */
+  /** Time since this executor took the session over. */
   readonly heldMs: number;
   readonly record: SessionRecord;
   readonly reservation: ReservationSeen;
   readonly pods: readonly PodSeen[];
   /** Listed at the API server after the record was written, if `needsListing` asks for it; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
-  /** In a clean-up: an event reports its next progress (`isProgressReported`). */
+  /** During a clean-up: an event reports its next progress (`isProgressReported`). */
   readonly isProgressReported: boolean;
-  /** This executor is reading logs, or has not recorded yet that it did. */
+  /** True while this executor reads logs, or has not recorded their end yet. */
   readonly isReading: boolean;
   readonly obstacles: readonly Obstacle[];
-  /** Nodes of the session that are lost, and why; empty while that is not known. */
+  /** The session's lost nodes with the reason; empty while unknown. */
   readonly nodesLost: ReadonlyMap<string, LostReason>;
-  /** Nodes that components share, and on which no pod can be started: they are lost to components without a pod there. */
+  /** Shared nodes on which no pod can start: they are lost to components without a pod there. */
   readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
-  /** Shared components whose machine has no room for their pod, because foreign pods run there. */
+  /** Shared components whose machine has no room for their pod because of foreign pods. */
   readonly crowded?: readonly Crowded[];
-  /** Granted nodes that components have lost, and that are usable again. */
+  /** Granted nodes that components have lost and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
   /** The last answer of the ledger about another machine for a component that lost its own, by component; absent: `unknown`. */
   readonly replacements: ReadonlyMap<string, ReplacementSeen>;
-  /** The infrastructure failure of the previous pass, for people; undefined without one. */
+  /** The infrastructure failure of the previous pass; undefined: none. */
   readonly trouble: string | undefined;
 };
 
 export type SessionPolicy = ForcePolicy & {
-  /** From the verdict (and the pods' own time to end): a clean-up that takes longer is reported as a warning and left to the sweep. */
+  /** Limit of the clean-up after the verdict, beyond the pods' own grace. A longer one is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
   /** Interval of checks of terminating pods whose end no event reports. */
   readonly lookAgainMs: number;
-  /** A component whose machine is lost before it has started waits this long for another one. */
+  /** Maximum wait for a replacement of a machine that is lost before its component has started. */
   readonly replacementWaitMs: number;
 };

@@ -5,7 +5,7 @@ import { isReplacing, podName, type ComponentStatus, type PodHealth, type Sessio
 export type PodSeen = {
   readonly pod: string;
   readonly uid: string;
-  /** Kubernetes' resource version as a number: of two states of one uid the higher one is newer. */
+  /** Kubernetes' resource version as a number: of two states of one uid, the higher is newer. */
   readonly resourceVersion: number;
   readonly podIp: string;
   readonly node: string;
@@ -16,7 +16,7 @@ export type PodSeen = {
   readonly exitCode: number | undefined;
 };
 
-/** In characters of up to three bytes: of one message, and of all of a session together, because they are stored in one record. */
+/** Limits in characters of up to three bytes, for one message and for all of a session, because one record stores them. */
 const MESSAGE_LENGTH = 256;
 const MESSAGES_LENGTH = 20_000;
 
@@ -55,7 +55,7 @@ export function summariseComponents(
   });
 }
 
-/** The listed state if it is newer; a published end stands, because a watcher also concludes it from the time and the node. */
+/** Returns the listed state if it is newer. A published end has precedence, because a watcher also concludes it from the time and the node. */
 function newestOf(published: PodSeen | undefined, live: PodSeen | undefined): PodSeen | undefined {
   if (published === undefined || live === undefined) return published ?? live;
   return hasPodEnded(published) || live.resourceVersion <= published.resourceVersion ? published : live;
@@ -77,7 +77,7 @@ function messageOf(pod: PodSeen, readyPort: number, record: SessionRecord): stri
   return fitMessage(words.join(": "), record);
 }
 
-/** Truncates a message to the room in the record. */
+/** Truncates a message to its share of the record. */
 export function fitMessage(text: string, { components }: Pick<SessionRecord, "components">): string {
   const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / components.length));
   return text.length > length ? `${text.slice(0, length - 3)}...` : text;

@@ -16,7 +16,7 @@ it.each<[ComponentState, ComponentState]>([
   expect(new Set(next.components.map(({ state }) => state))).toEqual(new Set([after]));
 });
 
-it("gives events the order of their times, also when the clock of the next executor is behind", () => {
+it("orders events by time, also if the clock of the next executor is behind", () => {
   const ranAtMs = running().events.at(-1)?.atMs ?? 0;
   const atMs = START_MS - 5000;
   const verdict = { kind: "DONE", atMs, description: "well", reason: "" } as const;

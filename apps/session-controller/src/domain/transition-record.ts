@@ -17,23 +17,23 @@ export type Outcome =
   /** The executor ends without the session having ended it. */
   | { readonly kind: "hand-back" };
 
-/** The logs of one pod were kept, or are lost as the warnings record. */
+/** The logs of one pod are stored, or lost as the warnings state. */
 export type LogsRead = {
   readonly kind: "logs-read";
   readonly pod: string;
   readonly warnings: readonly Warning[];
-  /** The result of the driver; undefined for the others. */
+  /** The driver's result; undefined for other pods. */
   readonly resultJson: string | undefined;
 };
 
 /**
- * The record after one outcome. Replaying an outcome has no effect, so that a write that lost a race can be repeated on the newer record. Final fields stay: a
+ * Applies one outcome to the record. Replaying an outcome has no effect, so a write that lost a race can be repeated on the newer record. Final fields stay: a
  * verdict is decided once, and after the terminal event only the progress of the clean-up changes.
  */
 export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
   if (outcome.kind === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
   const next = transition(record, outcome);
-  // A wait that is explained is no progress.
+  // Explaining a wait is no progress.
   return next.attempts === 0 || outcome.kind === "explain-wait" ? next : { ...next, attempts: 0 };
 }
 
@@ -48,7 +48,7 @@ function transition(record: SessionRecord, outcome: Exclude<Outcome, { kind: "ha
   }
 }
 
-/** A user cancels a session. One that no executor has taken ends immediately; the others are ended by their executor. */
+/** Cancels a session for a user. A session without an executor ends immediately; otherwise the executor ends it. */
 export function transitionCancel(record: SessionRecord, nowMs: number): SessionRecord {
   if (isFinished(record)) return record;
   if (record.epoch > 0) return { ...record, cancelRequested: true };
@@ -65,7 +65,7 @@ export function transitionCancel(record: SessionRecord, nowMs: number): SessionR
   };
 }
 
-/** A writer with an older epoch has lost the session after this. A process counts once, however often it has led since. */
+/** Takes the session over: a writer with an older epoch loses it. A process counts once, however often it has led since. */
 export function transitionTakeOver(
   record: SessionRecord,
   { token, executor }: { readonly token: number; readonly executor: string },
@@ -107,7 +107,7 @@ function transitionLive(
 
 const MAX_WARNINGS = 32;
 
-/** A lost result comes first, so that the limit drops none. */
+/** A lost result comes first, so that the limit never drops it. */
 function withWarnings(record: SessionRecord, warnings: readonly Warning[]): readonly Warning[] {
   const all = [...record.warnings, ...warnings];
   const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
@@ -130,7 +130,7 @@ function noteLogsRead(
   };
 }
 
-/** A ready component is no longer ready once its pod is gone; any other state is the last known one. */
+/** A ready component becomes STOPPED once its pod is gone; any other state is kept as the last known one. */
 function stopped(component: ComponentStatus): ComponentStatus {
   return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
 }
@@ -148,7 +148,7 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept
   };
 }
 
-/** An earlier executor may have created the pod without recording it, on another machine than this one chose: its machine is the component's. */
+/** An earlier executor may have created the pod on another machine without recording it: that machine becomes the component's. */
 function noteCreated(
   record: SessionRecord,
   { component: name, uid, node }: Extract<Outcome, { kind: "pod-created" }>,
@@ -188,8 +188,8 @@ const RANK: Readonly<Record<EventKind, number>> = {
 };
 
 /**
- * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor whose
- * clock is behind uses the time of the last event.
+ * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor with a
+ * slow clock uses the time of the last event.
  */
 function withEvent(events: readonly SessionEvent[], event: SessionEvent): readonly SessionEvent[] {
   if (events.some(({ kind }) => RANK[kind] >= RANK[event.kind])) return events;

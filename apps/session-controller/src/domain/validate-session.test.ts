@@ -39,7 +39,7 @@ describe("validateSession", () => {
     expect(validateSession("bench", draft(), DEFAULTS, "pool")).toEqual({ ok: true, spec: spec() });
   });
 
-  it("leaves a session without a time limit where that is the default", () => {
+  it("leaves a session without a time limit if that is the default", () => {
     const validated = validateSession("bench", draft(), { ...DEFAULTS, timeoutMs: 0 }, "pool");
     expect(validated).toMatchObject({ ok: true, spec: { timeoutMs: 0 } });
   });
@@ -208,7 +208,7 @@ describe("validateSession", () => {
     ],
     ["a node selector with the pool", {}, { nodeSelector: { pool: "drivers", disk: "ssd" } }, "accepted"],
     ["a node selector with another pool", {}, { nodeSelector: { pool: "x" } }, `${TEMPLATE}.spec.nodeSelector["pool"]`],
-  ])("judges %s", (_title, more, templateSpec, field) => {
+  ])("decides about %s", (_title, more, templateSpec, field) => {
     const templateJson = JSON.stringify({ spec: templateSpec });
     const components = [component("driver", "driver", { templateJson, ...more })];
     expect(fieldOf("bench", draft({ components }))).toBe(field);
@@ -232,7 +232,7 @@ describe("validateSession", () => {
 it.each([
   ["none", [component("a", "server")]],
   ["driver, other", [driver, component("other", "driver")]],
-])("states which drivers it found where there is not exactly one: %s", (found, components) => {
+])("states the drivers that it found unless there is exactly one: %s", (found, components) => {
   expect(validateSession("bench", draft({ components }), DEFAULTS, "pool")).toMatchObject({
     ok: false,
     fault: { reason: `a session needs exactly one driver, found ${found}` },

@@ -17,7 +17,7 @@ import {
   sessionTextBytes,
 } from "@muster/session-limits";
 
-/** A user's request: zeros mean the default, and a component may lack its kind. */
+/** A user's request: zeros select the default, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
   readonly components: readonly (Omit<Component, "kind"> & { readonly kind: ComponentKind | undefined })[];
 };
@@ -33,8 +33,8 @@ export type SessionDefaults = {
 type Validated = { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
 
 /**
- * Refuses everything that is wrong without regard to the cluster, naming the field and the value; otherwise returns the spec with its defaults. `poolLabel`:
- * node label with the name of the pool.
+ * Refuses every error that can be found without the cluster, with the field and the value; otherwise returns the spec with its defaults. `poolLabel`: node
+ * label with the name of the pool.
  */
 export function validateSession(
   name: string,
@@ -59,7 +59,7 @@ export function validateSession(
   return fault === undefined ? { ok: true, spec } : { ok: false, fault };
 }
 
-/** A request id is required and short; it makes a repeated request harmless. */
+/** Requires a short request id, which makes a repeated request idempotent. */
 export function checkRequestId(requestId: string): Fault | undefined {
   if (requestId === "") return wrong("request_id", "is empty; it is what makes a repeated request harmless");
   const { requestIdLength: max } = SESSION_LIMITS;
@@ -135,7 +135,7 @@ function checkEnv(name: string, field: string): Fault | undefined {
     : undefined;
 }
 
-/** The first problem of a template, or of the requests of a shared component, at its place. */
+/** Returns the first problem of a template, or of the requests of a shared component, with its field. */
 function checkTemplate(
   { templateJson, env, shared, pool }: Pick<Component, "templateJson" | "env" | "shared" | "pool">,
   component: string,
@@ -144,7 +144,7 @@ function checkTemplate(
   const field = `${component}.template_json`;
   const bytes = byteLength(templateJson);
   const { textBytes: max } = SESSION_LIMITS;
-  // Not parsed when it is too large.
+  // A template that is too large is not parsed.
   if (bytes > max) return wrong(field, `has ${bytes} bytes; ${max} at most`);
   const parsed = templateJson === "" ? undefined : parseJson(templateJson);
   if (parsed !== undefined && "problem" in parsed) return wrong(field, `is not JSON: ${parsed.problem}`);
@@ -199,11 +199,11 @@ function checkTextBytes(draft: SessionDraft): Fault | undefined {
   if (total <= max) return undefined;
   const all = `commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;
   const { field, bytes } = largestText(draft);
-  // Of many small texts, no single one is too large.
+  // The sum can exceed the limit although no single text is large.
   return 4 * bytes < total ? wrong("components", all) : wrong(field, `has ${bytes} bytes; ${all}`);
 }
 
-/** The largest text, which is the one to reduce. */
+/** Finds the largest text, which the user should shorten. */
 function largestText(draft: SessionDraft): { readonly field: string; readonly bytes: number } {
   const texts = draft.components.flatMap(({ image, workingDir, command, args, env, templateJson }, index) => {
     const at = `components[${index}]`;
@@ -233,14 +233,14 @@ function checkScenario(scenarioJson: string): Fault | undefined {
   return "problem" in parsed ? wrong("scenario_json", `is not JSON: ${parsed.problem}`) : undefined;
 }
 
-/** The name of a Queue is that of an object of Kubernetes. */
+/** A Queue's name is the name of a Kubernetes object. */
 function checkQueue(queue: string): Fault | undefined {
   return queue === "" ? undefined : checkDnsSubdomain("queue", queue);
 }
 
 function checkNumbers(draft: SessionDraft, spec: SessionSpec): Fault | undefined {
   return (
-    // The default may be no limit at all, which no request can ask for.
+    // The default may be unlimited, which no request can select.
     (draft.timeoutMs === 0 ? undefined : checkBetween("timeout_ms", draft.timeoutMs, SESSION_LIMITS.timeoutMs)) ??
     checkBetween("queue_timeout_ms", spec.queueTimeoutMs, SESSION_LIMITS.queueTimeoutMs) ??
     checkBetween("ttl_ms", spec.ttlMs, SESSION_LIMITS.ttlMs) ??

@@ -19,7 +19,7 @@ import { makeObserver, type Observer } from "./observer.ts";
 import { publication, type Publication } from "./publication.ts";
 import { inPassSpan, watcherMetrics } from "./telemetry.ts";
 
-/** How fresh this replica's view is. */
+/** Freshness of this replica's views. */
 type WatcherStatus = {
   readonly ageMs: number;
   readonly synced: boolean;
@@ -38,11 +38,11 @@ type WatcherWorld = {
   readonly kube: KubeConfig;
   readonly bus: Pick<NatsBus, "connection">;
   readonly logger: Logger;
-  /** Pauses and limits of the informers; theirs by default. */
+  /** Pauses and limits of the informers; absent: their defaults. */
   readonly timing?: Partial<InformerTiming>;
 };
 
-/** Opens everything that the watcher stands on, and follows both sides until disposed. Rejects with FaultError when the buckets cannot be opened. */
+/** Opens the watcher's dependencies, and follows the cluster and the buckets until disposed. Rejects with FaultError if the buckets cannot be opened. */
 export async function openWatcher(
   config: Pick<Config, "kube" | "ageLimitMs" | "systemNamespaces" | "policy">,
   world: WatcherWorld,
@@ -53,7 +53,7 @@ export async function openWatcher(
   const wakeup = makeBell();
   const pods = stack.use(followPods(follow, groupRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
-  // The first list of an empty cluster changes nothing, and still shows that published states are gone.
+  // The first list of an empty cluster changes no cache, but proves that published objects are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
   const publications = await openPublications(stack, bus, logger);
@@ -101,7 +101,7 @@ export async function openWatcher(
   };
 }
 
-/** The writes of a pass, each counted. A key whose write is lost or failed is in the next snapshot. */
+/** Returns the writers of a pass, which count each write. A key whose write is lost or failed is in the next snapshot. */
 function writersOf(
   { podSide, nodeSide, markSide }: Pick<Publications, "podSide" | "nodeSide" | "markSide">,
   by: {
@@ -140,7 +140,7 @@ type Follow = {
   readonly relistEveryMs: number;
 };
 
-/** Follows every pod of the cluster: pods that are not of Muster use nodes, too. */
+/** Follows every pod of the cluster, because foreign pods use nodes as well. */
 function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: GroupRules): Informer<ClusterPod> {
   const readPod = makePodReader(rules);
   return informer<V1Pod, ClusterPod>({
@@ -177,7 +177,7 @@ type Publications = {
   readonly markSide: Publication<NodesMark>;
 };
 
-/** The buckets of pods and nodes, and their writers. */
+/** Opens the buckets of pods and nodes, and their writers. */
 async function openPublications(
   stack: AsyncDisposableStack,
   bus: Pick<NatsBus, "connection">,

@@ -12,7 +12,7 @@ it("returns one map for equal amounts", () => {
   expect(equal(new Map([["memory", 1]]))).not.toBe(first);
 });
 
-it("keeps only so many maps", () => {
+it("limits the number of maps", () => {
   const equal = makeEqualAmounts(2);
   const first = equal(amounts(1));
   equal(amounts(2));

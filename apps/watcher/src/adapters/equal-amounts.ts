@@ -1,13 +1,13 @@
 import type { Amounts } from "@muster/resources";
 
-/** Returns equal amounts as one map. The pods of one template request the same, and there may be ten thousands of them. */
+/** Returns one map for equal amounts. The pods of one template have equal requests, and there may be ten thousands of them. */
 export function makeEqualAmounts(maxKept = 10_000): (amounts: Amounts) => Amounts {
   const kept = new Map<string, Amounts>();
   return (amounts) => {
     const key = JSON.stringify([...amounts]);
     const known = kept.get(key);
     if (known !== undefined) return known;
-    // Pods keep the maps that they have.
+    // Existing pods keep their maps.
     if (kept.size >= maxKept) kept.clear();
     kept.set(key, amounts);
     return amounts;

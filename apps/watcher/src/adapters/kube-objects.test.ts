@@ -9,7 +9,7 @@ import { makePodReader, groupRules, watchedNode, watchedPod } from "./kube-objec
 
 const created = "2026-01-01T00:00:00Z";
 
-/** As the JSON of a watch has it: times are text. */
+/** Converts an object to the JSON of a watch, in which times are text. */
 function json(value: object): unknown {
   return JSON.parse(JSON.stringify(value));
 }
@@ -36,7 +36,7 @@ function pod(part: { readonly owner?: object; readonly spec?: object; readonly s
 }
 
 describe("a watched pod", () => {
-  it("keeps what is published and what health depends on", () => {
+  it("keeps the published facts and those that health depends on", () => {
     expect(watchedPod(pod())).toMatchObject({
       owner: { kind: "session", id: "s" },
       component: "driver",
@@ -181,7 +181,7 @@ describe("a pod of the cluster", () => {
     expect(read(metadata)).toMatchObject({ group });
   });
 
-  it("keeps of a pod without owner labels only what uses its node", () => {
+  it("keeps of a pod without owner labels only its use of its node", () => {
     expect(read()).toEqual({
       namespace: "ns",
       name: "p",
@@ -227,7 +227,7 @@ describe("a pod of the cluster", () => {
     });
     const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
 
-    it.each(["apps", "other"])("counts for a JobSet of apps if it is there: in %s", (namespace) => {
+    it.each(["apps", "other"])("counts for a JobSet of apps if it exists: in %s", (namespace) => {
       const owner = { kind: JOB_SET, id: batchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
       const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
       const seen = read({ labels: named, namespace, ...createdBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789") });
@@ -244,7 +244,7 @@ describe("a pod of the cluster", () => {
       ["the Job only owns it", createdBy(uid, "Job", false)],
       ["another kind created it", createdBy(uid, "CronJob")],
       ["no controller created it", {}],
-    ])("is foreign where %s", (_title, metadata) => {
+    ])("is foreign if %s", (_title, metadata) => {
       expect(read({ labels: named, namespace: "apps", ...metadata })).toMatchObject({ group: "foreign" });
     });
   });
@@ -253,7 +253,7 @@ describe("a pod of the cluster", () => {
     expect(read({ name: "a" }).requests).toBe(read({ name: "b" }).requests);
   });
 
-  it("of services is foreign where their namespace is unknown", () => {
+  it("of services is foreign if their namespace is unknown", () => {
     const { metadata, ...rest } = pod({ owner: service });
     const unknown = makePodReader({ systemNamespaces: [], workNamespace: "ns" });
     expect(unknown({ ...rest, metadata: { ...metadata, namespace: "muster-system" } })).toMatchObject({
@@ -280,7 +280,7 @@ it("knows the namespace of the services from its own service account, and not fr
 });
 
 describe("a watched node", () => {
-  it("has every allocatable amount, as the wire can carry it", () => {
+  it("has every allocatable amount in the range of the wire", () => {
     const allocatable = {
       cpu: "3920m",
       memory: "2Gi",

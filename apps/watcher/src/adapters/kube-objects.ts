@@ -9,26 +9,26 @@ import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.
 import type { WatchedPod } from "../domain/pod-state.ts";
 import { makeEqualAmounts } from "./equal-amounts.ts";
 
-/** Which pods are of Muster, and which others are overhead of their node. */
+/** Which pods belong to Muster, and which others are overhead of their node. */
 export type GroupRules = {
   /**
-   * Where Muster creates its pods. A user of another namespace can set the owner labels, too. There they count only if
-   * they name work of the pod's namespace. Kubernetes deletes a pod whose owner reference names a Job of another namespace.
+   * Namespace in which Muster creates its pods. Users of other namespaces can set the owner labels as well. There the labels count only if they name work of
+   * the pod's own namespace. Kubernetes deletes a pod whose owner reference names a Job of another namespace.
    */
   readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
   /**
-   * The namespace of Muster's services and of NATS, whose pods have the label of PART_OF. A user of another namespace can set that label, too. Undefined where
-   * the watcher does not know it: then these pods are foreign.
+   * The namespace of Muster's services and of NATS, whose pods have the label PART_OF. Users of other namespaces can set that label as well. Undefined:
+   * unknown, so these pods count as foreign.
    */
   readonly servicesNamespace?: string | undefined;
 };
 
 const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
-/** On the pods of files that a kubelet runs by itself. */
+/** Marks pods of files that a kubelet runs by itself. */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
-/** Only the service account of a pod knows its namespace, which is that of the services: a context of a kubeconfig file names any. */
+/** Only the service account of a pod names the services' namespace; a context of a kubeconfig file may name any. */
 export function groupRules(
   { systemNamespaces, policy, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "policy" | "kube">,
   kube: KubeConfig,
@@ -38,8 +38,9 @@ export function groupRules(
 }
 
 /**
- * A function that returns what the watcher keeps of a pod. A pod with owner labels in another namespace occupies its node if it is exclusive, and counts
- * for its owner if that can be work of Kubernetes in its namespace. Otherwise its labels do not count, so that no owner's grant hides its use.
+ * Returns the function that reduces a pod to the facts that the watcher keeps. A pod with owner labels in another namespace occupies its node if it is
+ * exclusive. It counts for its owner if that can be work of Kubernetes in its namespace. Otherwise its labels do not count, so that no owner's grant hides its
+ * use.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
@@ -93,7 +94,7 @@ function otherPod(pod: V1Pod, rules: GroupRules, requestsOf: (pod: V1Pod) => Amo
   };
 }
 
-/** The uid of the Job of the API group `batch` that created the pod; empty: none did. */
+/** Returns the uid of the Job of the API group `batch` that created the pod; empty: none. */
 function batchJobUidOf({ metadata }: V1Pod): string {
   const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
   return controller?.kind === "Job" && controller.apiVersion.startsWith("batch/") ? controller.uid : "";
@@ -116,7 +117,10 @@ function requestsOfPod({ spec }: V1Pod): Amounts {
   return spec === undefined ? new Map() : podRequests(spec);
 }
 
-/** Muster removes its own gate after a moment, but Kubernetes reports it until a scheduler has seen the pod: such a pod counts as waiting for its node. */
+/**
+ * Drops Muster's own gate. Muster removes it after a moment, but Kubernetes reports it until a scheduler has processed the pod: such a pod counts as waiting
+ * for its node.
+ */
 function withoutOwnGate(pod: V1Pod): V1Pod {
   const { spec, status } = pod;
   const foreign = (spec?.schedulingGates ?? []).some(({ name }) => name !== schedulingGates.unconfirmed);
@@ -148,7 +152,7 @@ export function watchedNode(node: V1Node): WatchedNode {
   };
 }
 
-/** client-node says Date, the JSON of a watch says text; 0 when neither can be read. */
+/** client-node returns a Date, the JSON of a watch a text; an unreadable time becomes 0. */
 function timeMs(time: Date | string | undefined): number {
   const ms = time === undefined ? 0 : new Date(time).getTime();
   return Number.isNaN(ms) ? 0 : ms;

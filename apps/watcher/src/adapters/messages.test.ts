@@ -24,7 +24,7 @@ const pod: PodState = {
 };
 
 it.each(["UNKNOWN", "READY", "NOT_READY", "SUCCEEDED", "FAILED"] as const)(
-  "carries a pod that is %s over the wire",
+  "encodes and decodes a pod that is %s",
   (health) => {
     expect(podCodec.decode(podCodec.encode({ ...pod, health }))).toEqual({ ...pod, health });
   },
@@ -55,7 +55,7 @@ const node: NodeState = {
   observedAtMs: 1_790_000_000_000,
 };
 
-it("carries a node over the wire", () => {
+it("encodes and decodes a node", () => {
   expect(nodeCodec.decode(nodeCodec.encode(node))).toEqual(node);
 });
 

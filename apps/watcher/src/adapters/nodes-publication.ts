@@ -8,7 +8,7 @@ type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
 type Seen<State> = Pick<View<State>, "get" | "entries">;
 type OnFault = (error: unknown, step: { readonly key: string; readonly because: string }) => void;
 
-/** The two kinds of records in the bucket of nodes, separately. Both are read from one view, so that the mark is never seen before its nodes. */
+/** Splits the node bucket into its two kinds of records. Both come from one view, so the mark is never visible before its nodes. */
 export function nodesPublication(
   bucket: Written,
   view: Seen<NodeRecord>,

@@ -42,7 +42,7 @@ function fakeKind<Kept, State>() {
       else kept.set(key, after);
       for (const listener of onKept) listener({ key, before, after });
     },
-    /** `isOwn`: the observer's own replica has written it. */
+    /** `isOwn`: the observer's own replica wrote it. */
     publish: (step: PublishStep<State>, isOwn = false) => {
       revision += 1;
       if (isOwn) echoes.add(step.key);
@@ -144,7 +144,7 @@ function carryOut({ pods, nodes }: World, plan: ReturnType<typeof planPass>): vo
   for (const step of plan.nodes) nodes.publish(step);
 }
 
-it("what was touched is planned as if everything were looked at", () => {
+it("a partial snapshot is planned as its part of a full one", () => {
   fc.assert(
     fc.property(anyChanges, anyChanges, anyChanges, fc.constantFrom(0, 1000, 4000), (first, second, third, pauseMs) => {
       const world = fakeWorld();
@@ -169,7 +169,7 @@ it("what was touched is planned as if everything were looked at", () => {
   );
 });
 
-it("knows a node that is gone, and not one that exists again or was never published", () => {
+it("reports a node that is gone, but not one that exists again or was never published", () => {
   const world = fakeWorld();
   const observer = world.observer();
   const pod = {
@@ -196,7 +196,7 @@ it("knows a node that is gone, and not one that exists again or was never publis
   expect([...observer.observe("changed").goneNodes]).toEqual([]);
 });
 
-it("looks only at what a change touches: the pod, and its node with all its pods where its occupants change", () => {
+it("visits only what a change affects: the pod, and its node with all its pods if its occupants change", () => {
   const world = fakeWorld();
   const pod = (name: "p" | "q" | "r", node: "n" | "m", podIp: "" | "10.0.0.1" = "") =>
     ({
@@ -234,7 +234,7 @@ it("looks only at what a change touches: the pod, and its node with all its pods
   expect(observer.observe("changed").nodes.seen.map(({ name }) => name)).toEqual(["m"]);
 });
 
-it("remembers how a removed pod ended until that is published, in either order of the snapshots", () => {
+it("keeps how a removed pod ended until that is published, in either order of the snapshots", () => {
   const pod = {
     kind: "pod",
     name: "p",
@@ -260,7 +260,7 @@ it("remembers how a removed pod ended until that is published, in either order o
   }
 });
 
-it("includes the foreign pods of the nodes that it looks at, and ignores changes of foreign pods that use nothing else", () => {
+it("includes the foreign pods of visited nodes, and ignores changes of foreign pods that do not change their use", () => {
   const world = fakeWorld();
   const other = (name: "p" | "x" | "y", node: "n" | "m") =>
     ({
@@ -324,7 +324,7 @@ it("publishes the end of a pod that loses its owner labels, and counts it as for
   });
 });
 
-it("has a postponed pod in the first snapshot from its time on, unless the pod changes before", () => {
+it("puts a postponed pod into the first snapshot from its time on, unless the pod changes before", () => {
   const world = fakeWorld();
   const observer = world.observer();
   const pod = { gone: false, name: "p", namespace: "ns", node: "", exclusive: true, finished: false, cpu: 0 } as const;
@@ -342,7 +342,7 @@ it("has a postponed pod in the first snapshot from its time on, unless the pod c
   expect([seen(), observer.dueInMs()]).toEqual([["p"], Infinity]);
 });
 
-it("observes nothing again because its own write arrives in the view, unless that is the end of an object", () => {
+it("does not observe an object again when its own write appears in the view, unless that is the object's end", () => {
   const world = fakeWorld();
   const observer = world.observer();
   let rung = 0;
@@ -359,7 +359,7 @@ it("observes nothing again because its own write arrives in the view, unless tha
     [],
     [],
   ]);
-  // The end of the first pod is written before the state of its successor, which only the echo brings into a snapshot.
+  // The end of the first pod is written before the state of its successor, which enters a snapshot only by the echo.
   apply(world, [
     { kind: "node", gone: false, name: "n", ready: true },
     { ...ANY_POD, uid: "u1", gone: true },

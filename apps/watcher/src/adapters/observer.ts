@@ -22,7 +22,7 @@ type Sources = {
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
-  /** Whose pods are published; those of all namespaces when absent. */
+  /** The namespace whose pods are published; absent: all. */
   readonly namespace?: string;
   /** Called with a removed pod whose last facts were dropped before its end was published. */
   readonly onDropped?: (removed: RemovedPod) => void;
@@ -42,8 +42,8 @@ export type Observer = {
 };
 
 /**
- * A partial snapshot is closed: it has every pod of its nodes, which use a node or are lost with it. So its plan equals that part of the full plan. What
- * only a newer view shows, such as an object that another replica has published and that is gone, waits for the next full snapshot.
+ * A partial snapshot is closed: it contains every pod of its nodes, which use a node or are lost with it. So its plan equals that part of the full plan. Facts
+ * that only a newer view shows, such as an object published by another replica that is gone, wait for the next full snapshot.
  */
 export function makeObserver(sources: Sources): Observer {
   const { pods, nodes, podSide, nodeSide } = sources;
@@ -125,13 +125,13 @@ function touchChanges(
     const changedNodes = useChanges(before, after);
     for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
     for (const node of changedNodes) touched.nodes.add(node);
-    // Most changes of other pods, such as of their readiness, change nothing that is published.
+    // Most changes of other pods, such as of their readiness, do not affect any published state.
     if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
   });
   nodes.onChange(({ key }) => touch("nodes", key));
   podView.onChange((key) => {
     const isNews = !isEchoOfLife(podSide, key);
-    // Immediately: a state that is kept for a short time may be gone before the next snapshot.
+    // Look up the removed pod immediately: a state with a short retention may be gone before the next snapshot.
     removed.unpublished(key, podSide.get(key)?.state);
     if (isNews) touch("pods", key);
   });
@@ -141,7 +141,7 @@ function touchChanges(
   return { touched, onChange: (listener) => void listeners.push(listener) };
 }
 
-/** Whether the view shows our own write of an object that is not gone, which was planned already. After an end, a successor or another end may be next. */
+/** Returns whether the view shows our own planned write of a live object. After an end, a successor or another end may follow. */
 function isEchoOfLife<State extends Stated>(side: Pick<Publication<State>, "get" | "isEcho">, key: string): boolean {
   return side.isEcho(key) && side.get(key)?.state.deleted === false;
 }
@@ -159,7 +159,7 @@ function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
   return { pods: all.filter(isOwned), others: all.filter(isOther) };
 }
 
-/** Nodes of these pods that were published as gone, and since when. */
+/** Returns these pods' nodes that were published as gone, and since when. */
 function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
   const gone = new Map<string, number>();
   for (const { node } of seen) {

@@ -3,10 +3,10 @@ import { podKey, type WatchedPod } from "../domain/pod-state.ts";
 
 /** The followed pods by the key of their state and by their node, so that the cost of a change is that of its objects. */
 export type PodIndex = {
-  /** The pods that share a key: at most one a namespace. Pods without owner labels have none. */
+  /** The pods that share a key: at most one per namespace. Pods without owner labels have none. */
   byKey(key: string): readonly WatchedPod[];
   onNode(node: string): readonly ClusterPod[];
-  /** One pod came (no `before`), went (no `after`) or changed. */
+  /** Records that one pod was added (no `before`), removed (no `after`) or changed. */
   change(before: ClusterPod | undefined, after: ClusterPod | undefined): void;
 };
 

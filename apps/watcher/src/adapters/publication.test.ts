@@ -23,7 +23,7 @@ it("recognises its own last write in the view, once, and no write of another rep
   expect([own.isEcho("k"), other.isEcho("k")]).toEqual([false, true]);
 });
 
-it("takes no removal of a state for an echo", async () => {
+it("does not regard the removal of a state as an echo", async () => {
   const bucket = fakeBucket<State>();
   const side = publication(bucket, bucket.view(), () => undefined);
   await side.write(putTo("k", 1));

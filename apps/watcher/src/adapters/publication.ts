@@ -7,19 +7,19 @@ import type { WriteOutcome } from "../keep-published.ts";
 export type Publication<State> = {
   published(): readonly Published<State>[];
   get(key: string): Published<State> | undefined;
-  /** Whether the view shows our own last write of the key; false once `get` has found that. */
+  /** Returns whether the view shows our own last write of the key; false once `get` has detected that. */
   isEcho(key: string): boolean;
   write(step: PublishStep<State>): Promise<WriteOutcome>;
 };
 
 type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined; readonly writtenAtMs: number };
 
-/** A write that the view does not show by then was lost by a server, or the bucket is out of reach. */
+/** Time after which a write that the view does not show counts as lost by a server, or the bucket as unreachable. */
 const MAX_ECHO_DELAY_MS = 10_000;
 
 /**
- * The view shows a write a little after it is acknowledged. Until then our own writes stand in for it, or the next pass would plan them again and conflict
- * with itself.
+ * The view shows a write shortly after its acknowledgement. Until then our own writes replace it, or the next pass would plan them again and conflict with
+ * itself.
  */
 export function publication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
@@ -95,7 +95,7 @@ async function send<State>(
   }
 }
 
-/** True once the view shows this write or a later one. */
+/** Returns whether the view shows this write or a later one. */
 function isOvertaken<State>(write: OwnWrite<State>, entry: Entry<State> | undefined): boolean {
   if (write.state === undefined) return entry === undefined || entry.revision > write.revision;
   return entry !== undefined && entry.revision >= write.revision;

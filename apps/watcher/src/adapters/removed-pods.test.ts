@@ -39,14 +39,14 @@ it("keeps at most so many pods, and returns the dropped one: the one that was re
   expect(names(removed)).toEqual(["uid-c", "uid-d"]);
 });
 
-it("keeps those of its namespace only, if it is given one", () => {
+it("keeps only pods of its namespace, if it has one", () => {
   const removed = makeRemovedPods({ now: () => 1, namespace: "ns" });
   removed.change(pod("a", { namespace: "other" }), undefined);
   removed.change(pod("b"), undefined);
   expect(names(removed)).toEqual(["uid-b"]);
 });
 
-it("counts what is settled no more", () => {
+it("no longer counts pods with a published end", () => {
   const dropped: string[] = [];
   const removed = makeRemovedPods({ now: () => 1, limit: 1, onDropped: (each) => dropped.push(each.pod.name) });
   removed.change(pod("a"), undefined);
@@ -58,7 +58,7 @@ it("counts what is settled no more", () => {
   expect(dropped).toEqual([]);
 });
 
-it("keeps two pods of one name apart, and forgets one that is there after all", () => {
+it("separates two pods of one name, and forgets one that exists after all", () => {
   const removed = makeRemovedPods({ now: () => 1 });
   removed.change(pod("a", { uid: "u1" }), undefined);
   removed.change(pod("a", { uid: "u2" }), pod("a", { uid: "u3" }));

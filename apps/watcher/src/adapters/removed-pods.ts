@@ -1,23 +1,23 @@
 import { isEndPublished } from "../domain/plan-publish.ts";
 import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 
-/** Pods that are gone and whose end is not acknowledged; some 2 KiB each. */
+/** Limit of removed pods whose end is not acknowledged; about 2 KiB each. */
 const REMOVED_LIMIT = 10_000;
 
 /** The last facts of removed pods: the API server no longer has them, and the published state may lack how they ended. */
 type RemovedPods = {
-  /** One pod came (no `before`), went (no `after`) or changed. */
+  /** Records that one pod was added (no `before`), removed (no `after`) or changed. */
   change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
-  /** Those under the key whose end is not published yet; the others are forgotten. */
+  /** Returns the pods under the key whose end is not published yet, and forgets the others. */
   unpublished(key: string, published: PodState | undefined): readonly RemovedPod[];
   keys(): readonly string[];
 };
 
 export function makeRemovedPods(options: {
   readonly now: () => number;
-  /** Whose pods are kept; those of all namespaces when absent. */
+  /** The namespace whose pods are kept; absent: all. */
   readonly namespace?: string;
-  /** Over the limit the longest waiting one is dropped: its end then follows from the published state. */
+  /** Over the limit, the oldest removed pod is dropped; its end then follows from the published state. */
   readonly onDropped?: (removed: RemovedPod) => void;
   readonly limit?: number;
 }): RemovedPods {

@@ -4,7 +4,7 @@ import type { PassPlan } from "../domain/plan-pass.ts";
 import type { WriteOutcome } from "../keep-published.ts";
 
 const NAME = "muster-watcher";
-/** A span holds no more events; the counts are attributes. */
+/** Maximum events of one span; the counts are attributes. */
 const STEPS_SHOWN = 100;
 
 /** Runs the writes of one pass under a span that shows each step with its reason. */
@@ -30,7 +30,7 @@ function showSteps(span: Span, plan: PassPlan): void {
   }
 }
 
-/** Counts what became of each write, and shows how old the views are. Disposing stops the gauge. */
+/** Counts the outcome of each write, and reports the ages of the views. Disposing stops the gauge. */
 export function watcherMetrics(ages: { readonly pods: () => number; readonly nodes: () => number }): Disposable & {
   wrote(bucket: "pods" | "nodes", because: string, outcome: WriteOutcome): void;
 } {

@@ -19,9 +19,9 @@ export type WatchedNode = {
   readonly ready: boolean;
   readonly schedulable: boolean;
   readonly cordoned: boolean;
-  /** It still has the startup taint. */
+  /** True while it has the startup taint. */
   readonly unopened: boolean;
-  /** With the effects NoSchedule and NoExecute. */
+  /** Taints with the effects NoSchedule and NoExecute. */
   readonly taints: readonly Required<Taint>[];
   /** Its allocatable amounts, by resource. Empty: the kubelet has not reported them. */
   readonly allocatable: Readonly<Record<string, number>>;
@@ -43,9 +43,9 @@ export type NodeState = Stated &
   };
 
 /**
- * During a rollout of other system namespaces, replicas put the same pods into other groups. Where only overhead and foreign differ, each replica replaces the
- * groups of the other only after this time. Otherwise they would overwrite each other without pause. The last one that runs replaces them for good.
- * A change of occupants or of shared uses is published immediately, with the groups of the replica that publishes it.
+ * During a rollout of other system namespaces, replicas assign the same pods to other groups. If only overhead and foreign differ, each replica replaces the
+ * groups of the other only after this time. Otherwise they would overwrite each other continuously. The last replica to run decides. A change of occupants or
+ * of shared uses is published immediately, with the groups of the publishing replica.
  */
 const REGROUP_AFTER_MS = 30_000;
 
@@ -74,11 +74,11 @@ export function buildNodeState(
 }
 
 /**
- * Nodes and pods come over two watches, and either may be behind: the node and its uses are each taken from the side with the later version.
+ * Nodes and pods come over two watches, and either may lag: the node and its uses are each taken from the side with the later version.
  *
- * A watcher of a version without allocatable amounts and requests omits them from what it writes, and they are no reason for it to write. The next pass of a
- * newer watcher restores them, even where the older one has seen more: earlier amounts are better than none. So during a rolling update each write of the older
- * watcher costs one more write. In between the record has no amounts, and readers keep the last ones.
+ * A watcher of a version without allocatable amounts and requests omits them, and their absence is no reason for it to write. The next pass of a newer watcher
+ * restores them, even if the older one has observed more: earlier amounts are better than none. So during a rolling update each write of the older watcher
+ * costs one more write. In between the record has no amounts, and readers keep the last ones.
  */
 export function nodeRules(pods: Sight): PublishRules<NodeState> {
   return {
@@ -112,7 +112,7 @@ const FIELDS = [
   "deleted",
 ] as const satisfies readonly (keyof NodeState)[];
 
-/** When the first groups that are withheld now may be replaced. Infinity: none are withheld. */
+/** Returns when the first withheld groups may be replaced; Infinity: none are withheld. */
 export function nextRegroupMs(
   desired: readonly Desired<NodeState>[],
   published: readonly Published<NodeState>[],
@@ -129,7 +129,7 @@ export function nextRegroupMs(
   return nextMs;
 }
 
-/** True when the desired uses replace the published ones. */
+/** Returns whether the desired uses replace the published ones. */
 function knowsUses(published: NodeState, desired: NodeState, pods: Sight): boolean {
   return hasSeenMore(published, pods) && !isWithheld(published, desired);
 }
@@ -146,14 +146,14 @@ function regroupMs(published: NodeState): number {
   return published.observedAtMs + REGROUP_AFTER_MS;
 }
 
-/** True when the published state of the same node is one of an older version, without amounts, and the desired one has them. */
+/** Returns whether an older version published the same node without amounts that the desired state has. */
 function omitsAmounts(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   if (!isEmpty(published.allocatable) || isEmpty(desired.allocatable)) return false;
   return sameUses({ ...published, occupants: [] }, NO_USES);
 }
 
-/** The same for taints: the published state is unschedulable and names no taint, as an earlier version of the watcher publishes it. */
+/** As `omitsAmounts`, for taints: the published state is unschedulable and names no taint. */
 function omitsTaints(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   return published.taints.length === 0 && !published.schedulable && !published.cordoned;

@@ -109,7 +109,7 @@ describe("groups of pods on a node", () => {
     ["a finished pod that shared its node", shared({ finished: true }), undefined],
     ["a finished foreign pod", other({ finished: true }), undefined],
     ["a foreign pod without a node", other({ node: "" }), undefined],
-  ])("count %s in one of them", (_title, each, expected) => {
+  ])("%s count in one of them", (_title, each, expected) => {
     const none = { pods: 0, requests: {}, examples: [] };
     const empty = { occupants: [], overhead: none, foreign: none, shared: [] };
     expect(buildNodeUses([each]).get("n")).toEqual(expected === undefined ? undefined : { ...empty, ...expected });

@@ -7,7 +7,7 @@ export type OtherPod = {
   readonly name: string;
   readonly node: string;
   readonly finished: boolean;
-  /** overhead: such a pod runs on its node under any holder of the machine. */
+  /** overhead: such a pod runs on its node whoever holds the machine. */
   readonly group: "overhead" | "foreign";
   readonly requests: Amounts;
 };
@@ -64,7 +64,7 @@ export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, N
   return new Map([...byNode].map(([node, sums]) => [node, toUses(sums)]));
 }
 
-/** Nodes that are used otherwise after a pod came, went or changed. */
+/** Returns the nodes whose use changes when a pod is added, removed or changed. */
 export function useChanges(before: ClusterPod | undefined, after: ClusterPod | undefined): readonly string[] {
   const [was, is] = [before, after].map((pod) => (pod !== undefined && usesNode(pod) ? pod : undefined));
   const same = was === undefined || is === undefined ? was === is : usesAlike(was, is);
@@ -88,7 +88,7 @@ export function sameUses(one: NodeUses, other: NodeUses): boolean {
   );
 }
 
-/** True when only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
+/** Returns whether only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
 export function areRegrouped(one: NodeUses, other: NodeUses): boolean {
   if (sameUse(one.overhead, other.overhead) || sameUse(one.foreign, other.foreign)) return false;
   if (!sameOwners(one.occupants, other.occupants) || !sameShared(one.shared, other.shared)) return false;
@@ -104,12 +104,12 @@ export function sameRecord<Value>(
   return keys.length === Object.keys(other).length && keys.every((key) => one[key] === other[key]);
 }
 
-/** An amount as the wire carries it exactly. */
+/** Limits an amount to values that the wire carries exactly. */
 export function clampAmount(amount: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, amount));
 }
 
-/** A pod that is being deleted uses its node until it is gone. */
+/** A pod in deletion uses its node until it is gone. */
 function usesNode({ finished, node }: ClusterPod): boolean {
   return !finished && node !== "";
 }
@@ -146,7 +146,7 @@ function addPod(sum: Sum, { namespace, name, requests }: ClusterPod): void {
   sum.pods += 1;
   for (const [resource, amount] of requests) {
     const total = clampAmount((sum.requests.get(resource) ?? 0) + clampAmount(amount));
-    // The number of pods is a field of its own.
+    // The number of pods has its own field.
     if (total > 0 && resource !== "pods") sum.requests.set(resource, total);
   }
   addExample(sum.examples, `${namespace}/${name}`);

@@ -14,7 +14,7 @@ it.each([
   expect(nextMs).toBeGreaterThan(NOW);
 });
 
-it("the mark is not written from a view of the bucket that is not current, which is looked at again", () => {
+it("the mark is not written from an outdated view of the bucket, which is checked again", () => {
   for (const mark of [undefined, { atMs: 0, revision: 7 }]) {
     const { step, nextMs } = planMark({ nowMs: NOW, bucketCurrent: false, mark });
     expect(step).toBeUndefined();

@@ -1,32 +1,32 @@
 /** The mark that every node is published. */
 export type NodesMark = {
-  /** When the watcher that wrote it observed, by that watcher's clock. */
+  /** When the watcher that wrote it observed the cluster, by its own clock. */
   readonly atMs: number;
 };
 
 export type MarkStep = {
   readonly atMs: number;
-  /** Undefined: it must not exist. */
+  /** Undefined: the mark must not exist. */
   readonly expectedRevision: number | undefined;
   readonly because: "absent" | "old";
 };
 
 type MarkPlan = {
   readonly step: MarkStep | undefined;
-  /** When there may be something to do even if nothing happens. */
+  /** When the next pass is due without any event. */
   readonly nextMs: number;
 };
 
 /** Half of the promised interval, so that one failed write does not break the promise. */
 const RENEW_AFTER_MS = 15_000;
-/** No event reports that the view of the bucket is current again. */
+/** No event reports that the view of the bucket is current again, so it is polled. */
 const RECHECK_MS = 1000;
 
 /**
- * Whether the mark has to be written once everything else that the pass has planned for nodes is written.
+ * Decides whether the mark is due once all other planned writes of nodes are done.
  *
- * Only a current view of the bucket knows what is missing there: one that is not may hold nodes that were lost with the bucket, and would mark an empty bucket
- * as complete. A mark from the future, by another clock, is as good as an old one.
+ * Only a current view of the bucket shows what is missing there. An outdated one may contain nodes that were lost with the bucket, and the mark would declare
+ * an empty bucket complete. A mark from the future, by another clock, counts as an old one.
  */
 export function planMark(snapshot: {
   readonly nowMs: number;

@@ -108,7 +108,7 @@ describe("a pod", () => {
     ]);
   });
 
-  it("is judged by its main container where it names one", () => {
+  it("is judged by its main container if it names one", () => {
     const facts = {
       spec: { containers: [{ name: "main" }, { name: "proxy" }] },
       status: {
@@ -125,7 +125,7 @@ describe("a pod", () => {
     });
   });
 
-  it("is looked at again when its start grace ends", () => {
+  it("gets a pass when its start grace ends", () => {
     const facts = {
       metadata: { creationTimestamp: new Date(NOW - 1000) },
       spec: { containers: [{ name: "main" }] },
@@ -136,12 +136,12 @@ describe("a pod", () => {
     expect(planPass(world({ pods: [pod()] }), policy).nextMs).toBe(NOW + 15_000);
   });
 
-  it("is looked at again when its last state may be forgotten", () => {
+  it("gets a pass when its last state may be forgotten", () => {
     const published = { ...plannedPod(world({ pods: [pod()] }))!, deleted: true, observedAtMs: NOW - 1000 };
     expect(planPass(world({ publishedPods: [published] }), policy).nextMs).toBe(NOW + 9000);
   });
 
-  it("that was removed is published as it was then, not as it would have become since", () => {
+  it("that was removed is published as of its removal, not with later changes", () => {
     const facts = {
       metadata: { creationTimestamp: new Date(NOW - 5000) },
       spec: { containers: [{ name: "main" }] },
@@ -167,7 +167,7 @@ describe("a pod", () => {
 describe("a pod that loses its node", () => {
   const gone = (sinceMs: number) => new Map([["n", NOW - sinceMs]]);
 
-  it("fails once the node is gone for longer than its grace, and is looked at again then", () => {
+  it("fails once the node is missing for longer than its grace, and gets a pass then", () => {
     const seen = { pods: [pod({ createdAtMs: NOW - 9000 })] };
     const early = planPass(world({ ...seen, goneNodes: gone(3999) }), policy);
     expect(early).toMatchObject({ pods: [{ state: { health: "READY" } }], nextMs: NOW + 1 });
@@ -175,7 +175,7 @@ describe("a pod that loses its node", () => {
     expect(late.pods).toMatchObject([{ state: { health: "FAILED", reason: "NodeLost" } }]);
   });
 
-  it("has the whole grace when it was made for a node that was gone already", () => {
+  it("has the whole grace if its node was gone before its creation", () => {
     expect(plannedPod(world({ pods: [pod({ createdAtMs: NOW - 1000 })], goneNodes: gone(8000) }))?.health).toBe(
       "READY",
     );
@@ -228,7 +228,7 @@ describe("a node", () => {
     expect(plannedNode(snapshot)).toMatchObject(expected);
   });
 
-  it("keeps the occupants from a replica that has seen more pods", () => {
+  it("keeps the occupants of a replica that has observed more pods", () => {
     const later = { ...published, occupantsVersion: 200 };
     const behind = world({
       nodes: [node({ ready: false, resourceVersion: 6 })],
@@ -244,13 +244,13 @@ describe("a node", () => {
     });
   });
 
-  it("keeps the state from a replica that has seen more of the node, with the occupants that we know better", () => {
+  it("keeps the state of a replica that has observed more of the node, with the occupants that we know better", () => {
     const later = { ...published, ready: false, resourceVersion: 50 };
     const snapshot = world({ nodes: [node()], pods: [], podsSeen: 100, publishedNodes: [later] });
     expect(plannedNode(snapshot)).toMatchObject({ ready: false, resourceVersion: 50, occupants: [] });
   });
 
-  it("is published with what it can allocate and what uses it, and again when that changes", () => {
+  it("is published with its allocatable amounts and its uses, and again when those change", () => {
     const seen = {
       nodes: [node({ allocatable: { cpu: 4000, pods: 110 } })],
       pods: [pod(), pod({ name: "s", exclusive: false, requests: new Map([["cpu", 500]]) })],
@@ -274,7 +274,7 @@ describe("a node", () => {
     expect(again({ pods: [pod()] })?.shared).toEqual([]);
   });
 
-  it("keeps the uses from a replica that has seen more pods", () => {
+  it("keeps the uses of a replica that has observed more pods", () => {
     const later = { ...plannedNode(world({ nodes: [node()], others: [other()] }))!, occupantsVersion: 200 };
     const behind = world({ nodes: [node({ ready: false })], publishedNodes: [later] });
     expect(plannedNode(behind)).toMatchObject({ ready: false, foreign: later.foreign, occupantsVersion: 200 });
@@ -293,7 +293,7 @@ describe("a node", () => {
   });
 });
 
-describe("replicas that count differently", () => {
+describe("replicas that group differently", () => {
   const seen = {
     nodes: [node({ allocatable: { cpu: 4000 } })],
     pods: [pod(), pod({ name: "s", exclusive: false })],
@@ -314,7 +314,7 @@ describe("replicas that count differently", () => {
     return plannedNode(world({ ...part, nodes, pods, others: [], publishedNodes: published }));
   };
 
-  it("complete once what an older version writes, and the older one leaves it", () => {
+  it("complete the amounts that an older version omits, and the older one keeps them", () => {
     const older = olderNode(seen)!;
     expect(older).toEqual(cut(older));
     const completed = plannedNode(world({ ...seen, publishedNodes: [older] }))!;
@@ -330,7 +330,7 @@ describe("replicas that count differently", () => {
     expect(plannedNode(world({ ...changed, publishedNodes: [last] }))).toBeUndefined();
   });
 
-  it("replace the groups of one with other system namespaces after 30 s, and everything else immediately", () => {
+  it("replace the groups of one with other system namespaces after 30 s, and all else immediately", () => {
     const foreign = seen.others.map((each) => ({ ...each, group: "foreign" as const }));
     const theirs = plannedNode(world({ ...seen, others: foreign }))!;
     const at = (ageMs: number, part: object = {}) =>
@@ -363,7 +363,7 @@ describe("replicas that count differently", () => {
     expect(nextMs({ deleted: true, observedAtMs: NOW })).toBe(NOW + 10_000);
   });
 
-  it("restore what an older version omits, also when that one has seen more", () => {
+  it("restore the fields that an older version omits, also if that one has observed more", () => {
     const complete = plannedNode(world(seen))!;
     const ahead = { ...cut(complete), ready: false, occupants: [], resourceVersion: 50, occupantsVersion: 200 };
     const restored = plannedNode(world({ ...seen, publishedNodes: [ahead] }))!;
@@ -371,7 +371,7 @@ describe("replicas that count differently", () => {
     expect(restored).toEqual({ ...ahead, allocatable, overhead, foreign, shared, observedAtMs: NOW });
     expect(planPass(world({ ...seen, publishedNodes: [restored] }), policy).nodes).toEqual([]);
 
-    // These are from a watcher of this version, or of another node.
+    // These are of this version, or of another node.
     for (const part of [{ foreign: complete.foreign }, { uid: "later" }, { deleted: true, observedAtMs: NOW }]) {
       expect(planPass(world({ ...seen, publishedNodes: [{ ...ahead, ...part }] }), policy).nodes).toEqual([]);
     }
@@ -401,7 +401,7 @@ const anyNode = fc
   .record({ name: fc.constantFrom("n", "m"), ready: fc.boolean(), schedulable: fc.boolean() })
   .map((part) => node({ ...part, uid: part.name }));
 
-it("plans nothing in the world that a plan leads to, and the same in whatever order things are seen", () => {
+it("plans nothing in the world that a plan leads to, and the same for any order of observations", () => {
   const pods = fc.uniqueArray(anyPod, { selector: ({ namespace, name }) => `${namespace}/${name}` });
   const nodes = fc.uniqueArray(anyNode, { selector: ({ name }) => name });
   fc.assert(

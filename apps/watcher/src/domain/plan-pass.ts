@@ -26,46 +26,46 @@ export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: {
     readonly seen: readonly WatchedPod[];
-    /** Pods that are not of Muster, which only use nodes. */
+    /** Foreign pods, which only use nodes. */
     readonly others: readonly OtherPod[];
     readonly sight: Sight;
   };
   /** Removed pods whose end is not published yet. */
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
-  /** Nodes of pods that are gone, and since when. A node that was never published may only be too new for our view. */
+  /** Nodes of pods that are gone, and since when. A node that was never published may merely be too new for this view. */
   readonly goneNodes: ReadonlyMap<string, number>;
   readonly publishedPods: readonly Published<PodState>[];
   readonly publishedNodes: readonly Published<NodeState>[];
-  /** The mark, and whether the view of the node bucket is current. Undefined in a partial snapshot, which shows no mark. */
+  /** The mark, and whether the view of the node bucket is current. Undefined in a partial snapshot. */
   readonly marked:
     | { readonly mark: (NodesMark & { readonly revision: number }) | undefined; readonly bucketCurrent: boolean }
     | undefined;
 };
 
 export type WatcherPolicy = {
-  /** Pods of this namespace are published; others only use nodes. A pod's key has owner and name, and is unique within one namespace only. */
+  /** Pods of this namespace are published; others only use nodes. A pod's key consists of owner and name, which are unique only within a namespace. */
   readonly namespace: string;
-  /** How long trouble at a pod's start may last before it counts as failed. */
+  /** How long start problems of a pod may last before it counts as failed. */
   readonly startGraceMs: number;
-  /** How long the node of a pod may be gone before the pod counts as failed. */
+  /** How long the node of a pod may be missing before the pod counts as failed. */
   readonly nodeGraceMs: number;
-  /** How long the state of a pod or node that is gone is kept. */
+  /** How long the state of a removed pod or node is kept. */
   readonly keepDeletedMs: number;
 };
 
 export type PassPlan = {
   readonly pods: readonly PublishStep<PodState>[];
   readonly nodes: readonly PublishStep<NodeState>[];
-  /** Pods whose write waits, because it is mostly replaced by the next one. */
+  /** Pods whose write waits, because the next state usually replaces it. */
   readonly postponed: readonly Postponed[];
-  /** To be written after all nodes are, and only if none of them failed. */
+  /** Written after all nodes, and only if none of them failed. */
   readonly mark: MarkStep | undefined;
-  /** When there may be something to do even if nothing happens. Infinity: never. */
+  /** When the next pass is due without any event; Infinity: never. */
   readonly nextMs: number;
 };
 
-/** Everything that one pass has to write. Planning the world that a plan leads to plans nothing. */
+/** Plans all writes of one pass. Planning the world that a plan leads to plans nothing. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
   const { nowMs, pods, removedPods, nodes, publishedPods, publishedNodes, marked } = snapshot;
   const taints = new Map(nodes.seen.map((node) => [node.name, node.taints]));

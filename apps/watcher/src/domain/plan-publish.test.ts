@@ -41,9 +41,9 @@ function state(part: Partial<PodState> = {}): PodState {
 type World = {
   readonly seen?: Partial<PodState> & { readonly createdAtMs?: number };
   readonly published?: Partial<PodState>;
-  /** Pods of the name that were seen to go, as they were seen last. */
+  /** The last observed states of removed pods of the name. */
   readonly removed?: readonly Partial<PodState>[];
-  /** Resource version up to which the informer has seen; 1000 unless said otherwise. */
+  /** Resource version up to which the informer has observed; 1000 by default. */
   readonly sight?: number;
   readonly listedAtMs?: number;
 };
@@ -66,7 +66,7 @@ function plan({ seen, published: last, removed = [], sight = 1000, listedAtMs = 
 
 const running = { health: "NOT_READY" } as const;
 
-describe("what is published", () => {
+describe("the published state", () => {
   it.each<[string, World, Partial<PublishStep<PodState>> & { readonly puts?: Partial<PodState> }]>([
     ["a pod that is not published", { seen: {} }, { because: "new", expectedRevision: undefined }],
     [
@@ -240,7 +240,7 @@ function apply(before: readonly Published<PodState>[], steps: readonly PublishSt
 }
 
 describe("any plan", () => {
-  it("leaves nothing to plan once it is carried out, but for what was forgotten and is there", () => {
+  it("leaves nothing to plan once it is executed, except forgotten objects that exist", () => {
     fc.assert(
       fc.property(snapshot, (world) => {
         const steps = planPublish(world, policy, podRules);
@@ -252,7 +252,7 @@ describe("any plan", () => {
     );
   });
 
-  it("does not depend on the order in which things are seen", () => {
+  it("does not depend on the order of observations", () => {
     fc.assert(
       fc.property(snapshot, (world) => {
         const reversed = {
@@ -265,7 +265,7 @@ describe("any plan", () => {
     );
   });
 
-  it("never lowers the resource version of one uid as long as versions can be trusted, never changes an end, never revives", () => {
+  it("never lowers the resource version of a uid while versions are comparable, never changes an end, never revives an object", () => {
     fc.assert(
       fc.property(snapshot, (world) => {
         const trusted = { ...world, sight: { ...world.sight, listedAtMs: 0 } };
@@ -281,7 +281,7 @@ describe("any plan", () => {
     );
   });
 
-  it("writes against the revision it has seen", () => {
+  it("writes against the observed revision", () => {
     fc.assert(
       fc.property(snapshot, (world) => {
         const revisions = new Map(world.published.map((each) => [each.key, each.revision]));
@@ -293,10 +293,10 @@ describe("any plan", () => {
   });
 });
 
-/** One pod's life at the API server: uids come and go, versions only grow. */
+/** One pod's life at the API server: uids change, versions only grow. */
 type Moment = { readonly uid: string; readonly version: number } | { readonly version: number };
 
-describe("two replicas that see the same world, each a different way behind", () => {
+describe("two replicas that observe the same world with different delays", () => {
   const step = fc.record({
     replica: fc.constantFrom(0, 1),
     kind: fc.constantFrom("catch up", "look at the bucket", "pass", "look and pass"),
@@ -392,7 +392,7 @@ describe("two replicas that see the same world, each a different way behind", ()
   }
 });
 
-describe("the end of a thing", () => {
+describe("the end of an object", () => {
   it.each<[string, Partial<PodState> | undefined, boolean]>([
     ["nothing", undefined, false],
     ["the thing itself", {}, false],
@@ -419,7 +419,7 @@ describe("a sight", () => {
   );
 });
 
-describe("another thing of the name", () => {
+describe("another object of the name", () => {
   const other = { uid: "u2", resourceVersion: 10, createdAtMs: NOW - 1000 };
 
   it("is published when it is newer by version, by creation or by a later list, and not when it is equal", () => {
@@ -431,7 +431,7 @@ describe("another thing of the name", () => {
   });
 });
 
-it("forgets next what is deleted for longest", () => {
+it("forgets the state that was deleted first", () => {
   const rows = [
     { deleted: true, observedAtMs: 300 },
     { deleted: true, observedAtMs: 200 },

@@ -1,28 +1,28 @@
 /** The fields that every published state has. */
 export type Stated = {
   readonly uid: string;
-  /** Kubernetes' own, as a number: of two states of one object the higher is the newer. */
+  /** Kubernetes' resource version as a number: of two states of one object the higher is newer. */
   readonly resourceVersion: number;
-  /** Gone from the API server; final for this uid. */
+  /** Removed from the API server; final for this uid. */
   readonly deleted: boolean;
-  /** When a watcher saw it, by that watcher's clock. */
+  /** When a watcher observed it, by that watcher's clock. */
   readonly observedAtMs: number;
 };
 
-/** A state as it should be published. */
+/** A state to be published. */
 export type Desired<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
 
-/** A state as it is published now. */
+/** A published state. */
 export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
-/** The last observation of an object that is gone and whose end may still have to be published. */
+/** The last observation of a removed object whose end may still have to be published. */
 type Removed<State> = { readonly key: string; readonly state: State };
 
-/** How far an informer has seen. */
+/** How far an informer has observed the cluster. */
 export type Sight = {
-  /** The resource version up to which it has everything. */
+  /** The resource version up to which it is complete. */
   readonly version: number;
-  /** When its last complete list was asked for. */
+  /** When its last complete list was requested. */
   readonly listedAtMs: number;
 };
 
@@ -46,7 +46,7 @@ export type PublishRules<State> = {
   merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
   /** The final state of a removed object, from its last known one. */
   gone(last: State): State;
-  /** True when the other state adds nothing; versions and times do not count. */
+  /** Returns whether both states are equal apart from versions and times. */
   same(one: State, other: State): boolean;
 };
 
@@ -66,7 +66,7 @@ export type PublishStep<State> =
       readonly because: "kept-long-enough";
     };
 
-/** A list that was asked for this much later than another watcher's observation is the later one, whatever their clocks say. */
+/** A list that was requested this much later than another watcher's observation counts as later, whatever the clocks. */
 const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
@@ -134,13 +134,13 @@ function planKey<State extends Stated>(
   return undefined;
 }
 
-/** True when the published state says that the object is gone, or belongs to a later one of that name. */
+/** Returns whether the published state shows that the object is gone, or belongs to a later one of that name. */
 export function isEndPublished(last: Stated, published: Stated | undefined): boolean {
   if (published === undefined) return false;
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;
 }
 
-/** The last known state of an object, ours or the published one. */
+/** Returns the last known state of an object, observed or published. */
 function lastOf<State extends Stated>(last: State, published: State | undefined, rules: PublishRules<State>): State {
   if (published?.uid !== last.uid) return last;
   return rules.merge({ published, desired: last, newer: last.resourceVersion >= published.resourceVersion });
@@ -158,12 +158,12 @@ function isNewer<State extends Stated>(
   return state.resourceVersion > published.resourceVersion || createdAtMs > published.observedAtMs || listedLater;
 }
 
-/** True when the sight is later than an observation: an object of then that is not seen is gone. */
+/** Returns whether the sight is later than an observation: an object that is missing from it is gone. */
 export function isNewerSight(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }
 
-/** When the first state that is gone may be forgotten. */
+/** Returns when the first removed state may be forgotten. */
 export function nextForgetMs<State extends Stated>(
   published: readonly Published<State>[],
   policy: PublishPolicy,

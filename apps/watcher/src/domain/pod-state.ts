@@ -16,18 +16,18 @@ export type WatchedPod = {
   readonly podIp: string;
   readonly node: string;
   readonly deleting: boolean;
-  /** Has its machine to itself. */
+  /** True if it has its machine to itself. */
   readonly exclusive: boolean;
-  /** Every container has ended for good: the pod needs its machine no more. */
+  /** True if every container has ended permanently: the pod no longer needs its machine. */
   readonly finished: boolean;
   /** Its requests on its node. */
   readonly requests: Amounts;
-  /** Name of the container by which it is judged; the first one when absent. */
+  /** Name of the container whose state decides; absent: the first one. */
   readonly mainContainer: string | undefined;
   readonly facts: PodFacts;
 };
 
-/** A pod that is gone from the API server, as it was seen last. */
+/** The last facts of a pod that the API server no longer has. */
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
 /** The published state of a pod. */
@@ -45,19 +45,19 @@ export type PodState = Stated & {
   readonly exitCode: number | undefined;
 };
 
-/** Under which a pod's state is published. */
+/** The key under which a pod's state is published. */
 export function podKey(pod: WatchedPod): string {
   return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
 }
 
-/** The state of a pod as it is now, and when it will change if nothing happens. */
+/** Returns the current state of a pod, and when it changes without an event. */
 export function buildPodState(
   pod: WatchedPod,
   policy: {
     readonly startGraceMs: number;
     readonly nodeGraceMs: number;
     readonly nowMs: number;
-    /** Since when the pod's node is gone, if it is. */
+    /** Since when the pod's node is gone; undefined: it exists. */
     readonly nodeGoneMs: number | undefined;
   },
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
@@ -67,7 +67,7 @@ export function buildPodState(
     startGraceMs,
     nowMs,
     ...(mainContainer !== undefined && { mainContainer }),
-    // A pod may be bound to a node that had gone before it was made.
+    // A pod may be bound to a node that had gone before the pod's creation.
     ...(nodeGoneMs !== undefined && {
       nodeGone: { sinceMs: Math.max(nodeGoneMs, pod.createdAtMs), graceMs: nodeGraceMs },
     }),
@@ -92,7 +92,7 @@ export function buildPodState(
   return { state, reevaluateAtMs: verdict.reevaluateAtMs };
 }
 
-/** The last state of a removed pod, as of its removal: later time limits do not apply. */
+/** Returns the final state of a removed pod, as of its removal: later time limits do not apply. */
 export function buildRemovedState(
   { pod, removedAtMs }: RemovedPod,
   policy: { readonly startGraceMs: number; readonly nodeGraceMs: number },
@@ -100,7 +100,7 @@ export function buildRemovedState(
   return buildPodState(pod, { ...policy, nowMs: removedAtMs, nodeGoneMs: undefined }).state;
 }
 
-/** The state of a pod that is evicted because of taints, with the taints of its node: Kubernetes names the node at most. */
+/** Adds the node's taints to the state of a pod that is evicted because of them: Kubernetes names at most the node. */
 export function withTaints(state: PodState, taintsByNode: ReadonlyMap<string, readonly Required<Taint>[]>): PodState {
   if (state.reason !== "DeletionByTaintManager") return state;
   const taints = (taintsByNode.get(state.node) ?? []).filter(({ effect }) => effect === "NoExecute");

@@ -30,7 +30,7 @@ const ending: PodState = { ...ready, health: "FAILED", reason: "Deleted", deleti
 
 type Because = Extract<PublishStep<PodState>, { kind: "put" }>["because"];
 
-/** Until when the write of this state waits; undefined: it does not. */
+/** Returns until when the write of this state waits; undefined: it does not wait. */
 function waitsUntilMs(
   state: PodState,
   { before, createdAtMs = NOW - 100, because = before === undefined ? "new" : "changed" }: Options = {},
@@ -80,7 +80,7 @@ it("does not postpone an end, another pod of the same name, or the removal of a 
   expect(postponeBrief([forget], { nowMs: NOW, desired: [], published })).toEqual({ due: [forget], postponed: [] });
 });
 
-it("postpones for a second at most, and not by a clock that is ahead", () => {
+it("postpones at most a second, and not by a clock that is ahead", () => {
   expect(waitsUntilMs(pending, { createdAtMs: NOW - BRIEF_MS })).toBeUndefined();
   expect(waitsUntilMs(pending, { createdAtMs: NOW - BRIEF_MS + 1 })).toBe(NOW + 1);
   expect(waitsUntilMs(pending, { createdAtMs: NOW + 1 })).toBeUndefined();

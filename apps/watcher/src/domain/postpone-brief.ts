@@ -1,15 +1,15 @@
 import type { Desired, Published, PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
 
-/** The write of a state that its pod is about to leave waits this long. */
+/** How long the write of a short-lived state waits. */
 export const BRIEF_MS = 1000;
 
 /** A pod whose write waits until this time. */
 export type Postponed = { readonly key: string; readonly untilMs: number };
 
 /**
- * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod that is on its way to its first address, and
- * details of a state that is published already. A later state of the pod is written without them.
+ * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod before its first address, and details of a state
+ * that is published already. A later state of the pod is written without them.
  */
 export function postponeBrief(
   steps: readonly PublishStep<PodState>[],
@@ -34,7 +34,7 @@ export function postponeBrief(
   return { due, postponed };
 }
 
-/** A time of another clock that is ahead postpones nothing. */
+/** A time from the future, by a clock that is ahead, postpones nothing. */
 function isYoung(sinceMs: number, nowMs: number): boolean {
   return sinceMs <= nowMs && nowMs < sinceMs + BRIEF_MS;
 }

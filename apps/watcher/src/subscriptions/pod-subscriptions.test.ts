@@ -46,7 +46,7 @@ const brief = (news: PodNews | undefined): string => {
   }
 };
 
-/** Reads until nothing waits. */
+/** Reads until no item waits. */
 async function drain(news: AsyncIterableIterator<PodNews, undefined>, into: PodNews[] = []): Promise<PodNews[]> {
   const pending = Symbol("pending");
   let asked = reads.get(news) ?? news.next();
@@ -61,7 +61,7 @@ async function drain(news: AsyncIterableIterator<PodNews, undefined>, into: PodN
     asked = news.next();
   }
 }
-/** A read that was begun and still waits is the next one to await. */
+/** A pending read is awaited next. */
 const reads = new WeakMap<object, Promise<IteratorResult<PodNews, undefined>>>();
 
 describe("a subscription", () => {
@@ -86,12 +86,12 @@ describe("a subscription", () => {
     expect((await drain(pods.subscribe(owner))).map(brief)).toEqual(["subscribed: "]);
   });
 
-  it("whose buffer is full receives `overflowed`, and then the current state; nothing is dropped silently", async () => {
+  it("whose buffer is full receives `overflowed` and then the current state; nothing is dropped silently", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket, { eventBufferSize: 2 });
     const news = pods.subscribe(owner);
     await drain(news);
-    // The read that waits takes the first one.
+    // The pending read takes the first one.
     for (let at = 1; at <= 6; at += 1) {
       states.put(state("a", at));
       await settled();
@@ -110,7 +110,7 @@ describe("a subscription", () => {
       await using pods = followPods(states.bucket);
       const news = pods.subscribe(owner);
       await drain(news);
-      // The read that waits takes the first one.
+      // The pending read takes the first one.
       for (let at = 1; at <= changes; at += 1) {
         states.put(state("a", at));
         await settled();
@@ -191,7 +191,7 @@ describe("in one process", () => {
     expect(code(() => pods.subscribe(owner))).toBeUndefined();
   });
 
-  it("what waits can still be read after an unsubscribe, and then the subscription ends", async () => {
+  it("waiting changes can still be read after an unsubscribe, and then the subscription ends", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
     const news = pods.subscribe(owner);
@@ -206,7 +206,7 @@ describe("in one process", () => {
     expect(received).toEqual(["a@1"]);
   });
 
-  it("leaving the loop, the signal and the end of everything each free the session", async () => {
+  it("leaving the loop, the signal and disposal each free the session", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
     for await (const _news of pods.subscribe(owner)) break;
@@ -222,7 +222,7 @@ describe("in one process", () => {
     expect(await waiting).toEqual({ done: true, value: undefined });
   });
 
-  it("every subscription rejects once the states cannot be followed any more, after what it had", async () => {
+  it("every subscription rejects once the states can no longer be followed, after its waiting changes", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
     const news = pods.subscribe(owner);
@@ -258,7 +258,7 @@ const anyAct: fc.Arbitrary<Act> = fc.record({
   pod: fc.constantFrom("a", "b", "c"),
 });
 
-it("whatever changes, gaps and slow readers there are, the reader ends with the truth, and the order of a pod is never reversed", async () => {
+it("whatever changes, gaps and slow readers occur, the reader ends with the current state, and the order of a pod is never reversed", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyAct, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), async (acts, size) => {
       const states = fakeStates();
@@ -300,7 +300,7 @@ it("whatever changes, gaps and slow readers there are, the reader ends with the 
         seen.clear();
         each.pods.forEach(replay);
       }
-      // A pod whose end was published may be forgotten there silently.
+      // A pod with a published end may be forgotten silently.
       const living = (events: Iterable<PodWatchEvent>): string[] =>
         [...events]
           .filter(({ deleted }) => !deleted)

@@ -7,12 +7,12 @@ import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodNews } from "./subscriber.ts";
 import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
 
-/** The pods of many owners, each owner's reported to one subscriber. One connection and one copy of the states serve all of them. */
+/** Subscriptions to the pods of many owners, one subscriber per owner. They share one connection and one copy of the states. */
 type PodSubscriptions = AsyncDisposable & {
   /**
-   * The current state of every pod of the owner, then each change, in order per pod; the same again, after an item that says so, when the reader was too slow
-   * or the connection was gone. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (waiting changes come first), when
-   * its reader leaves the loop, and when the subscriptions are disposed; rejects with FaultError unavailable once the connection is closed for good. Throws
+   * Yields the current state of every pod of the owner, then each change, in order per pod. After a gap, because the reader was too slow or the connection was
+   * interrupted, an item announces a new current state. An owner without pods has an empty current state. Ends at the signal, when unsubscribed (after the
+   * waiting changes), when the reader leaves the loop, and at disposal. Rejects with FaultError unavailable once the connection is closed permanently. Throws
    * already_exists while the owner has a subscription.
    */
   subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodNews, undefined>;
@@ -21,17 +21,17 @@ type PodSubscriptions = AsyncDisposable & {
 };
 
 type PodSubscriptionsOptions = {
-  /** Changes that wait for one slow reader; default 32. */
+  /** Maximum waiting changes of a slow reader; default 32. */
   readonly eventBufferSize?: number;
   /** Only owners of this kind; default all. */
   readonly ownerKind?: string;
-  /** Called with a state that cannot be read, which is skipped. By default a process warning. */
+  /** Called with the error of an unreadable state, which is skipped. By default a process warning. */
   readonly onDecodeError?: (error: Error) => void;
 };
 
 const EVENT_BUFFER_SIZE = 32;
 
-/** Follows the states that the watcher writes until disposed. Rejects with FaultError when the bucket cannot be opened; later interruptions are survived. */
+/** Follows the states that the watcher writes until disposed. Rejects with FaultError if the bucket cannot be opened; later interruptions are handled. */
 export async function openPodSubscriptions(
   connection: Parameters<typeof openBucket>[0],
   options: PodSubscriptionsOptions = {},
@@ -45,7 +45,7 @@ export async function openPodSubscriptions(
   return followPods(bucket, options);
 }
 
-/** The same on anything that can be watched as a bucket of pod states. */
+/** As `openPodSubscriptions`, on any watchable bucket of pod states. */
 export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
   const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
   const pods = makePodsByOwner();
@@ -70,7 +70,7 @@ export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscri
       // The current state after an interruption covers the changes within it.
       if (following.whole) subscription?.subscriber.change(change.entry.value);
     } else if (pods.delete(key)?.deleted === false) {
-      // The watcher forgets only pods whose end was published. This one was lost with the bucket.
+      // The watcher forgets only pods with a published end. This one was lost with the bucket.
       subscription?.subscriber.resync();
     }
     subscription?.ring();

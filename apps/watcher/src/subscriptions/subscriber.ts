@@ -2,11 +2,11 @@ import type { PodWatchEvent } from "./pod-watch-event.ts";
 
 /** A message to a subscriber. */
 export type PodNews =
-  /** Every pod of the owner as it is now. Replaces all earlier news; a pod that is missing here is forgotten. */
+  /** The current state of every pod of the owner. It replaces all earlier items; a missing pod is gone. */
   | {
       readonly kind: "current";
       readonly pods: readonly PodWatchEvent[];
-      /** The first state; changes did not fit into the buffer; or the connection was gone, and changes in between are only in this state. */
+      /** Why it was sent: the first state; changes exceeded the buffer; or the connection was interrupted. */
       readonly because: "subscribed" | "overflowed" | "resync";
     }
   | { readonly kind: "changed"; readonly event: PodWatchEvent }
@@ -15,11 +15,11 @@ export type PodNews =
 
 type Current = Extract<PodNews, { kind: "current" }>;
 
-/** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded, however slow the reader is. */
+/** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded for any reader. */
 export type Subscriber = {
-  /** A pod is now like this. Never waits. */
+  /** Adds a changed pod. Never waits. */
   change(event: PodWatchEvent): void;
-  /** Changes may have been missed. */
+  /** Requests the current state, because changes may have been missed. */
   resync(): void;
   /** The next message, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods are reliable. */
   take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodNews | undefined;
@@ -31,7 +31,7 @@ export function makeSubscriber(size: number): Subscriber {
   let current: Current["because"] | undefined = "subscribed";
   return {
     change: (event) => {
-      // The current state that comes next includes it, and no earlier news contradict it.
+      // The pending current state includes the change, and no earlier item contradicts it.
       if (current !== undefined && missed === 0) return;
       if (current === undefined && waiting.length < size) {
         waiting.push(event);

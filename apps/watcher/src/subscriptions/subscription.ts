@@ -1,15 +1,15 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 import type { PodNews, Subscriber } from "./subscriber.ts";
 
-/** How the states are followed: `whole` while nothing is missing, `ended` once there will be no more, with the error that ended them. */
+/** State of the followed bucket: `whole` while it is complete; `ended` once it sends nothing more, with the error. */
 export type Following = { whole: boolean; ended: boolean; failure: Error | undefined };
 
 /** One subscription, from the producer's side. */
 export type Subscription = {
   readonly subscriber: Subscriber;
-  /** Something may have come. */
+  /** Wakes the reader, because an item may wait. */
   ring(): void;
-  /** Nothing more comes; what waits can still be read. */
+  /** Ends the production of items; waiting ones can still be read. */
   end(): void;
 };
 
@@ -18,7 +18,7 @@ type SubscriptionOptions = {
   readonly following: Following;
   readonly pods: () => readonly PodWatchEvent[];
   readonly signal: AbortSignal | undefined;
-  /** Called once, when the subscription ends for whatever reason. */
+  /** Called once when the subscription ends, for any reason. */
   readonly forget: () => void;
 };
 

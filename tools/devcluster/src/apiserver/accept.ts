@@ -1,7 +1,7 @@
-/** The forms in which objects are shown. */
+/** The forms in which the server returns objects. */
 export type Representation = "json" | "table" | "metadata";
 
-/** The first form of an Accept header that the server has; undefined when it has none of them. */
+/** Returns the first form of an Accept header that the server supports; undefined if none. */
 export function negotiate(accept: string | undefined): Representation | undefined {
   if (accept === undefined || accept.trim() === "") return "json";
   for (const range of accept.split(",")) {
@@ -16,7 +16,7 @@ export function negotiate(accept: string | undefined): Representation | undefine
 
 function representation(options: ReadonlyMap<string, string>): Representation | undefined {
   const as = options.get("as");
-  // Other conversions are asked for with a fallback behind them, as discovery does.
+  // Clients such as discovery request other conversions with a fallback behind them.
   if (as === undefined) return "json";
   if (options.get("g") !== "meta.k8s.io" || options.get("v") !== "v1") return undefined;
   if (as === "table") return "table";

@@ -7,7 +7,7 @@ import { finalizersOf, namespaceOf } from "./metadata.ts";
 import { bucketOf, type Resource } from "./resource.ts";
 import type { ObjectStore } from "./store.ts";
 
-/** A new object with the defaults that other objects give it. */
+/** Adds the defaults that other objects define for a new object. */
 export function admit(store: ObjectStore, resource: Resource, object: JsonObject): JsonObject {
   if (resource === volumeClaims) return withProtection(object);
   return resource === pods ? withRanges(store, object) : object;
@@ -19,7 +19,7 @@ function withRanges(store: ObjectStore, pod: JsonObject): JsonObject {
   return own.length === 0 ? pod : withSpec(pod, withLimits(objectAt(pod, "spec"), own));
 }
 
-/** A claim is kept as long as a pod uses it. */
+/** Adds the finalizer that keeps a claim while a pod uses it. */
 function withProtection(claim: JsonObject): JsonObject {
   const finalizers = finalizersOf(claim);
   if (finalizers.includes(CLAIM_FINALIZER)) return claim;

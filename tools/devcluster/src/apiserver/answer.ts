@@ -3,13 +3,13 @@ import type { Duplex } from "node:stream";
 import type { JsonObject } from "./json.ts";
 import { type Failure, FailureError, failureStatus, internalError } from "./status.ts";
 
-/** One request and the way to answer it. */
+/** One request with the means to answer it. */
 export type Exchange = {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly path: string;
   readonly query: URLSearchParams;
-  /** The tunnel of a client that asked to continue in another protocol. */
+  /** The tunnel of a client that requested a protocol upgrade. */
   readonly tunnel?: Tunnel | undefined;
 };
 
@@ -17,16 +17,16 @@ export type Tunnel = {
   readonly socket: Duplex;
   /** The bytes that arrived behind the request. */
   readonly head: Buffer;
-  /** The connection is no longer for answers. */
+  /** Takes the connection over: it serves no more answers. */
   readonly open: () => void;
 };
 
-/** Answers once with a JSON object. Nothing happens when the client is gone or an answer has begun. */
+/** Answers once with a JSON object. Does nothing if the client has gone or an answer has begun. */
 export function answer(exchange: Exchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
   answerJson(exchange, code, Buffer.from(JSON.stringify(body)), warnings);
 }
 
-/** The same with JSON that has been made already. */
+/** As `answer`, with serialised JSON. */
 export function answerJson({ response }: Exchange, code: number, text: Buffer, warnings: readonly string[] = []): void {
   if (response.headersSent || response.destroyed) return;
   for (const warning of warnings) response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
@@ -63,6 +63,6 @@ export function answerError(exchange: Exchange, error: unknown, onDefect: (error
   if (exchange.request.destroyed && exchange.response.destroyed) return;
   onDefect(error);
   answerFailure(exchange, internalError("the request met a defect of the server"));
-  // An answer that has begun cannot be taken back; cutting it off is the only sign left.
+  // An answer that has begun cannot be replaced, so a broken connection is the only signal left.
   if (!exchange.response.writableEnded) exchange.response.destroy();
 }

@@ -1,13 +1,13 @@
 import { timingSafeEqual } from "node:crypto";
 
-/** Whether an Authorization header carries the token. The time it takes depends on the length of the header alone. */
+/** Returns whether an Authorization header has the token. The time depends only on the length of the header. */
 export function isAuthorized(header: string | undefined, token: string): boolean {
   const given = Buffer.from(bearerOf(header));
   const known = Buffer.from(token);
   return token !== "" && given.length === known.length && timingSafeEqual(given, known);
 }
 
-/** The token of an Authorization header; "" for none. */
+/** Returns the token of an Authorization header; "" if none. */
 export function bearerOf(header: string | undefined): string {
   return /^Bearer +(.*)$/i.exec(header ?? "")?.[1] ?? "";
 }

@@ -4,14 +4,14 @@ import { isList, isObject, type Json, type JsonObject } from "./json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import { badRequest, fail, FailureError, tooLarge, unsupportedMediaType } from "./status.ts";
 
-/** etcd's limit, which the API server takes over. */
+/** etcd's limit, which kube-apiserver uses as well. */
 export const BODY_LIMIT_BYTES = 3 * 1024 * 1024;
-/** A client that sends on after the refusal is read up to here, so that it sees the answer; then it is cut off. */
+/** A client that continues to send after a refusal is read up to this size, so that it receives the answer; then the connection is closed. */
 const DRAIN_LIMIT_BYTES = 4 * BODY_LIMIT_BYTES;
-/** Deeper objects do not exist in the API, and each level costs stack. */
+/** No object of the API is nested deeper, and each level costs stack. */
 const DEPTH_LIMIT = 200;
 
-/** The whole body as text. Fails with 413 above the limit. */
+/** Reads the whole body as text. Fails with 413 above the limit. */
 export async function readBody(request: IncomingMessage): Promise<string> {
   return (await readBytes(request)).toString("utf8");
 }
@@ -36,7 +36,7 @@ function readBytes(request: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** Without parameters, in lower case; "" when the client does not set it. */
+/** Returns the media type without parameters, in lower case; "" if the client sets none. */
 export function mediaType(request: IncomingMessage): string {
   return (request.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
 }
@@ -45,22 +45,22 @@ const PROTOBUF = "application/vnd.kubernetes.protobuf";
 const YAML = "application/yaml";
 const OBJECT_TYPES = ["application/json", YAML, PROTOBUF];
 
-/** Fails with 415 for a body that is no object in a form that the server reads. */
+/** Fails with 415 for a media type that the server does not read. */
 export function requireObjectType(request: IncomingMessage): void {
   const type = mediaType(request);
   if (type !== "" && type !== "*/*" && !OBJECT_TYPES.includes(type)) fail(unsupportedMediaType(OBJECT_TYPES));
 }
 
-/** How a body that does not say its kind is taken. */
+/** The kind of a body that does not state one. */
 type Expected = { readonly apiVersion: string; readonly kind: string };
 
-/** The object of a body, whichever form it has. */
+/** Reads an object in any supported form. */
 export async function readObject(request: IncomingMessage, expected: Expected): Promise<JsonObject> {
   requireObjectType(request);
   return parseAs(mediaType(request), await readBytes(request), expected);
 }
 
-/** The options of a deletion; {} when there is no body. */
+/** Reads the options of a deletion; {} without a body. */
 export async function readOptions(request: IncomingMessage): Promise<JsonObject> {
   const bytes = await readBytes(request);
   if (bytes.length === 0) return {};
@@ -83,7 +83,7 @@ function parseAs(type: string, bytes: Buffer, expected: Expected): JsonObject {
     : fail(badRequest(`${what}: couldn't get version/kind; json parse error: an object is needed`));
 }
 
-/** Fails with 400 for text that is no YAML. Kubernetes reads YAML 1.1, where `yes` and `on` are booleans. */
+/** Fails with 400 for invalid YAML. Kubernetes reads YAML 1.1, where `yes` and `on` are booleans. */
 export function parseYaml(text: string, what: string): Json {
   let parsed: unknown;
   try {
@@ -102,7 +102,7 @@ export function parseYaml(text: string, what: string): Json {
 
 const YAML_ALIAS_LIMIT = 100;
 
-/** Fails with 400 for text that is no JSON, or nested deeper than anything in the API. */
+/** Fails with 400 for invalid JSON, or for JSON that is nested deeper than any object of the API. */
 export function parseJson(text: string, what: string): Json {
   let parsed: unknown;
   try {
@@ -115,12 +115,12 @@ export function parseJson(text: string, what: string): Json {
   return parsed;
 }
 
-/** JSON.parse gives nothing else; the check is for the type alone. */
+/** JSON.parse returns nothing else; the check exists only for the type. */
 function isJson(value: unknown): value is Json {
   return value === null || ["boolean", "number", "string"].includes(typeof value) || isList(value) || isObject(value);
 }
 
-/** Looks at the text, since walking the value would use the stack that is to be saved. */
+/** Scans the text, because walking the value would use the stack that this check protects. */
 function isDeeper(text: string, limit: number): boolean {
   let depth = 0;
   let inText = false;

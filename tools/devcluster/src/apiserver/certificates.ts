@@ -5,7 +5,7 @@ export type Certificate = { readonly cert: string; readonly key: string };
 
 const CURVE = { keyType: "ec", curve: "P-256", algorithm: "sha256" } as const;
 
-/** An authority that lives as long as the server. */
+/** Creates an authority that is valid as long as the server runs. */
 export async function makeAuthority(commonName: string): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: commonName }], {
     ...CURVE,
@@ -17,7 +17,7 @@ export async function makeAuthority(commonName: string): Promise<Certificate> {
   return { cert: made.cert, key: made.private };
 }
 
-/** A certificate of the authority for a server on loopback, and under another name where one is given. */
+/** Signs a certificate for a server on loopback, and for another name if given. */
 export async function signLoopbackServer(
   authority: Certificate,
   commonName: string,

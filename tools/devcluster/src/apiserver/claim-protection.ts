@@ -17,10 +17,7 @@ export type ClaimProtectionDeps = {
 const PODS = bucketOf(pods);
 const CLAIMS = bucketOf(volumeClaims);
 
-/**
- * Removes the finalizer of claims that are being deleted, once no pod on a node names them; a pod that has ended still counts. Leases of type kubernetes
- * need it.
- */
+/** Removes the finalizer of claims in deletion once no scheduled pod names them; ended pods still count. Leases of type kubernetes need this. */
 export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
   const { store } = deps;
   let scheduled: NodeJS.Immediate | undefined;
@@ -38,7 +35,7 @@ export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
   };
   const unsubscribe = store.subscribe((bucket, { after }) => {
     const isClaimMarked = bucket === CLAIMS && after !== undefined && isHeld(after);
-    // A pod never stops naming a claim but by going.
+    // A pod names its claims until it is removed.
     const isPodGone = bucket === PODS && after === undefined && store.entries(CLAIMS).length > 0;
     if (isClaimMarked || isPodGone) schedule();
   });
@@ -70,7 +67,7 @@ function release({ registry }: ClaimProtectionDeps, namespace: string, claim: Js
     const target = { resource: volumeClaims, namespace, name: nameOf(claim) };
     registry.update(target, { change: () => released, dryRun: false });
   } catch (error) {
-    // Another write came first, and has caused the next pass.
+    // Another write came first, and has triggered the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

@@ -28,18 +28,18 @@ function describeStep({ kind: action, because, held }: CollectStep): string {
 }
 
 describe("collecting", () => {
-  it("leaves what has its owners, or an owner of a kind that is kept elsewhere", () => {
+  it("keeps objects with existing owners, or with an owner of a kind of another server", () => {
     const foreign = { apiVersion: "batch/v1", kind: "Job", name: "j", uid: "j" };
     expect(
       plan(map("a"), map("b", { ownerReferences: [owner("a")] }), map("c", { ownerReferences: [foreign] })),
     ).toEqual([]);
   });
 
-  it("deletes what has lost all its owners", () => {
+  it("deletes objects that have lost all their owners", () => {
     expect(plan(map("b", { ownerReferences: [owner("a")] }))).toEqual(['delete "b" owners-gone']);
   });
 
-  it("takes the name of one lost owner off what has another", () => {
+  it("removes the reference to a lost owner from an object with another owner", () => {
     const both = map("c", { ownerReferences: [owner("a"), owner("b")] });
     const steps = planCollection([map("a"), both], policy, NOW);
     expect(steps).toMatchObject([{ kind: "write", held: { object: { metadata: { ownerReferences: [owner("a")] } } } }]);
@@ -58,11 +58,11 @@ describe("collecting", () => {
     expect(plan(orphaning)).toEqual(['write "a" dependents-done']);
   });
 
-  it("does not delete twice what waits for finalizers of its own", () => {
+  it("does not delete objects twice that wait for their own finalizers", () => {
     expect(plan(map("b", { ownerReferences: [owner("a")], ...deleting("x/y") }))).toEqual([]);
   });
 
-  it("empties a namespace that ends, and only then lets it go", () => {
+  it("empties a namespace in deletion, and only then removes it", () => {
     const object = {
       metadata: { name: "a", uid: "uid-ns", deletionTimestamp: "2026-01-01T00:00:00Z" },
       spec: { finalizers: ["kubernetes"] },
@@ -73,7 +73,7 @@ describe("collecting", () => {
     expect(plan(ending)).toEqual(['finalize "a" namespace-empty']);
   });
 
-  it("deletes events that are old", () => {
+  it("deletes old events", () => {
     const event = (name: string, ageMs: number): CollectableObject => ({
       resource: events,
       object: { metadata: { name, uid: name, creationTimestamp: new Date(NOW - ageMs).toISOString() } },

@@ -2,7 +2,7 @@ import { at, type Json, type JsonObject, listAt, put, textAt, textsAt } from "./
 import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
-/** An object and the resource that it is shown by. */
+/** An object with its resource. */
 export type CollectableObject = { readonly resource: Resource; readonly object: JsonObject };
 
 /** A deletion or a change that follows from another deletion. */
@@ -24,11 +24,11 @@ const ORPHAN = "orphan";
 
 export type CollectPolicy = {
   readonly eventTtlMs: number;
-  /** Whether objects of a kind are kept here, so that one that is not found does not exist. */
+  /** Returns whether this server stores the kind, so that a missing object does not exist. */
   readonly isKept: (apiVersion: string, kind: string) => boolean;
 };
 
-/** One pass over everything: dependents of owners that are gone, namespaces that end, expired events. */
+/** Plans one pass over all objects: dependents of removed owners, namespaces in deletion, expired events. */
 export function planCollection(
   world: readonly CollectableObject[],
   policy: CollectPolicy,
@@ -51,7 +51,7 @@ function planDependent(
   const { object } = held;
   const owners = listAt(object, "metadata", "ownerReferences");
   if (owners.length === 0) return undefined;
-  // An owner of a kind that is kept elsewhere may well be there.
+  // An owner of a kind that another server stores may exist.
   const isKnown = (owner: Json): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
   const ownerOf = (owner: Json): JsonObject | undefined => {
     const found = byUid.get(textAt(owner, "uid"))?.object;
@@ -81,7 +81,7 @@ function planDependent(
   };
 }
 
-/** Owners are of the whole cluster or of the same namespace; one of another namespace is as good as none. */
+/** An owner is cluster-scoped or in the same namespace; one of another namespace counts as missing. */
 export function canOwn(ownerNamespace: string | undefined, namespace: string): boolean {
   return ownerNamespace === "" || ownerNamespace === namespace;
 }
@@ -98,7 +98,7 @@ function planEvent(
   return { kind: "delete", held: { resource, object }, because: "event-old" };
 }
 
-/** Owners whose deletion waits for their dependents, and which no dependent blocks. */
+/** Plans owners in deletion whose dependents no longer block them. */
 function planOwners(world: readonly CollectableObject[]): CollectStep[] {
   const waiting = world.filter(({ object }) => isHeldBy(object, FOREGROUND) || isHeldBy(object, ORPHAN));
   if (waiting.length === 0) return [];

@@ -70,7 +70,7 @@ function keyOf(object: JsonObject): string {
   return `${textAt(object, "metadata", "namespace")}/${textAt(object, "metadata", "name")}`;
 }
 
-/** An owner that no longer waits for its dependents, but is still there, makes one that has other owners too lose those that are not. */
+/** A released owner that still exists makes a dependent with further owners lose the missing ones. */
 function releasedOwner(): Map[] {
   const owner: Map = {
     bucket: "/configmaps",
@@ -87,7 +87,7 @@ function releasedOwner(): Map[] {
   return [owner, dependent, { ...owner, finalizers: [] }];
 }
 
-it("never overlooks a change that gives the collector something new to do", () => {
+it("never misses a change that gives the collector work", () => {
   const step = fc.oneof(
     { weight: 5, arbitrary: map },
     { weight: 1, arbitrary: fc.record({ bucket: fc.constant("/namespaces"), name: fc.constantFrom("x", "y") }) },
@@ -118,7 +118,7 @@ it("never overlooks a change that gives the collector something new to do", () =
               );
         const matters = triggers.note(change);
         const todo = concerned();
-        // A change that was due before still triggers: the pass decides on the objects that exist when it runs.
+        // An earlier pending change still triggers: the pass decides on the objects that exist when it runs.
         if (!matters) expect(todo.filter((one) => !known.includes(one))).toEqual([]);
         known = todo;
       }

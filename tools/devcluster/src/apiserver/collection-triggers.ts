@@ -3,22 +3,19 @@ import { type JsonObject, listAt, textAt } from "./json.ts";
 import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { Change } from "./store.ts";
 
-/**
- * Knows of each change whether it can give the collector anything to do; most cannot, and looking at everything for each of thousands of pods would take
- * all the time.
- */
+/** Decides for each change whether the collector can have work; most cannot. A full pass for each of thousands of pods would take all the time. */
 export type CollectionTriggers = {
   add(object: JsonObject): void;
-  /** Takes the change in and says whether it may matter. */
+  /** Records the change, and returns whether it may matter. */
   note(change: Change): boolean;
 };
 
 export function collectionTriggers(): CollectionTriggers {
   /** The namespace of each object. */
   const places = new Map<string, string>();
-  /** How many objects name an owner. */
+  /** Number of objects that name an owner. */
   const dependents = new Map<string, number>();
-  /** Owners and namespaces that are being deleted and wait for others. */
+  /** Owners and namespaces in deletion that wait for other objects. */
   const waiting = new Set<string>();
 
   const count = (object: JsonObject, step: 1 | -1): void => {
@@ -55,9 +52,9 @@ export function collectionTriggers(): CollectionTriggers {
       if (isWaitedFor(object)) return true;
       if ((before === undefined || after === undefined) && dependents.has(uidOf(object))) return true;
       if (after === undefined) return false;
-      // Marked just now, its finalizers have changed, or it waits no longer and is one more owner that keeps its dependents.
+      // The object was just marked, its finalizers changed, or it stopped waiting and became an owner that keeps its dependents.
       if (marksOf(after).length > 0 || (before !== undefined && marksOf(before).length > 0)) return true;
-      // Owners of kinds that are kept elsewhere are never here; a dependent of theirs is looked at once, not with each of its changes.
+      // Owners of kinds of another server are never stored here; their dependents are checked once, not at each change.
       return ownersOf(after).join() !== ownersOf(before ?? {}).join() && (lacksAnOwner(after) || wasWaitedFor(before));
     },
   };
@@ -74,7 +71,7 @@ function marksOf(object: JsonObject): string[] {
   return waits ? [uidOf(object)] : [];
 }
 
-/** No uid begins so. */
+/** No uid has this prefix. */
 function namespaceMark(name: string): string {
   return `namespace/${name}`;
 }

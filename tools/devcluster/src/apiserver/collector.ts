@@ -33,7 +33,7 @@ export function startCollector(deps: CollectorDeps): Disposable {
     } catch (error) {
       deps.onDefect(error);
     }
-    // However much there is to collect, requests get at least as much of the time.
+    // Requests get at least as much time as passes.
     pauseMs = performance.now() - startMs;
   };
   const schedule = (): void => {
@@ -45,7 +45,7 @@ export function startCollector(deps: CollectorDeps): Disposable {
   const unsubscribe = deps.store.subscribe((_bucket, change) => {
     if (triggers.note(change)) schedule();
   });
-  // A life before may have ended between the removal of an owner and that of its dependents.
+  // An earlier process may have ended between the removal of an owner and that of its dependents.
   schedule();
   const sweep = setInterval(pass, SWEEP_EVERY_MS);
   sweep.unref();
@@ -80,7 +80,7 @@ function act(registry: Registry, step: CollectStep): void {
         return;
     }
   } catch (error) {
-    // An earlier step of the same pass changed the object; the pass that this change has caused looks again.
+    // An earlier step of this pass changed the object, and that change triggers another pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

@@ -6,15 +6,15 @@ import { at, isObject, type Json, textAt } from "./json.ts";
 
 /** The certificates by which a server is recognised and recognises others. */
 export type Credentials = {
-  /** Signs the server's certificate, and kubelets'. */
+  /** Signs the certificates of the server and of kubelets. */
   readonly authority: Certificate;
   /** The token of the only user. */
   readonly token: string;
-  /** That the server shows to kubelets. */
+  /** The token that the server sends to kubelets. */
   readonly kubeletToken: string;
 };
 
-/** An authority that ends sooner is replaced. */
+/** An authority with less remaining validity is replaced. */
 const REPLACE_BEFORE_MS = 24 * 3_600_000;
 
 export async function makeCredentials(): Promise<Credentials> {
@@ -22,12 +22,12 @@ export async function makeCredentials(): Promise<Credentials> {
   return { authority: await makeAuthority("muster-devcluster"), token: secret(), kubeletToken: secret() };
 }
 
-/** Where a cluster that persists keeps them. */
+/** Returns the credentials file of a cluster that persists. */
 export function credentialsFileOf(directory: string): string {
   return join(directory, "state/credentials.json");
 }
 
-/** The credentials of the file, mode 0600; new ones without a file, and when its authority is about to expire. */
+/** Reads the credentials from the file, mode 0600; creates new ones if the file is missing, or its authority is about to expire. */
 export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
   const known = await read(file);
   if (known !== undefined && endOf(known) - nowMs > REPLACE_BEFORE_MS) return known;

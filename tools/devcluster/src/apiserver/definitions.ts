@@ -14,7 +14,7 @@ export function definitions(): JsonObject {
   return KUBERNETES;
 }
 
-/** The name of the definition of a built-in kind; undefined for other kinds. */
+/** Returns the name of the definition of a built-in kind; undefined for other kinds. */
 export function definitionOf(apiVersion: string, kind: string): string | undefined {
   kinds ??= indexKinds();
   return kinds.get(`${apiVersion}/${kind}`);
@@ -33,7 +33,7 @@ function indexKinds(): ReadonlyMap<string, string> {
   );
 }
 
-/** The name that a schema refers to, directly or as the one part of an `allOf`; "" when it refers to none. */
+/** Returns the name that a schema refers to, directly or as the only part of an `allOf`; "" if none. */
 export function referenceOf(schema: Schema): string {
   const direct = textAt(schema, "$ref") || textAt(listAt(schema, "allOf")[0], "$ref");
   return direct.startsWith(REFERENCE) ? direct.slice(REFERENCE.length) : "";

@@ -21,7 +21,7 @@ describe("a deletion", () => {
     });
   });
 
-  it("marks what has finalizers, in metadata or in the spec of a namespace", () => {
+  it("marks objects with finalizers, in metadata or in the spec of a namespace", () => {
     const held = decideDeletion(configMaps, { metadata: { finalizers: ["a/a"] } }, {}, NOW);
     expect(held).toMatchObject({ kind: "mark", because: "finalizers" });
     const namespace = decideDeletion(namespaces, { metadata: {}, spec: { finalizers: ["kubernetes"] } }, {}, NOW);
@@ -43,7 +43,7 @@ describe("a deletion", () => {
     expect(decideDeletion(configMaps, marked, { propagation: "Background" }, NOW).kind).toBe("remove");
   });
 
-  it("never gives a pod more time, and removes it once it has none", () => {
+  it("never extends a pod's grace period, and removes the pod once it is over", () => {
     fc.assert(
       fc.property(
         fc.array(fc.option(fc.integer({ min: -2, max: 60 }), { nil: undefined }), { maxLength: 6 }),

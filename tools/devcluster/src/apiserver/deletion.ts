@@ -50,7 +50,7 @@ export function decideDeletion(
   return { kind: "remove", object: marked, because: "nothing-to-wait-for" };
 }
 
-/** Whether this change ends the deletion of a marked object: it has no finalizers and no grace period. */
+/** Returns whether this change completes the deletion of a marked object: it has no finalizers and no grace period. */
 export function isDoneDeleting(object: JsonObject): boolean {
   return (
     isDeleting(object) &&
@@ -70,7 +70,7 @@ function unmet(object: JsonObject, { uid, revision }: DeleteOptions): string | u
   return undefined;
 }
 
-/** A later request may change how dependents go; one that says nothing leaves it. */
+/** A later request may change the propagation; one without a propagation keeps it. */
 function withPropagation(object: JsonObject, propagation: Propagation | undefined): JsonObject {
   if (propagation === undefined) return object;
   const wanted = FINALIZER[propagation];
@@ -90,7 +90,7 @@ function decidePlain(finalized: JsonObject, object: JsonObject, blocked: boolean
   return { kind: "mark", object: mark(finalized, 0, nowMs), because: "finalizers" };
 }
 
-/** A period that runs may only become shorter. */
+/** A running grace period may only be shortened. */
 function markGraceful(object: JsonObject, seconds: number, nowMs: number): JsonObject {
   if (!isDeleting(object)) return mark(object, seconds, nowMs);
   const current = numberAt(object, "metadata", "deletionGracePeriodSeconds") ?? 0;

@@ -3,7 +3,7 @@ import { compareVersions } from "./versions.ts";
 import { apiVersionOf, type Resource, type Subresource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
-/** The version of Kubernetes whose behaviour the server shows. */
+/** The Kubernetes version whose behaviour the server reproduces. */
 const MINOR = "36";
 
 /** The document at a path of discovery; undefined for other paths. `address` is host and port. */
@@ -80,7 +80,7 @@ function group(resources: readonly Resource[], name: string): JsonObject {
   return { name, versions, preferredVersion: versions[0] ?? {} };
 }
 
-/** The best first. */
+/** Sorts versions, the best first. */
 function versionsOf(resources: readonly Resource[], name: string): string[] {
   const versions = resources.filter((resource) => resource.group === name).map((resource) => resource.version);
   return [...new Set(versions)].sort(compareVersions);

@@ -20,7 +20,7 @@ export type DisruptionDeps = {
 const PODS = bucketOf(pods);
 const BUDGETS = bucketOf(disruptionBudgets);
 
-/** The budgets of a namespace with the status that they have now, whatever the last pass has written. */
+/** Returns the budgets of a namespace with their current status, whatever the last pass wrote. */
 export function budgetsNow({ store, nowMs }: Pick<DisruptionDeps, "store" | "nowMs">, namespace: string): JsonObject[] {
   const inside = (bucket: string): JsonObject[] =>
     store.entries(bucket).flatMap(([key, object]) => (keyNamespace(key) === namespace ? [object] : []));
@@ -31,7 +31,7 @@ export function budgetsNow({ store, nowMs }: Pick<DisruptionDeps, "store" | "now
   return budgets.map((budget) => put(budget, ["status"], buildBudgetStatus(budget, present, time)));
 }
 
-/** Keeps the status of every budget true: soon after a change of it or of a pod of its namespace. */
+/** Updates the status of every budget soon after a change of it or of a pod in its namespace. */
 export function startDisruptionController(deps: DisruptionDeps): Disposable {
   const { store, registry } = deps;
   const passes = passNamespaces((namespace) => {
@@ -56,7 +56,7 @@ function write(registry: Registry, budget: JsonObject): void {
   try {
     registry.update(target, { subresource: "status", change: () => budget, dryRun: false });
   } catch (error) {
-    // Another write came first, and has caused the next pass.
+    // Another write came first, and has triggered the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

@@ -26,7 +26,7 @@ describe("a budget's status", () => {
     });
   });
 
-  it("never lets the healthy pods fall below what is wanted, one eviction after another", () => {
+  it("never lets the healthy pods fall below the desired number, one eviction after another", () => {
     fc.assert(
       fc.property(fc.nat(6), fc.array(fc.boolean(), { maxLength: 8 }), (minAvailable, readiness) => {
         let pods = readiness.map((ready) => pod({ app: "a" }, ready));

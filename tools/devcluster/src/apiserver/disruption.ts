@@ -52,7 +52,7 @@ export type EvictionVerdict =
       readonly healthy: number;
     };
 
-/** Decides an eviction, with the budgets of the pod's namespace as they are now. */
+/** Decides an eviction by the current budgets of the pod's namespace. */
 export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]): EvictionVerdict {
   const isOver = ["Succeeded", "Failed", "Pending", ""].includes(textAt(pod, "status", "phase"));
   if (isOver || isDeleting(pod)) return { kind: "evict", because: "nothing-to-protect" };
@@ -70,7 +70,7 @@ export function decideEviction(pod: JsonObject, budgets: readonly JsonObject[]):
   return { kind: "refuse", because: "budget-spent", budget: nameOf(budget), needed, healthy };
 }
 
-/** A budget without a selector is for no pod, one with an empty selector for all of its namespace. */
+/** Returns whether the budget selects the pod: without a selector it selects none, with an empty one all in its namespace. */
 export function selectsPod(budget: JsonObject, pod: JsonObject): boolean {
   const selector = objectAt(budget, "spec")["selector"];
   return selector !== undefined && matchesSelector(selector, labelsOf(pod));

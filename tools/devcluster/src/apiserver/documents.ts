@@ -5,10 +5,10 @@ import type { Catalogue } from "./resources.ts";
 import { fail, methodNotAllowed, noSuchResource, notAcceptable } from "./status.ts";
 
 const OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/** The name that is asked for is no media type by the rules, so the answer has another. */
+/** The requested name is no valid media type, so the answer has another one. */
 const OPENAPI_V2_ANSWER = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/** Paths below a group that is always served have answers of their own when they lead nowhere. */
+/** Unknown paths below a group that is always served have their own answers. */
 function isBuiltIn(path: string, catalogue: Catalogue): boolean {
   const [, root, group, version] = path.split("/");
   if (root === "api") return true;
@@ -31,7 +31,7 @@ export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
   if (request.method !== "GET") return fail(methodNotAllowed());
   const accept = request.headers.accept ?? "*/*";
   if (path === "/openapi/v2" && accept.startsWith(OPENAPI_V2_PROTOBUF)) {
-    // kubectl looks here, and in this form only, for kinds that the newer documents do not have. The empty message says that there are no more.
+    // kubectl requests only this form for kinds that the newer documents lack. The empty message means that no more exist.
     answerBytes(exchange, OPENAPI_V2_ANSWER, new Uint8Array());
     return;
   }

@@ -1,4 +1,4 @@
-/** A duration as kubectl prints it: `45s`, `3m10s`, `5h`, `2d4h`, `324d`; seconds only while they matter. */
+/** Formats a duration as kubectl does: `45s`, `3m10s`, `5h`, `2d4h`, `324d`; seconds only if they matter. */
 export function humanDuration(ms: number): string {
   const seconds = Math.trunc(ms / 1000);
   if (seconds < -1) return "<invalid>";

@@ -3,14 +3,14 @@ import { type JsonObject, without } from "./json.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
 import { buildTable, partialMetadata, type TableOptions } from "./table.ts";
 
-/** How one request wants objects. */
+/** The requested form of objects. */
 export type View = {
   readonly resource: Resource;
   readonly form: Representation;
   readonly includeObject: TableOptions["includeObject"];
 };
 
-/** One object as the client wants it. */
+/** Builds one object in the requested form. */
 export function buildItem(view: View, object: JsonObject, nowMs: number): JsonObject {
   switch (view.form) {
     case "json":
@@ -29,13 +29,13 @@ export function buildList(view: View, objects: readonly JsonObject[], metadata: 
     const items = objects.map(partialMetadata);
     return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
   }
-  // Items of a list of a built-in kind have no kind and apiVersion of their own.
+  // Items of a built-in kind's list have no kind and apiVersion.
   const items =
     resource.schema === undefined ? objects.map((object) => without(object, "kind", "apiVersion")) : objects;
   return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };
 }
 
-/** The object of a watch event; columns come with the first only. */
+/** Builds the object of a watch event; only the first has columns. */
 export function buildWatched(view: View, object: JsonObject, nowMs: number, first: boolean): JsonObject {
   if (view.form !== "table") return buildItem(view, object, nowMs);
   return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, first);

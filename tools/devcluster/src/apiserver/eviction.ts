@@ -10,8 +10,8 @@ import type { ObjectStore } from "./store.ts";
 export type EvictionDeps = { readonly registry: Registry; readonly store: ObjectStore; readonly nowMs: () => number };
 
 /**
- * Deletes a pod unless a disruption budget forbids it; fails with Kubernetes' words. Decision and deletion are one step, so that no two evictions spend
- * the same allowance.
+ * Deletes a pod unless a disruption budget forbids it; then fails as Kubernetes does. Decision and deletion are one step, so that no two evictions use the same
+ * allowance.
  */
 export function evictPod(
   deps: EvictionDeps,
@@ -52,7 +52,7 @@ function budgetSpent({ budget, needed, healthy }: { budget: string; needed: numb
   };
 }
 
-/** Adds the reason of the end to the pod. */
+/** Records the reason of the end on the pod. */
 function withTarget(pod: JsonObject, time: string): JsonObject {
   const others = listAt(pod, "status", "conditions").filter((one) => textAt(one, "type") !== "DisruptionTarget");
   const condition = {

@@ -16,13 +16,13 @@ export type JournalRecord =
       readonly object: JsonObject | undefined;
     };
 
-/** A line: a checksum, so that damage shows, and JSON, so that a person can read it. */
+/** Encodes a line: a checksum, which detects damage, and readable JSON. */
 export function encodeRecord(record: JournalRecord): Buffer {
   const text = JSON.stringify(fieldsOf(record));
   return Buffer.from(`${checksum(text)} ${text}\n`);
 }
 
-/** Undefined for a line that is not as it was written. */
+/** Returns undefined for a damaged line. */
 export function decodeRecord(line: Buffer): JournalRecord | undefined {
   const text = line.subarray(9).toString("utf8");
   if (line.subarray(0, 8).toString("latin1") !== checksum(text) || line[8] !== 32) return undefined;

@@ -44,7 +44,7 @@ const step = fc.oneof(
 );
 
 describe("a store with a journal", () => {
-  it("is after each restart what it was before, whatever was written and compacted", () => {
+  it("has the same content after each restart, whatever was written and compacted", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(1, 300, 1_000_000), (steps, compactFromBytes) => {
         const place = mkdtempSync(join(directory, "one-"));
@@ -86,14 +86,14 @@ describe("a store with a journal", () => {
     expect(known.changesAfter("things", seen)).toBeUndefined();
   });
 
-  it("takes no more disk than some times its objects", () => {
+  it("uses no more disk than a few times the size of its objects", () => {
     using journal = journalIn(directory, 10_000);
     const store = storeOn(journal);
     for (let turn = 0; turn < 2_000; turn++) store.commit("things", "a/1", object(`${turn}`));
     expect(statSync(join(directory, "journal")).size).toBeLessThan(11_000);
   });
 
-  it("drops the end of a write that was cut short, wherever it was cut", () => {
+  it("drops a truncated write at the end, wherever it was truncated", () => {
     const journal = journalIn(directory);
     const store = storeOn(journal);
     store.commit("things", "a/1", object("kept"));
@@ -113,7 +113,7 @@ describe("a store with a journal", () => {
     }
   });
 
-  it("refuses a file that is damaged in its middle", () => {
+  it("refuses a file that is damaged in the middle", () => {
     const journal = journalIn(directory);
     storeOn(journal).commit("things", "a/1", object("one"));
     journal[Symbol.dispose]();

@@ -20,30 +20,29 @@ export type Kept = { readonly bucket: string; readonly key: string; readonly obj
 /**
  * The store's state in one file: a snapshot, then every change.
  *
- * A change is handed to the operating system before anybody hears of it, so that whatever kills the process loses nothing that was acknowledged. The
- * disk is waited for (fsync) only by a snapshot and at the end: a machine that loses its power may lose the last seconds, and comes back with a state
- * that once was.
+ * Each change is passed to the operating system before any client receives it, so that no end of the process loses an acknowledged write. Only a snapshot and
+ * the end wait for the disk (fsync). After a power loss the last seconds may be missing, and the server starts with an earlier state.
  */
 export type Journal = Disposable & {
   /** The records of earlier lives, oldest first; returned once. */
   replay(): Iterable<JournalRecord>;
-  /** Throws when it cannot be written; then nothing of it remains. */
+  /** Appends a record; throws, and leaves nothing of it, if it cannot be written. */
   append(record: JournalRecord): void;
-  /** Writes a new snapshot when the changes after the last have become many. */
+  /** Writes a new snapshot once the changes after the last one are large enough. */
   compactWhenLarge(revision: number, everything: () => Iterable<Kept>): void;
 };
 
 export type JournalOptions = {
   /** Made when it is missing, mode 0700. It belongs to one process at a time. */
   readonly directory: string;
-  /** Changes take at least this much before there is a new snapshot, and at least as much as the snapshot before. Default 16 MiB. */
+  /** Minimum size of the changes before a new snapshot; at least the size of the previous snapshot. Default 16 MiB. */
   readonly compactFromBytes?: number;
-  /** Gets the failure to write a snapshot; changes continue in the old file. */
+  /** Receives the failure to write a snapshot; changes continue in the old file. */
   readonly onProblem: (error: unknown) => void;
 };
 
 const COMPACT_FROM_BYTES = 16 * 1024 * 1024;
-/** Bytes that are handed to the operating system at once. */
+/** Bytes of one write. */
 const CHUNK_BYTES = 1024 * 1024;
 
 /** Opens the journal of a directory, or begins one. Throws for a file that is damaged in its middle: the rest would be guesswork. */
@@ -54,7 +53,7 @@ export function openJournal({ directory, compactFromBytes, onProblem }: JournalO
   const { bytes, snapshotBytes, ...read } = readJournal(file);
   let { records } = read;
   let descriptor = openSync(file, "a", 0o600);
-  // The end of a write that was cut short by the end of the process was never acknowledged.
+  // A truncated write at the end was never acknowledged.
   ftruncateSync(descriptor, bytes);
   let size = bytes;
   let threshold = Math.max(compactFromBytes ?? COMPACT_FROM_BYTES, snapshotBytes);
@@ -95,7 +94,7 @@ export function openJournal({ directory, compactFromBytes, onProblem }: JournalO
       try {
         compact(revision, everything);
       } catch (error) {
-        // Tried again after as many changes once more.
+        // Retry after the same number of changes again.
         threshold += compactFromBytes ?? COMPACT_FROM_BYTES;
         onProblem(error);
       }
@@ -129,7 +128,7 @@ function readJournal(file: string): Replayed {
   }
 }
 
-/** Beside the file first, so that there is a whole one at each moment. Returns its size. */
+/** Writes beside the file first, so that a complete one exists at each moment. Returns its size. */
 function writeSnapshot(directory: string, file: string, revision: number, everything: Iterable<Kept>): number {
   const draft = `${file}.new`;
   rmSync(draft, { force: true });

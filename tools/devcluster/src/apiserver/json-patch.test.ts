@@ -56,7 +56,7 @@ describe("a JSON patch", () => {
     expect(() => jsonPatch({}, patch)).toThrow("allowed maximum operations");
   });
 
-  it("takes back what it added, and leaves the document it was given alone", () => {
+  it("reverts what it added, and leaves the given document unchanged", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),

@@ -74,7 +74,7 @@ function add(document: Json, path: readonly string[], value: Json): Json {
   );
 }
 
-/** As Kubernetes does it, a key that is missing is added; a place in a list has to be there. */
+/** As in Kubernetes, a missing key is added, but a list index has to exist. */
 function replace(document: Json, path: readonly string[], value: Json): Json {
   const put = change(document, path, (holder, key) =>
     isList(holder) ? holder.with(index(key, holder.length - 1), value) : withKey(holder, key, value),
@@ -91,7 +91,7 @@ function remove(document: Json, path: readonly string[]): Json {
   );
 }
 
-/** Replaces the holder of the last key of the path, and what leads to it; undefined for the whole document. */
+/** Replaces the holder of the path's last key, and its ancestors; undefined for the whole document. */
 function change(
   document: Json,
   path: readonly string[],

@@ -22,7 +22,7 @@ export function at(value: Json | undefined, ...path: readonly string[]): Json | 
   return found;
 }
 
-/** The text at a path; "" for a missing or another value. */
+/** Returns the text at a path; "" if it is missing or no text. */
 export function textAt(value: Json | undefined, ...path: readonly string[]): string {
   const found = at(value, ...path);
   return typeof found === "string" ? found : "";
@@ -57,7 +57,7 @@ export function put(object: JsonObject, path: readonly string[], value: Json | u
   return withKey(object, key, put(objectAt(object, key), rest, value));
 }
 
-/** Safe for any key: a computed `__proto__` is a key like others. */
+/** Safe for any key: a computed `__proto__` is an ordinary key. */
 export function withKey(object: JsonObject, key: string, value: Json): JsonObject {
   return { ...object, [key]: value };
 }
@@ -73,7 +73,7 @@ export function mapEntries(object: JsonObject, map: (key: string, value: Json) =
   let made: Record<string, Json> | undefined;
   for (const [index, [key, value]] of entries.entries()) {
     const mapped = map(key, value);
-    // Copied from the first change on. A field that is undefined, as callers in this process have them, goes.
+    // Copied from the first change on. Undefined fields, which callers in this process may pass, are dropped.
     if (mapped !== undefined && made === undefined && mapped === value) continue;
     made ??= copyOf(entries.slice(0, index));
     if (mapped !== undefined) setOwn(made, key, mapped);
@@ -88,7 +88,7 @@ function copyOf(entries: readonly (readonly [string, Json])[]): Record<string, J
 }
 
 function setOwn(made: Record<string, Json>, key: string, value: Json): void {
-  // Assigned, it would become the prototype.
+  // An assignment would set the prototype.
   if (key === "__proto__") Object.defineProperty(made, key, { ...OWN, value });
   else made[key] = value;
 }

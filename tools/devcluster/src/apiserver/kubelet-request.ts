@@ -5,23 +5,23 @@ import { type JsonObject, numberAt, textAt } from "./json.ts";
 import { addressOf } from "./kinds/node.ts";
 import { badRequest, fail, type Failure, internalError } from "./status.ts";
 
-/** How the server shows itself to kubelets, and which ones it believes. */
+/** The credentials between the server and its kubelets. */
 export type KubeletAccess = {
-  /** Bearer token that the kubelet asks for. */
+  /** Bearer token that the server sends to the kubelet. */
   readonly token: string;
   /** PEM of the authority that signs kubelets' certificates. */
   readonly ca: string;
 };
 
-/** The same with its connections, which are kept: a handshake costs more than a short log. */
+/** Access with kept connections, because a handshake costs more than a short log. */
 export type KubeletClient = Disposable & { readonly token: string; readonly agent: Agent };
 
 export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
   const agent = new Agent({
     keepAlive: true,
-    // Made once: with the PEM alone, every new connection parses it.
+    // The context is created once: with the PEM alone, every new connection parses it.
     secureContext: createSecureContext({ ca }),
-    // The authority signs kubelets of this cluster only; which address one listens on is in its node object, not in its certificate.
+    // The authority signs only kubelets of this cluster. The address of a kubelet is in its node object, not in its certificate.
     checkServerIdentity: () => undefined,
   });
   return { token, agent, [Symbol.dispose]: () => agent.destroy() };
@@ -30,10 +30,10 @@ export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
 export type KubeletAddress = { readonly host: string; readonly port: number };
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** So much of a kubelet's refusal is passed on. */
+/** Maximum bytes of a kubelet's refusal that are forwarded. */
 const REFUSAL_LIMIT_BYTES = 4_096;
 
-/** Fails when the node has no address of its kubelet. */
+/** Returns the address of a node's kubelet; fails if the node has none. */
 export function locateKubelet(node: JsonObject): KubeletAddress {
   const host = addressOf(node, "InternalIP");
   const port = numberAt(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") ?? 0;
@@ -42,7 +42,7 @@ export function locateKubelet(node: JsonObject): KubeletAddress {
   return { host, port };
 }
 
-/** A request that is not sent yet; one that gets no answer within some seconds fails with an error. */
+/** Prepares a request without sending it. It fails with an error if no answer arrives within some seconds. */
 export function kubeletRequest(
   { host, port }: KubeletAddress,
   path: string,
@@ -73,7 +73,7 @@ export async function readRefusal(incoming: AsyncIterable<unknown>, code: number
   return refusalOf(code, text);
 }
 
-/** The kubelet's words, in the form of the API. */
+/** Converts a kubelet's refusal to a failure of the API. */
 export function refusalOf(code: number, text: string): Failure {
   const message = text.trim();
   if (code === 400) return badRequest(message);

@@ -19,7 +19,7 @@ export function selectorsOf(resource: Resource, query: URLSearchParams): Selecto
   };
 }
 
-/** Whether a stored object is in sight of a list or a watch. */
+/** Returns whether a list or watch selects a stored object. */
 export function matcher(target: Target, { labels, fields }: Selectors): (key: string, stored: JsonObject) => boolean {
   const { namespace, resource } = target;
   return (key, stored) =>
@@ -30,11 +30,11 @@ export function matcher(target: Target, { labels, fields }: Selectors): (key: st
 
 type ListDeps = { readonly store: ObjectStore; readonly nowMs: () => number };
 
-/** In the words of Kubernetes. */
+/** Message of Kubernetes. */
 export const CONTINUE_TOO_OLD =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/** A page of a resource. All pages of one list show the state of one revision. */
+/** Lists a page of a resource. All pages of one list show the state of one revision. */
 export function list({ store, nowMs }: ListDeps, target: Target, view: View, query: URLSearchParams): JsonObject {
   const selectors = selectorsOf(target.resource, query);
   const isSelective = selectors.labels.length + selectors.fields.length > 0;
@@ -65,7 +65,7 @@ type State = {
 function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): State {
   const bucket = bucketOf(target.resource);
   const limit = integerOf(query, "limit") ?? 0;
-  // A list is made at once and needs no time; the client still hears of a number that is none.
+  // A list is immediate and needs no time limit; an invalid number is still refused.
   integerOf(query, "timeoutSeconds");
   const token = query.get("continue") ?? "";
   const now = (): State => ({ entries: store.entries(bucket), revision: store.revision(), after: undefined, limit });

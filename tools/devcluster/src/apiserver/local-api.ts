@@ -23,12 +23,12 @@ export type LocalApiDeps = {
   readonly nowMs: () => number;
 };
 
-/** The informer of a client calls a watch dead that is silent for longer than 150 s. */
+/** Client informers treat a watch as dead after 150 s of silence. */
 const BOOKMARK_EVERY_MS = 60_000;
 
 /**
- * The server for callers in its own process: the same checks and the same answers as over HTTP, without connections and copies. Callers never change
- * what they send and what it returns: it is stored, and shared with others.
+ * The API server for callers in its own process, with the checks and answers of HTTP but without connections and copies. Callers never change objects that they
+ * pass or receive, because these are stored and shared.
  */
 export function localApi(deps: LocalApiDeps): ClusterApi {
   return {
@@ -47,7 +47,7 @@ const PATCH_TYPE = {
 function localCalls(deps: LocalApiDeps): KubeCalls {
   const { registry, nowMs } = deps;
   let isClosed = false;
-  /** Serves one call in a turn of its own, as a request: callers that answer each other at once leave time to all others. */
+  /** Serves each call in its own turn of the event loop, so that callers that answer each other leave time for all others. */
   const serve = async <Value>(doing: string, { signal }: CallOptions, work: () => Value): Promise<Value> => {
     await turn();
     signal?.throwIfAborted();
@@ -162,7 +162,7 @@ function pageOf<Object extends KubeObject>(deps: LocalApiDeps, target: Target, q
 type WatchEvent<Object extends KubeObject> =
   ReturnType<ListWatch<Object>["watch"]> extends AsyncIterable<infer Event> ? Event : never;
 
-/** The changes of a bucket after a revision that a watch sees, until its time is over or the signal aborts. */
+/** Yields the changes of a bucket after a revision, until the time limit or the signal. */
 async function* watchStore<Object extends KubeObject>(
   store: ObjectStore,
   { resource }: Target,
@@ -224,7 +224,7 @@ async function* watchStore<Object extends KubeObject>(
   }
 }
 
-/** A refusal as clients over HTTP get it. */
+/** Converts a refusal to the error that HTTP clients receive. */
 function orKubeError<Value>(doing: string, work: () => Value): Value {
   try {
     return work();

@@ -25,7 +25,7 @@ describe("a merge patch", () => {
     [{ e: null }, { a: 1 }, { e: null, a: 1 }],
     [[1, 2], { a: "b", c: null }, { a: "b" }],
     [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }],
-  ])("of %j with %j gives %j", (target, patch, expected) => {
+  ])("of %j with %j results in %j", (target, patch, expected) => {
     expect(mergePatch(target, patch)).toEqual(expected);
   });
 

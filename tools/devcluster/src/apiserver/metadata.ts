@@ -2,7 +2,7 @@ import { at, type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt
 import { type Check, checkLabelKey, checkLabelValue } from "./names.ts";
 import { forbiddenValue, invalidValue, type Problem, required } from "./status.ts";
 
-/** All annotations of an object together, in characters. */
+/** Maximum characters of all annotations of an object. */
 const ANNOTATIONS_LIMIT = 256 * 1024;
 const STANDARD_FINALIZERS = ["kubernetes", "orphan", "foregroundDeletion"];
 
@@ -104,7 +104,7 @@ function checkFinalizers(object: JsonObject): Problem[] {
     const field = `metadata.finalizers[${index}]`;
     const problem = checkLabelKey(finalizer);
     if (problem !== undefined) return [invalidValue(field, finalizer, problem)];
-    // Only kinds of the core group insist on a slash.
+    // Only kinds of the core group require a slash.
     if (textAt(object, "apiVersion").includes("/")) return [];
     if (finalizer.includes("/") || STANDARD_FINALIZERS.includes(finalizer)) return [];
     return [invalidValue(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified")];
@@ -120,7 +120,7 @@ export function checkMetadataChange(before: JsonObject, after: JsonObject): Prob
   return [forbiddenValue("metadata.finalizers", because)];
 }
 
-/** Metadata that the server alone writes, taken over from the state before. */
+/** Keeps metadata that only the server writes. */
 export function keepServerMetadata(before: JsonObject, after: JsonObject): JsonObject {
   const kept = [
     "uid",
@@ -139,7 +139,7 @@ export function keepServerMetadata(before: JsonObject, after: JsonObject): JsonO
   return put(after, ["metadata"], { ...metadata, ...Object.fromEntries(server) });
 }
 
-/** The object with its generation one higher, where it has one. */
+/** Increments the object's generation, if it has one. */
 export function nextGeneration(object: JsonObject): JsonObject {
   const generation = numberAt(object, "metadata", "generation");
   return generation === undefined ? object : put(object, ["metadata", "generation"], generation + 1);

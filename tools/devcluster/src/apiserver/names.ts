@@ -55,7 +55,7 @@ export const checkConfigKey: Check = (value) => {
   return "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 };
 
-/** Kinds whose names only must fit into a path, such as events. */
+/** For kinds whose names only have to fit into a path, such as events. */
 export const checkPathSegment: Check = (value) => {
   if (value === "." || value === "..") return `may not be '${value}'`;
   const found = ["/", "%"].find((character) => value.includes(character));
@@ -65,7 +65,10 @@ export const checkPathSegment: Check = (value) => {
 const SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const LONGEST_PREFIX = 58;
 
-/** A name for `generateName`: no vowels, so that no words come about; 63 characters at most. `random` gives numbers from 0 up to its argument, exclusive. */
+/**
+ * Generates a name for `generateName`: without vowels, which avoids words, and with at most 63 characters. `random` returns numbers from 0 up to its argument,
+ * exclusive.
+ */
 export function generatedName(prefix: string, random: (below: number) => number): string {
   const suffix = Array.from({ length: 5 }, () => SUFFIX_ALPHABET.charAt(random(SUFFIX_ALPHABET.length)));
   return prefix.slice(0, LONGEST_PREFIX) + suffix.join("");

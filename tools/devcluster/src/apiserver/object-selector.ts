@@ -1,7 +1,7 @@
 import { type LabelSelector, matchesLabels, type Requirement } from "@muster/names";
 import { type Json, type JsonObject, listAt, objectAt, textAt, textsAt } from "./json.ts";
 
-/** Whether labels are as the selector in an object (`matchLabels`, `matchExpressions`) wants them. */
+/** Returns whether labels match the selector in an object (`matchLabels`, `matchExpressions`). */
 export function matchesSelector(selector: Json, labels: JsonObject): boolean {
   return matchesLabels(requirementsOf(selector), labels);
 }

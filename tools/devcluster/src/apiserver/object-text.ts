@@ -2,7 +2,7 @@ import type { JsonObject } from "./json.ts";
 
 const texts = new WeakMap<JsonObject, Buffer>();
 
-/** The JSON of a stored object, made once for each of its versions: answers and watches share it. */
+/** Returns the JSON of a stored object, serialised once per version: answers and watches share it. */
 export function textOf(object: JsonObject): Buffer {
   const known = texts.get(object);
   if (known !== undefined) return known;

@@ -5,8 +5,8 @@ import { apiVersionOf, type Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
 /**
- * OpenAPI as far as clients read it: which parameters a patch takes, and the schema of each kind, for `kubectl explain` and typed clients. Paths of
- * subresources and of lists are left out.
+ * Builds the parts of OpenAPI that clients read: the parameters of a patch, and the schema of each kind, for `kubectl explain` and typed clients. Paths of
+ * subresources and of lists are omitted.
  */
 export function openApiDocument(path: string, catalogue: Catalogue): JsonObject | undefined {
   const resources = catalogue.all();
@@ -50,7 +50,7 @@ function schemaOf(resource: Resource): JsonObject {
   return { ...schema, "x-kubernetes-group-version-kind": [{ group, version, kind }] };
 }
 
-/** The schemas and all that they refer to. */
+/** Adds all schemas that these refer to. */
 function withReferences(schemas: JsonObject): JsonObject {
   const found = new Map<string, Json>();
   const visit = (value: Json): void => {

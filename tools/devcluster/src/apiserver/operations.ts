@@ -8,7 +8,7 @@ import type { Decoded } from "./schema.ts";
 import { badRequest, conflict, fail, invalid, invalidValue } from "./status.ts";
 import type { Target } from "./target.ts";
 
-/** One write, however its request came. Refusals are thrown as failures. */
+/** One write, from any kind of request. Refusals are thrown as failures. */
 export type Write = {
   readonly registry: Registry;
   readonly target: Target;
@@ -29,7 +29,7 @@ export function replaceObject(write: Write, body: JsonObject, subresource?: "sta
   const { registry, target, dryRun } = write;
   const decoded = decodeBody(write, body, refuseBody(target.resource));
   refuseOtherName(target, decoded.object);
-  // The path has the namespace; a body need not repeat it.
+  // The path contains the namespace, so a body may omit it.
   const place = target.resource.namespaced ? target.namespace : undefined;
   const object = put(decoded.object, ["metadata", "namespace"], place);
   const written = registry.update(target, { subresource, change: () => object, dryRun });
@@ -60,7 +60,7 @@ export function patchObject(
   return { ...written, warnings };
 }
 
-/** Gives the pod of the target the node that the binding names. */
+/** Binds the target pod to the node that the binding names. */
 export function bindObject({ registry, target, dryRun }: Write, binding: JsonObject, nowMs: number): void {
   const node = textAt(binding, "target", "name");
   if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });

@@ -4,7 +4,7 @@ import { decodePosition, encodePosition, pageOf } from "./page.ts";
 import type { Entry } from "./store.ts";
 
 describe("pages", () => {
-  it("together are the whole list, in order, whatever their size", () => {
+  it("together contain the whole list, in order, for every size", () => {
     const keys = fc.uniqueArray(fc.stringMatching(/^[a-c]{0,2}\/[a-z-]{1,4}$/));
     fc.assert(
       fc.property(keys, fc.integer({ min: 1, max: 7 }), (names, limit) => {
@@ -23,7 +23,7 @@ describe("pages", () => {
     );
   });
 
-  it("have no end before the list when there is no limit", () => {
+  it("have one page without a limit", () => {
     const entries: Entry[] = [
       ["/a", {}],
       ["/b", {}],
@@ -34,8 +34,8 @@ describe("pages", () => {
 });
 
 describe("continue tokens", () => {
-  it("come back as they were", () => {
-    // No list is of version 0: a token that says so was not made here.
+  it("decode to their originals", () => {
+    // No list has version 0, so no server issues a token with it.
     const revisions = fc.integer({ min: -1 }).filter((revision) => revision !== 0);
     fc.assert(
       fc.property(revisions, fc.string({ minLength: 1 }), (revision, after) => {
@@ -44,7 +44,7 @@ describe("continue tokens", () => {
     );
   });
 
-  it("are refused when they are something else", () => {
+  it("are refused if they are invalid", () => {
     fc.assert(
       fc.property(fc.string(), (token) => {
         expect(() => decodePosition(token)).toThrow("continue key is not valid");

@@ -7,7 +7,7 @@ export type Position = { readonly revision: number; readonly after: string };
 
 export type Page = {
   readonly entries: readonly Entry[];
-  /** Where the next page begins; undefined on the last. */
+  /** Start of the next page; undefined on the last one. */
   readonly next: string | undefined;
   readonly remaining: number;
 };
@@ -49,7 +49,7 @@ function parse(text: string): JsonObject | undefined {
   }
 }
 
-/** Entries are sorted, and a bucket may have thousands. */
+/** Binary search, because a bucket may have thousands of entries. */
 function firstAfter(entries: readonly Entry[], key: string): number {
   let low = 0;
   let high = entries.length;

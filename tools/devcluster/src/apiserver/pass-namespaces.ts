@@ -1,5 +1,5 @@
 export type NamespacePasses = Disposable & {
-  /** A namespace has changed: one pass over it follows soon, for all changes until then. */
+  /** Records a change of a namespace; one pass follows soon for all changes until then. */
   note(namespace: string): void;
 };
 
@@ -20,7 +20,7 @@ export function passNamespaces(run: (namespace: string) => void, onDefect: (erro
         onDefect(error);
       }
     }
-    // Requests get at least as much time as passes do, however many pods change.
+    // Requests get at least as much time as passes, however many pods change.
     pauseMs = performance.now() - startMs;
   };
   return {

@@ -42,7 +42,7 @@ export function checkPatchOptions(type: PatchType, fieldManager: string, force: 
   }
 }
 
-/** The object that a patch makes of the current one. Only an apply makes one out of nothing. */
+/** Applies a patch to the current object. Only an apply creates a missing one. */
 export function applyPatch(current: JsonObject | undefined, request: PatchRequest): JsonObject {
   const { resource, type, patch } = request;
   if (type === "application/json-patch+json") return requireObject(jsonPatch(current ?? {}, patch));
@@ -51,7 +51,7 @@ export function applyPatch(current: JsonObject | undefined, request: PatchReques
   if (type === APPLY) {
     checkApplied(current, request, patch);
     if (current === undefined) return patch;
-    // No field has an owner here: an apply changes the fields that it names, and never conflicts.
+    // Fields have no owners here: an apply changes the fields that it names, and never conflicts.
     if (!resource.patchesStrategically) return requireObject(mergePatch(current, patch));
   }
   const name = definitionOf(apiVersionOf(resource), resource.kind);

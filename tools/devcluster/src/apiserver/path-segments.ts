@@ -1,4 +1,4 @@
-/** The parts of a path; undefined for escapes that are none. */
+/** Decodes the segments of a path; undefined for invalid escapes. */
 export function decodeSegments(path: string): string[] | undefined {
   try {
     return path

@@ -38,7 +38,7 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
   return `/exec/${place.join("/")}?${passed.toString()}`;
 }
 
-/** Joins a client that asks for a WebSocket to the kubelet; whichever side ends, the other is ended too. */
+/** Connects a client's WebSocket to the kubelet; when one side ends, the other ends too. */
 export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, kubelets: KubeletClient): void {
   const { request, tunnel } = exchange;
   if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));

@@ -21,7 +21,7 @@ const PARAMETERS = [
   "limitBytes",
   "stream",
 ];
-/** The container that is meant. Fails with 400 when the pod has several and none is named, or not the named one. */
+/** Chooses the container of a log. Fails with 400 if the pod has several and none is named, or lacks the named one. */
 export function chooseContainer(pod: JsonObject, name: string, wanted: string): string {
   const namesOf = (list: string): string[] => listAt(pod, "spec", list).map((container) => textAt(container, "name"));
   const containers = namesOf("containers");
@@ -39,7 +39,7 @@ export function chooseContainer(pod: JsonObject, name: string, wanted: string): 
   );
 }
 
-/** Where a kubelet keeps it. */
+/** Returns the kubelet path of a log. */
 export function logPath(pod: JsonObject, container: string, query: URLSearchParams): string {
   const passed = new URLSearchParams([...query].filter(([key]) => PARAMETERS.includes(key)));
   const place = [textAt(pod, "metadata", "namespace"), textAt(pod, "metadata", "name"), container].map(
@@ -49,10 +49,10 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
   return `/containerLogs/${place.join("/")}${suffix}`;
 }
 
-/** Passes the kubelet's answer on as it comes; whichever side ends, the other is ended too. */
+/** Streams the kubelet's answer to the client; when one side ends, the other ends too. */
 export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
-  // A log that is read as it is comes soon: its header goes with the first bytes.
+  // A log that is not followed arrives soon, so its header is sent with the first bytes.
   const isFollowed = booleanOf(exchange.query, "follow") === true;
   const upstream = kubeletRequest(address, path, client);
   response.once("close", () => upstream.destroy());

@@ -3,12 +3,12 @@ import { dirname } from "node:path";
 import { credentialsFileOf, keepCredentials } from "./credentials.ts";
 import { renderKubeconfig } from "./write-kubeconfig.ts";
 
-/** The files that were read or created: they must belong to the user that runs the cluster. */
+/** The files that were read or created; they must belong to the user that runs the cluster. */
 export type PreparedAccess = { readonly kubeconfig: string; readonly files: readonly string[] };
 
 /**
- * The kubeconfig of a cluster that persists in this directory, for clients that reach it at `url`; also before its first start, which uses the
- * credentials that are made here. `url` names 127.0.0.1, localhost, or the host that the cluster is started with.
+ * Returns the kubeconfig of a cluster that persists in this directory, for clients that reach it at `url`. It also works before the first start, which then
+ * uses the credentials created here. `url` names 127.0.0.1, localhost, or the host that the cluster is started with.
  */
 export async function prepareAccess(directory: string, url: string, nowMs: number): Promise<PreparedAccess> {
   const file = credentialsFileOf(directory);

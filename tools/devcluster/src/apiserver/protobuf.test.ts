@@ -24,7 +24,7 @@ function build(parts: readonly Part[]): Uint8Array {
   return writer.finish();
 }
 
-/** An object as a Go client sends it. */
+/** Encodes an object as a Go client does. */
 function envelope(apiVersion: string, kind: string, ...parts: Part[]): Buffer {
   const unknown = build([message(1, text(1, apiVersion), text(2, kind)), message(2, ...parts)]);
   return Buffer.concat([Buffer.from(MAGIC), unknown]);
@@ -72,7 +72,7 @@ describe("objects in protobuf", () => {
     });
   });
 
-  it("are not known for kinds that have no such form here", () => {
+  it("are unknown for kinds without such a form here", () => {
     expect(decodeProtobuf(envelope("apps/v1", "DaemonSet"), expected)).toBeUndefined();
   });
 

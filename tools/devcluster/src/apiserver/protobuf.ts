@@ -5,8 +5,8 @@ import { isList, isObject, type Json, type JsonObject, mapEntries, textAt } from
 import { badRequest, fail } from "./status.ts";
 
 /**
- * Kept because `kubectl create` and `kubectl create token` send protobuf. What every object in it begins with; a message `Unknown` follows, with the kind
- * and the bytes of the object.
+ * Prefix of every object in protobuf, which `kubectl create` and `kubectl create token` send. A message `Unknown` follows, with the kind and the bytes of the
+ * object.
  */
 const MAGIC = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
@@ -15,7 +15,7 @@ type Message = ReadonlyMap<number, Field>;
 
 const META = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/** Values that have a message of their own and are no object in JSON. */
+/** Messages whose JSON is a plain value. */
 const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => Json>> = {
   [`${META}.Time`]: (reader, end) => readTime(reader, end, ""),
   [`${META}.MicroTime`]: (reader, end) => readTime(reader, end, "micro"),
@@ -32,7 +32,7 @@ const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => 
 
 const EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
-/** Messages that write their JSON themselves: one of several things, in a field of its own. */
+/** Messages that marshal their own JSON: one of several values, each in its own field. */
 const CHOICES: Readonly<Record<string, (message: JsonObject) => Json>> = {
   [`${EXTENSIONS}.JSON`]: (message) => toJson(Buffer.from(textAt(message, "raw"), "base64").toString("utf8")),
   [`${EXTENSIONS}.JSONSchemaPropsOrArray`]: (message) => message["schema"] ?? message["jSONSchemas"] ?? null,
@@ -43,8 +43,8 @@ const CHOICES: Readonly<Record<string, (message: JsonObject) => Json>> = {
 let messages: ReadonlyMap<string, Message> | undefined;
 
 /**
- * A built-in kind as Go clients send it, kubectl's `create` among them, as the JSON that says the same. Undefined for a kind that has no such form here.
- * Fails with 400 for bytes that are none.
+ * Decodes a built-in kind from Go clients, such as kubectl's `create`, to JSON. Undefined for a kind without a protobuf form here. Fails with 400 for invalid
+ * bytes.
  */
 export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; kind: string }): JsonObject | undefined {
   if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
@@ -55,7 +55,7 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
     const { 1: version, 2: name } = type instanceof Uint8Array ? readWhole(type) : {};
     const apiVersion = textOf(version) || expected.apiVersion;
     const kind = textOf(name) || expected.kind;
-    // Options go by the group that they are sent to.
+    // The API group of a request determines the version of its options.
     const options = kind === "DeleteOptions" ? definitionOf("v1", kind) : undefined;
     const definition = options ?? definitionOf(apiVersion, kind);
     if (definition === undefined || !known().has(definition)) return undefined;
@@ -68,7 +68,7 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
   }
 }
 
-/** The fields of every message by number, generated. */
+/** Returns the generated fields of every message by number. */
 function known(): ReadonlyMap<string, Message> {
   messages ??= new Map(
     Object.entries(generated(messageFields)).map(([name, fields]) => [
@@ -165,7 +165,7 @@ function readWhole(bytes: Uint8Array): Raw {
   return readRaw(protobuf.Reader.create(bytes), bytes.length);
 }
 
-/** Fields by number, for the few messages that have no table. */
+/** Reads fields by number, for the few messages without a table. */
 function readRaw(reader: protobuf.Reader, end: number): Raw {
   const fields: Record<number, number | Uint8Array> = {};
   while (reader.pos < end) {
@@ -194,6 +194,6 @@ function textOf(value: number | Uint8Array | undefined): string {
 }
 
 function toJson(text: string): Json {
-  // JSON.parse gives nothing else.
+  // JSON.parse returns nothing else.
   return JSON.parse(text) as Json;
 }

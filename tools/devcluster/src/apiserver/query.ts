@@ -5,13 +5,13 @@ import type { VersionQuery } from "./watch-events.ts";
 
 const PROPAGATIONS: readonly Propagation[] = ["Foreground", "Background", "Orphan"];
 
-/** As Kubernetes reads booleans: present and neither `0` nor `false`. */
+/** Parses booleans as Kubernetes does: present, and neither `0` nor `false`. */
 export function booleanOf(query: URLSearchParams, name: string): boolean | undefined {
   const value = query.get(name);
   return value === null ? undefined : value !== "0" && value !== "false";
 }
 
-/** Fails with 400 when the parameter is no whole number. */
+/** Fails with 400 if the parameter is no integer. */
 export function integerOf(query: URLSearchParams, name: string): number | undefined {
   const value = query.get(name);
   if (value === null || value === "") return undefined;
@@ -29,7 +29,7 @@ export function versionQuery(query: URLSearchParams): VersionQuery {
   };
 }
 
-/** Whether nothing is to be kept. Fails with 422 for another word than `All`. */
+/** Returns whether the request is a dry run. Fails with 422 for any word but `All`. */
 export function dryRunOf(query: URLSearchParams, kind: string): boolean {
   const values = query.getAll("dryRun").filter((value) => value !== "");
   if (values.every((value) => value === "All")) return values.length > 0;

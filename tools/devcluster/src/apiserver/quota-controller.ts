@@ -12,7 +12,7 @@ import { keyNamespace } from "./watch-events.ts";
 export type QuotaDeps = {
   readonly store: ObjectStore;
   readonly registry: Registry;
-  /** Kinds whose objects count. */
+  /** The kinds whose objects count. */
   readonly kinds: () => readonly Resource[];
   readonly onDefect: (error: unknown) => void;
 };
@@ -20,8 +20,8 @@ export type QuotaDeps = {
 const QUOTAS = bucketOf(resourceQuotas);
 
 /**
- * Why the quotas of a namespace let a new object not in; undefined where they do. Counted is what is there now, so that two that come at once cannot
- * both be the last.
+ * Returns why the quotas of a namespace refuse a new object; undefined: they do not. It counts the current objects, so that two concurrent requests cannot both
+ * use the last place.
  */
 export function refuseByQuota(
   { store, kinds }: Pick<QuotaDeps, "store" | "kinds">,
@@ -34,7 +34,7 @@ export function refuseByQuota(
   return quotas.map((quota) => decideQuota(quota, added, world)).find((because) => because !== undefined);
 }
 
-/** Keeps the status of every quota true: soon after a change of it or of anything in its namespace. */
+/** Updates the status of every quota soon after a change of it or of any object in its namespace. */
 export function startQuotaController(deps: QuotaDeps): Disposable {
   const { store } = deps;
   const passes = passNamespaces((namespace) => report(deps, namespace), deps.onDefect);
@@ -59,7 +59,7 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
     try {
       registry.update(target, { subresource: "status", change: () => put(quota, ["status"], status), dryRun: false });
     } catch (error) {
-      // Another write came first, and has caused the next pass.
+      // Another write came first, and has triggered the next pass.
       if (!(error instanceof FailureError)) throw error;
     }
   }

@@ -5,7 +5,7 @@ import { volumeClaims } from "./kinds/volume-claim.ts";
 import { nameOf } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
-/** How much of what, in 10^-9. `like` is a text in whose manner it is printed. */
+/** An amount in units of 10^-9. `like` is a text whose format is used for printing. */
 type Amount = { readonly nano: bigint; readonly like: string };
 export type Usage = ReadonlyMap<string, Amount>;
 
@@ -17,7 +17,7 @@ const COMPUTE = ["cpu", "memory", "ephemeral-storage"];
 const COUNTED = ["configmaps", "persistentvolumeclaims", "pods", "resourcequotas", "secrets", "services"];
 const ONE: Amount = { nano: NANO, like: "" };
 
-/** The status of a quota with the objects of its namespace. */
+/** Computes the status of a quota from the objects of its namespace. */
 export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): JsonObject {
   const hard = objectAt(quota, "spec", "hard");
   const total = totalOf(quota, world);
@@ -30,7 +30,7 @@ export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): 
   };
 }
 
-/** Why a quota lets an object not in; undefined where it does. */
+/** Returns why a quota refuses an object; undefined: it does not. */
 export function decideQuota(quota: JsonObject, added: Counted, world: readonly Counted[]): string | undefined {
   if (!isInScope(quota, added)) return undefined;
   const hard = objectAt(quota, "spec", "hard");
@@ -58,7 +58,7 @@ function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
   return total;
 }
 
-/** A quota with the scope of classes of priority, the only one here, counts the pods that have a class. */
+/** Returns whether the quota counts the object. The only scope here, priority classes, counts the pods that have a class. */
 function isInScope(quota: JsonObject, { resource, object }: Counted): boolean {
   return (
     listAt(quota, "spec", "scopes").length === 0 ||
@@ -89,7 +89,7 @@ function addPod(usage: Map<string, Amount>, pod: JsonObject): void {
   }
 }
 
-/** Containers and sidecars together, or an init container beside the sidecars before it where that is more. */
+/** Sums containers and sidecars, or takes an init container with its earlier sidecars if that is more. */
 function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
   const total = new Map<string, Amount>();
   const amounts = (container: Json): [string, Amount][] =>
@@ -113,7 +113,7 @@ function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
   usage.set("requests.storage", amountOf(objectAt(claim, "spec", "resources", "requests")["storage"]));
 }
 
-/** Resources that a quota limits and a container does not declare. */
+/** Lists resources that a quota limits and a container does not declare. */
 function missingIn({ resource, object }: Counted, limited: readonly string[]): string[] {
   if (resource !== pods) return [];
   const containers = [...listAt(object, "spec", "containers"), ...listAt(object, "spec", "initContainers")];

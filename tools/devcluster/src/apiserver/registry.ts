@@ -34,9 +34,9 @@ export type RegistryDeps = {
   readonly store: ObjectStore;
   readonly nowMs: () => number;
   readonly newUid: () => string;
-  /** A whole number from 0 up to the argument, exclusive. */
+  /** Returns an integer from 0 up to the argument, exclusive. */
   readonly random: (below: number) => number;
-  /** Why a new object is not let in; undefined where it is. */
+  /** Returns why a new object is refused; undefined: it is not. */
   readonly refuse: (resource: Resource, namespace: string, object: JsonObject) => string | undefined;
 };
 
@@ -46,14 +46,14 @@ export type Written = { readonly object: JsonObject; readonly created: boolean }
 
 export type Update = {
   readonly subresource?: "status" | "finalize" | undefined;
-  /** The new state from the current one; from undefined where an update may create. */
+  /** Returns the new state from the current one, which is undefined if an update may create. */
   readonly change: (current: JsonObject | undefined) => JsonObject;
   /** Creates a missing object, even if the resource does not allow it. */
   readonly upsert?: boolean;
   readonly dryRun: boolean;
 };
 
-/** Create, update and delete by the rules of Kubernetes. Each runs synchronously, so that no two writes interleave; refusals are thrown as failures. */
+/** Creates, updates and deletes by the rules of Kubernetes. Each call is synchronous, so no two writes interleave; refusals are thrown as failures. */
 export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;
@@ -61,7 +61,7 @@ export type Registry = {
   update(target: ObjectName, update: Update): Written;
   /** Writes a pod with its node, which an update may not change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
-  /** `gone` is false while something is waited for. */
+  /** `gone` is false while the object waits for something. */
   delete(target: ObjectName, options: DeleteOptions, dryRun: boolean): Removed;
 };
 
@@ -142,7 +142,7 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
   const before = stored(deps, target) ?? fail(notFound(resource, name));
   const kept = resource.keepAlways(before);
   if (kept !== undefined) fail(forbidden(resource, name, kept));
-  // A precondition is about the object as it was before anything held it.
+  // A precondition applies to the object before its deletion was held.
   const held = isDeleting(before) ? before : resource.holdDeletion(before, timestamp(deps.nowMs()));
   const deletion = decideDeletion(resource, held, options, deps.nowMs());
   const bucket = bucketOf(resource);
@@ -271,7 +271,7 @@ function nextState(
   if (subresource === "finalize")
     return put(before, ["spec", "finalizers"], objectAt(wanted, "spec")["finalizers"] ?? []);
   if (subresource === "status") {
-    // Owners are not for those who only report a status.
+    // A writer of the status may not change owners.
     const owned = put(whole, ["metadata", "ownerReferences"], objectAt(before, "metadata")["ownerReferences"]);
     const after = { ...before, metadata: objectAt(owned, "metadata") };
     refuseInvalid(resource, name, [...checkMetadata(after, resource.checkName), ...checkMetadataChange(before, after)]);

@@ -9,7 +9,7 @@ import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
 import { AGE, type Column, NAME } from "./table.ts";
 
-/** All that sets one resource apart from the others; the rest of the server is the same for each. */
+/** The properties that differ between resources; the rest of the server is the same for all. */
 export type Resource = {
   /** "" for the core group. */
   readonly group: string;
@@ -21,18 +21,18 @@ export type Resource = {
   readonly categories: readonly string[];
   readonly namespaced: boolean;
   readonly subresources: readonly Subresource[];
-  /** Its fields; undefined for a kind that is built in, whose schema is known by its name. */
+  /** Its schema; undefined for a built-in kind, whose schema is known by its name. */
   readonly schema: Schema | undefined;
   /** Takes the fields of the resource from a body, or from a patched form of the stored object; `wrong` refuses a value of the wrong type. */
   readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => Decoded;
   readonly checkName: Check;
   readonly fields: SelectableFields;
   readonly columns: readonly Column[];
-  /** Fills in what Kubernetes fills in when an object is created. */
+  /** Adds the defaults of Kubernetes to a new object. */
   readonly defaults: (object: JsonObject) => JsonObject;
   /** Returns the errors in an object beyond its metadata and the types of its fields. */
   readonly validate: (object: JsonObject) => readonly Problem[];
-  /** The same for the next state of an object. */
+  /** As `validate`, for the next state of an object. */
   readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** Returns the changes that are not allowed. */
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
@@ -40,9 +40,9 @@ export type Resource = {
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
   /** Sets missing values that must differ from those of all others, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;
-  /** Why an object may never be deleted; undefined when it may. */
+  /** Returns why an object may never be deleted; undefined: it may. */
   readonly keepAlways: (object: JsonObject) => string | undefined;
-  /** How an object that is being deleted shows it beside its metadata. */
+  /** Changes an object in deletion beyond its metadata. */
   readonly whileDeleting: (object: JsonObject) => JsonObject;
   /** `metadata.generation` counts changes of the desired state, which is the spec by default. */
   readonly counted: boolean;
@@ -51,19 +51,19 @@ export type Resource = {
   readonly withoutStatus: (object: JsonObject) => JsonObject;
   /** Returns the errors in an object whose status is written. */
   readonly validateStatus: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** The object as it is stored while it is being deleted. */
+  /** Changes the stored object at the start of its deletion. */
   readonly holdDeletion: (object: JsonObject, time: string) => JsonObject;
-  /** Why no new objects are taken; undefined when they are. */
+  /** Why no new objects are accepted; undefined: they are. */
   readonly closed: string | undefined;
-  /** Whether strategic merge patches are known for it. */
+  /** Whether it supports strategic merge patches. */
   readonly patchesStrategically: boolean;
-  /** An update without a resource version is taken. */
+  /** Accepts an update without a resource version. */
   readonly unconditionalUpdate: boolean;
   /** An update of an object that does not exist creates it. */
   readonly createOnUpdate: boolean;
-  /** Answer of a deletion: the object that is gone, or a Status. */
+  /** A deletion answers with the removed object instead of a Status. */
   readonly deleteReturnsObject: boolean;
-  /** The grace period of a deletion, in seconds; undefined for resources without grace. */
+  /** Returns the grace period of a deletion, in seconds; undefined for resources without one. */
   readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** The immediate answer to a posted object, by its sender; such objects are not stored, and support nothing else. */
   readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;

@@ -15,7 +15,7 @@ import { statefulSets } from "./kinds/stateful-set.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
 
-/** Every resource that the server always has. A new kind is a line here and a file in kinds/. */
+/** Every built-in resource. A new kind is a line here and a file in kinds/. */
 export const resources: readonly Resource[] = [
   configMaps,
   events,
@@ -52,7 +52,7 @@ export type Catalogue = {
   findKind(apiVersion: string, kind: string): Resource | undefined;
 };
 
-/** The built-in resources, and those that `custom` knows at the time. */
+/** The built-in resources, and the current ones of `custom`. */
 export function catalogue(custom: () => readonly Resource[] = () => []): Catalogue {
   const all = (): readonly Resource[] => [...resources, ...custom()];
   return {

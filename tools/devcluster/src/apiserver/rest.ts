@@ -46,7 +46,7 @@ export type RestDeps = {
   readonly store: ObjectStore;
   readonly watches: Watches;
   readonly nowMs: () => number;
-  /** Undefined: logs cannot be read, and no commands run. */
+  /** Undefined: logs and commands are unavailable. */
   readonly kubelet: KubeletClient | undefined;
   readonly tokens: AccountTokens;
 };
@@ -165,7 +165,7 @@ function watch({ deps, exchange, target, view }: Call): void {
   });
 }
 
-/** The options of a write, outside its body. */
+/** Reads the options of a write outside its body. */
 function writeOf({ deps, exchange, target }: Call, options: string): Write {
   const { query } = exchange;
   const fieldValidation = query.get("fieldValidation") ?? "Warn";

@@ -66,7 +66,7 @@ describe("decoding", () => {
     expect(() => decode(model, body, refuse)).toThrow(because);
   });
 
-  it("takes what it gave, unchanged and without a warning, for any JSON", () => {
+  it("accepts its own output, unchanged and without a warning, for any JSON", () => {
     const noise = fc.object({
       key: fc.constantFrom("metadata", "spec", "status", "containers", "name", "labels", "env", "limits", "__proto__"),
       maxDepth: 5,

@@ -31,8 +31,8 @@ export type Decoded = {
 };
 
 /**
- * Takes from a body what a built-in kind has, with types checked, null left out, times and quantities in Kubernetes' own form. `wrong` refuses a value
- * of the wrong type. What is the same in the stored object is not decoded again.
+ * Decodes the fields of a built-in kind from a body: checks types, drops null, and normalises times and quantities. `wrong` refuses a value of the wrong type.
+ * Values that equal the stored object are not decoded again.
  */
 export function decode(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
@@ -47,7 +47,7 @@ export function decode(
   return { object, warnings };
 }
 
-/** The same for a definition by its name, that stands at `path` of an object. */
+/** As `decode`, for a definition at `path` of an object. */
 export function decodeDefinition(
   model: string,
   body: JsonObject,
@@ -92,9 +92,9 @@ function parseType(schema: Schema): FieldType {
 }
 
 type Place = {
-  /** With indexes, as strict decoding reports it. */
+  /** The path with indexes, as strict decoding reports it. */
   readonly path: string;
-  /** As Go's decoder reports a wrong type: `Container.spec.containers.image`. */
+  /** The path in the form of Go's decoder: `Container.spec.containers.image`. */
   readonly goPath: string;
   readonly wrong: (message: string) => never;
   readonly warnings: string[];
@@ -117,7 +117,7 @@ function decodeModel(model: string, value: JsonObject, known: Json | undefined, 
   });
 }
 
-/** Whether a value has the type and is kept in the form in which it came. Most values are: they need no place to report. */
+/** Returns whether a value has the type and is stored unchanged. Most values are, and need no path for errors. */
 function isAsItIs(type: FieldType, value: Json): boolean {
   switch (type.is) {
     case "text":
@@ -180,7 +180,7 @@ function decodeValue({ type, value, known }: Encoded, place: Place, owner: strin
   }
 }
 
-/** Kubernetes keeps whole seconds, and microseconds where a field says so: no fewer digits, and no more. */
+/** Kubernetes stores whole seconds, and exactly microseconds for some fields. */
 function decodeTime(kind: "time" | "micro-time", value: string, place: Place): string {
   if (kind === "micro-time") refuseOtherThanMicro(value, place);
   const ms = TIME.test(value) ? Date.parse(value) : Number.NaN;

@@ -30,7 +30,7 @@ const requirement = fc.oneof(
 );
 
 describe("label selectors", () => {
-  it("mean what their requirements mean together", () => {
+  it("match the conjunction of their requirements", () => {
     fc.assert(
       fc.property(fc.array(requirement, { maxLength: 4 }), labels, (requirements, labels) => {
         const selector = parseLabelSelector(requirements.map(({ text }) => text).join(","));
@@ -39,7 +39,7 @@ describe("label selectors", () => {
     );
   });
 
-  it("are parsed or refused, whatever they are", () => {
+  it("are parsed or refused, whatever they contain", () => {
     const noise = fc.string({
       unit: fc.constantFrom("a", "b", "1", "=", "!", ",", "(", ")", "<", ">", " ", "in", "é", "-"),
     });
@@ -60,7 +60,7 @@ describe("label selectors", () => {
     expect(matchesLabels(parseLabelSelector("tier>9"), { tier: "many" })).toBe(false);
   });
 
-  it("do not take what every object inherits for a label", () => {
+  it("do not treat inherited properties as labels", () => {
     expect(matchesLabels(parseLabelSelector("constructor"), {})).toBe(false);
   });
 });

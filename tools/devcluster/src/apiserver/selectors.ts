@@ -20,10 +20,10 @@ export function labelsOf(object: JsonObject): JsonObject {
 export type FieldRequirement = { readonly field: string; readonly equal: boolean; readonly value: string };
 export type FieldSelector = readonly FieldRequirement[];
 
-/** How each field that may be selected is read off an object. */
+/** Reads each selectable field from an object. */
 export type SelectableFields = Readonly<Record<string, (object: JsonObject) => string>>;
 
-/** `metadata.name=a,spec.nodeName!=b`, with `\,` `\=` `\\` escaped in values. Fails with 400 for a field that the resource cannot be selected by. */
+/** Parses `metadata.name=a,spec.nodeName!=b`, with `\,` `\=` `\\` escaped in values. Fails with 400 for a field that the resource cannot be selected by. */
 export function parseFieldSelector(text: string, fields: SelectableFields): FieldSelector {
   return splitUnescaped(text)
     .filter((term) => term !== "")
@@ -36,7 +36,7 @@ export function parseFieldSelector(text: string, fields: SelectableFields): Fiel
     });
 }
 
-/** Kubernetes words it in one way for resources with fields of their own, and in another for the rest. */
+/** Kubernetes uses a different message for resources with their own selectable fields. */
 function unknownField(field: string, known: readonly string[]): Failure {
   const isPlain = known.every((name) => name === "metadata.name" || name === "metadata.namespace");
   if (!isPlain) return badRequest(`field label not supported: ${field}`);

@@ -35,7 +35,7 @@ import { startWorkloadController } from "./workloads/workload-controller.ts";
 import { writeKubeconfig } from "./write-kubeconfig.ts";
 
 export type ApiServerOptions = {
-  /** Gets the kubeconfig, mode 0600. */
+  /** Directory for the kubeconfig, mode 0600. */
   readonly directory: string;
   /**
    * Keep objects, revisions and credentials in the folder `state` of the directory, and start from its contents. Set a port too, so clients find the
@@ -44,17 +44,17 @@ export type ApiServerOptions = {
   readonly persist?: boolean;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Name by which other machines reach it: then it listens on all addresses, and not on 127.0.0.1 alone. */
+  /** Name for access from other machines: the server then listens on all addresses instead of only 127.0.0.1. */
   readonly host?: string;
-  /** Who has it may do anything; default a random one. */
+  /** Token with all rights; by default a random one. */
   readonly token?: string;
-  /** How kubelets know the server and are known to it, for logs; default the credentials in `kubelet` of the result. */
+  /** Credentials between server and kubelets, for logs; default the credentials in `kubelet` of the result. */
   readonly kubelet?: KubeletAccess;
   readonly now?: () => number;
-  /** Changes that are remembered for each resource; older versions are answered with 410. Default 1000. */
+  /** Maximum changes in the history of each resource; older versions are answered with 410. Default 1000. */
   readonly historyLimit?: number;
   readonly watchLimits?: Partial<WatchLimits>;
-  /** Gets defects of the server; clients get 500. */
+  /** Receives defects of the server; clients get 500. */
   readonly onError?: (error: unknown) => void;
 };
 
@@ -62,12 +62,12 @@ export type ApiServer = AsyncDisposable & {
   /** `https://127.0.0.1:port`. */
   readonly url: string;
   readonly port: number;
-  /** The file. */
+  /** Path of the kubeconfig file. */
   readonly kubeconfig: string;
   readonly token: string;
   /** PEM of the authority of the server's certificate. */
   readonly ca: string;
-  /** For a kubelet of this cluster: the token that the server shows it, and a certificate that the server believes. */
+  /** For a kubelet of this cluster: the token that the server sends to it, and a certificate that the server accepts. */
   readonly kubelet: { readonly token: string; readonly certificate: Certificate };
   /** The server for this process, without connections. */
   readonly api: ClusterApi;
@@ -79,8 +79,8 @@ export type ApiServer = AsyncDisposable & {
 };
 
 /**
- * As in kube-apiserver. With Node's five seconds every heartbeat of every node began with a TLS handshake, and a request that a client sent at the moment of
- * the end was reset.
+ * The timeout of kube-apiserver. With Node's five seconds, every heartbeat of every node needed a TLS handshake, and a request sent at the moment of the
+ * timeout was reset.
  */
 const IDLE_CONNECTION_MS = 90_000;
 
@@ -193,7 +193,7 @@ type Guard = {
 
 type Asked = Pick<Exchange, "request" | "response" | "tunnel">;
 
-/** A request to change the protocol is answered as any other, unless its answer opens a tunnel. */
+/** Answers an upgrade request like any other, unless its answer opens a tunnel. */
 function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Asked {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;
@@ -242,7 +242,7 @@ function authenticate({ tokens }: RestDeps, { token }: Guard, header: string | u
   return isAuthorized(header, token) ? ADMIN : tokens.verify(bearerOf(header));
 }
 
-/** Anything a client sends as a target becomes some path. */
+/** Parses any request target to some path. */
 function parseUrl(target: string): URL {
   const base = "https://127.0.0.1";
   return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/invalid", base);

@@ -1,6 +1,6 @@
 import type { JsonObject } from "./json.ts";
 
-/** How Kubernetes names a resource in errors. */
+/** The names of a resource in errors of Kubernetes. */
 export type ResourceName = { readonly group: string; readonly plural: string };
 export type KindName = { readonly group: string; readonly kind: string };
 
@@ -15,7 +15,7 @@ export type Details = {
   readonly retryAfterSeconds?: number;
 };
 
-/** An answer other than success, as Kubernetes words it. */
+/** An answer other than success, in the words of Kubernetes. */
 export type Failure = {
   readonly code: number;
   readonly reason: string;
@@ -87,7 +87,7 @@ export function notFound(resource: ResourceName, name: string): Failure {
   };
 }
 
-/** No such path, or no such resource. */
+/** The path or resource does not exist. */
 export function noSuchResource(): Failure {
   const message =
     "the server could not find the requested resource; a Kubernetes cluster of your own (--kubeconfig) may have it";
@@ -137,7 +137,7 @@ export function invalidValue(field: string, value: unknown, because: string): Pr
   return { field, reason: "FieldValueInvalid", message: `Invalid value: ${printValue(value)}: ${because}` };
 }
 
-/** As Go prints it: in JSON that may stand in HTML, but for plain texts. */
+/** Prints a value as Go does: JSON with HTML escapes, except for plain texts. */
 function printValue(value: unknown): string {
   const text = JSON.stringify(value);
   if (typeof value !== "object") return text;

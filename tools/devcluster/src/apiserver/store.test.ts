@@ -67,7 +67,7 @@ describe("the store", () => {
     expect(store.changesAfter("others", first)).toEqual([]);
   });
 
-  it("forgets everything on request, also for buckets that come later", () => {
+  it("drops all history on request, also for later buckets", () => {
     const store = objectStore({ historyLimit: 5 });
     store.commit("things", "a/1", object("in"));
     const before = store.revision();
@@ -77,7 +77,7 @@ describe("the store", () => {
     expect(store.changesAfter("things", store.revision())).toEqual([]);
   });
 
-  it("gives every write a revision of its own, over all buckets", () => {
+  it("gives every write its own revision, over all buckets", () => {
     const store = objectStore({ historyLimit: 5 });
     const revisions = ["a", "b", "a"].map((bucket) => store.commit(bucket, "a/1", object("in")).revision);
     expect(new Set(revisions).size).toBe(3);

@@ -14,19 +14,19 @@ export type Change = {
 
 export type Entry = readonly [key: string, object: JsonObject];
 
-/** All objects in memory, their recent history, and one revision that counts every change. */
+/** All objects in memory, with their recent history and one revision that counts every change. */
 export type ObjectStore = {
   revision(): number;
   get(bucket: string, key: string): JsonObject | undefined;
-  /** In the order of keys. */
+  /** Lists entries by key. */
   entries(bucket: string): readonly Entry[];
-  /** As the bucket was at an earlier revision; undefined when the history does not reach back so far. */
+  /** Lists the entries at an earlier revision; undefined if the history does not reach back so far. */
   entriesAt(bucket: string, revision: number): readonly Entry[] | undefined;
   /** Writes the object with its new revision, or removes it; returns the step. */
   commit(bucket: string, key: string, object: JsonObject | undefined): Change;
-  /** Steps after a revision, oldest first; undefined when the history does not reach back so far. */
+  /** Lists steps after a revision, oldest first; undefined if the history does not reach back so far. */
   changesAfter(bucket: string, revision: number): readonly Change[] | undefined;
-  /** Called within the commit, in order; returns the way to stop. */
+  /** Calls the listener within the commit, in order; the returned function unsubscribes it. */
   subscribe(listener: (bucket: string, change: Change) => void): () => void;
   /** Drops the history: every revision that a client knows becomes too old. */
   expireHistory(): void;
@@ -34,7 +34,7 @@ export type ObjectStore = {
 
 type Bucket = {
   readonly objects: Map<string, JsonObject>;
-  /** Undefined after a key came or went. */
+  /** Undefined after a key was added or removed. */
   sortedKeys: string[] | undefined;
   changes: Change[];
   /** The history holds every step after this revision. */
@@ -42,7 +42,7 @@ type Bucket = {
 };
 
 export type StoreOptions = {
-  /** Steps that are remembered for each bucket. */
+  /** Maximum steps in the history of each bucket. */
   readonly historyLimit: number;
   /** Every change is written here before a client sees it. Without a journal, the state ends with the process. */
   readonly journal?: Journal | undefined;
@@ -151,7 +151,7 @@ function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<Kept> {
   }
 }
 
-/** The state before some steps, from the state after them. */
+/** Reverts steps: returns the state before them. */
 export function undo(entries: readonly Entry[], changes: readonly Change[]): readonly Entry[] {
   if (changes.length === 0) return entries;
   const objects = new Map(entries);
@@ -169,7 +169,7 @@ export function removedObject(before: JsonObject, revision: number): JsonObject 
     : put(before, ["metadata", "resourceVersion"], String(revision));
 }
 
-/** Drops in larger steps, so that each commit stays cheap. */
+/** Trims in larger steps, so that each commit stays cheap. */
 function trim(bucket: Bucket, limit: number): void {
   if (bucket.changes.length < limit * 2) return;
   const dropped = bucket.changes.length - limit;

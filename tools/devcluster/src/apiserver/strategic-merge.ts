@@ -26,7 +26,7 @@ function itemOf({ schema, path }: Place): Place {
   return { schema: isObject(items) ? items : {}, path };
 }
 
-/** The key by which a list merges, "value" for a set of plain values, undefined for a list that is replaced as a whole. */
+/** The merge key of a list; "value" for a set of plain values; undefined for a list that is replaced as a whole. */
 function mergeKey({ schema }: Place): string | undefined {
   const strategies = textAt(schema, "x-kubernetes-patch-strategy").split(",");
   if (!strategies.includes("merge")) return undefined;
@@ -67,7 +67,7 @@ function mergeField(key: string, value: Json | undefined, patch: JsonObject, pla
     if (change === undefined && order === undefined && gone.length === 0) return value;
     const kept = (isList(value) ? value : []).filter((item) => !gone.some((one) => sameJson(one, item)));
     const merged = mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, place);
-    // A list from which everything was taken is not there, as in Kubernetes' own form.
+    // A list that became empty is omitted, as in Kubernetes' own form.
     return merged.length === 0 && !(isList(change) && change.length === 0) ? undefined : merged;
   }
   if (change === undefined) return value;
@@ -133,7 +133,7 @@ function sortByOrder(
   return items.map((item) => (wanted.includes(identity(item)) ? (named[next++] ?? item) : item));
 }
 
-/** A value of a patch as it is to be kept: without directives and nulls. */
+/** Returns a patch's value as it is stored: without directives and nulls. */
 function plain(value: Json): Json {
   if (isList(value)) return value.map(plain);
   return isObject(value) ? plainObject(value) : value;

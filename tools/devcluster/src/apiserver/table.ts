@@ -5,7 +5,7 @@ import { nameOf } from "./metadata.ts";
 /** One column of `kubectl get`. */
 export type Column = {
   readonly name: string;
-  /** As OpenAPI names it: string, integer, number, boolean, date. */
+  /** A type of OpenAPI: string, integer, number, boolean, date. */
   readonly type: string;
   readonly format: string;
   /** Above 0: shown with `-o wide` only. */
@@ -17,12 +17,12 @@ export type Column = {
 export type TableOptions = {
   readonly nowMs: number;
   readonly metadata: JsonObject;
-  /** Follow-up events of a watch leave them out. */
+  /** False for later events of a watch. */
   readonly withColumns: boolean;
   readonly includeObject: "Metadata" | "Object" | "None";
 };
 
-/** Rows for kubectl. */
+/** Builds rows for kubectl. */
 export function buildTable(
   columns: readonly Column[],
   objects: readonly JsonObject[],

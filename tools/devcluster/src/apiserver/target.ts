@@ -12,7 +12,7 @@ export type Target = {
   readonly subresource: string;
 };
 
-/** `/api/v1/namespaces/a/pods/b/log` and its like; undefined for paths that name no resource of the server. */
+/** Parses paths such as `/api/v1/namespaces/a/pods/b/log`; undefined for paths without a served resource. */
 export function parseTarget(path: string, catalogue: Catalogue): Target | undefined {
   const segments = decodeSegments(path);
   if (segments === undefined) return undefined;
@@ -32,7 +32,7 @@ function resolve(
   const [type = "", name = "", subresource = "", ...more] = isNamespaced ? segments.slice(2) : segments;
   const resource = catalogue.find(group, version, type);
   if (resource === undefined || more.length > 0) return undefined;
-  // A single object of a namespaced kind is only found through its namespace.
+  // An object of a namespaced kind is found only through its namespace.
   if (resource.namespaced && !isNamespaced && name !== "") return undefined;
   return { resource, namespace: isNamespaced ? namespace : "", name, subresource };
 }

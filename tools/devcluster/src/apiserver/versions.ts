@@ -1,7 +1,7 @@
 const FORM = /^v(\d+)(?:(alpha|beta)(\d+))?$/;
 const STAGES = ["alpha", "beta", undefined];
 
-/** Kubernetes' order of versions, the best first: v2, v1, v1beta1, v1alpha1; then all other names by the alphabet. */
+/** Orders versions as Kubernetes does, the best first: v2, v1, v1beta1, v1alpha1; then all other names alphabetically. */
 export function compareVersions(a: string, b: string): number {
   const [first, second] = [FORM.exec(a), FORM.exec(b)];
   if (first === null || second === null) {

@@ -18,23 +18,23 @@ export type VersionQuery = {
   readonly match: string;
   readonly sendInitialEvents: boolean | undefined;
   readonly allowBookmarks: boolean;
-  /** It comes with the token of an earlier page. */
+  /** True if it comes with the token of an earlier page. */
   readonly continues: boolean;
 };
 
 export type WatchPlan = {
-  /** Begin with an ADDED event for everything there is. */
+  /** Begins with an ADDED event for every existing object. */
   readonly initial: boolean;
-  /** Send a bookmark after the initial events. */
+  /** Sends a bookmark after the initial events. */
   readonly initialBookmark: boolean;
-  /** Then changes after this revision; undefined: after now. */
+  /** Sends changes after this revision; undefined: from now on. */
   readonly after: number | undefined;
-  /** The initial events must show a state that is at least as new. */
+  /** The initial events must show a state of at least this revision. */
   readonly notOlderThan: number;
   readonly because: "everything-first" | "since-revision" | "from-now";
 };
 
-/** How a watch begins. Fails as Kubernetes does for parameters that contradict each other. */
+/** Plans how a watch begins. Fails as Kubernetes does for contradicting parameters. */
 export function planWatch(query: VersionQuery): WatchPlan {
   refuseInvalid(checkWatchOptions(query));
   const { resourceVersion, sendInitialEvents, allowBookmarks } = query;
@@ -51,7 +51,7 @@ export type ListPlan =
   | { readonly state: "now"; readonly notOlderThan: number; readonly limited: boolean }
   | { readonly state: "exact"; readonly revision: number };
 
-/** Which state a first page shows. Fails as Kubernetes does for parameters that contradict each other. */
+/** Plans the state that a first page shows. Fails as Kubernetes does for contradicting parameters. */
 export function planList(query: VersionQuery): ListPlan {
   refuseInvalid(checkListOptions(query));
   const revision = parseRevision(query.resourceVersion, (message) =>
@@ -93,7 +93,7 @@ function checkWatchOptions({ match, sendInitialEvents, continues }: VersionQuery
   return problems;
 }
 
-/** 0 for an empty text. */
+/** Returns 0 for an empty text. */
 function parseRevision(text: string, refuse: (message: string) => Failure): number {
   if (text === "") return 0;
   const revision = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -115,7 +115,7 @@ export function keyNamespace(key: string): string {
 const MATCH = "resourceVersionMatch";
 const FORBIDDEN_WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided";
 
-/** Fails with all that is wrong at once. */
+/** Fails with all problems together. */
 export function refuseInvalid(problems: readonly Problem[]): void {
   if (problems.length > 0) fail(invalid({ group: "meta.k8s.io", kind: "ListOptions" }, "", problems));
 }

@@ -5,9 +5,9 @@ import { apiVersionOf } from "./resource.ts";
 import type { Change } from "./store.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
 
-/** The lines of one watch. Those of plain JSON are made once for all watches. */
+/** Encodes the lines of one watch. Lines of plain JSON are shared by all watches. */
 export type WatchLines = {
-  /** Undefined for a change that the watch does not see. */
+  /** Returns undefined for a change that the watch does not select. */
   ofChange(change: Change): Buffer | undefined;
   ofExisting(object: JsonObject): Buffer;
   ofBookmark(revision: number, endOfInitial: boolean): Buffer;
@@ -47,7 +47,7 @@ const LINE_END = Buffer.from("}\n");
 
 const shared = new WeakMap<object, Map<string, Buffer>>();
 
-/** Kept as long as the change, or the object, is remembered. */
+/** Caches a line as long as its change or object is kept. */
 function sharedLine(source: object, type: string, object: JsonObject): Buffer {
   const lines = shared.get(source) ?? new Map<string, Buffer>();
   if (lines.size === 0) shared.set(source, lines);

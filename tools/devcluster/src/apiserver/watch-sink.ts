@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** The lines under way to one watcher. Watchers of the same events share them, so a waiting line costs no copy for each watcher. */
+/** Sends lines to one watcher. Watchers of the same events share lines, so that a waiting line needs no copy per watcher. */
 export type WatchSink = {
   push(line: Buffer): void;
   /** Ends the answer once everything before has been sent. */
@@ -8,8 +8,8 @@ export type WatchSink = {
 };
 
 /**
- * Sends `first` as fast as the client reads it, then what is pushed. The connection breaks once more than `backlogMaxBytes` of pushed lines wait: a
- * client that reads so slowly has to begin again, and costs the server no more than that.
+ * Sends `first` as fast as the client reads it, then pushed lines. The connection breaks once more than `backlogMaxBytes` of pushed lines wait, which bounds
+ * the cost of a slow client.
  */
 export function watchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
   let waiting: Buffer[] = [];
@@ -33,7 +33,7 @@ export function watchSink(response: ServerResponse, first: Iterator<Buffer>, bac
   };
   const pumpLater = (): void => {
     isScheduled = true;
-    // All lines of this turn become one write: each costs a system call and an encrypted record.
+    // All lines of this turn become one write, because each write costs a system call and an encrypted record.
     setImmediate(() => {
       isScheduled = false;
       pump();

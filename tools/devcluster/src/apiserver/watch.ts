@@ -9,19 +9,19 @@ import { buildLine, watchLines, type WatchLines } from "./watch-lines.ts";
 import { watchSink } from "./watch-sink.ts";
 
 export type WatchLimits = {
-  /** Watches open at the same time. */
+  /** Maximum open watches. */
   readonly watchesMax: number;
-  /** Bytes that may wait for a client that reads slowly, before its watch is dropped. */
+  /** Maximum bytes that wait for a slow client before its watch is dropped. */
   readonly backlogMaxBytes: number;
   readonly bookmarkEveryMs: number;
-  /** Longest watch of a client that names no time; some come to half of it, so that they do not all end at once. */
+  /** Maximum duration of a watch without a timeout. Actual durations vary from half of it, so that watches do not all end together. */
   readonly timeoutMaxMs: number;
 };
 
 export type WatchRequest = {
   readonly view: View;
   readonly plan: WatchPlan;
-  /** Whether an object, in its stored form and at its key, is in sight. */
+  /** Returns whether the watch selects an object, by its key and stored form. */
   readonly matches: (key: string, stored: JsonObject) => boolean;
   readonly timeoutMs: number | undefined;
   readonly bookmarks: boolean;
@@ -30,7 +30,7 @@ export type WatchRequest = {
 export type Watches = {
   serve(exchange: Exchange, request: WatchRequest): void;
   count(): number;
-  /** Cuts every open watch off, as a broken connection would. */
+  /** Breaks every open watch, as a broken connection would. */
   close(): void;
 };
 
@@ -41,7 +41,7 @@ export type WatchDeps = {
   readonly limits: WatchLimits;
 };
 
-/** All open watches of the server. Events are queued within the commit that causes them, so that no client can miss one. */
+/** Serves all watches. Events are queued within the commit that causes them, so no client can miss one. */
 export function watches(deps: WatchDeps): Watches {
   const open = new Set<() => void>();
   return {
@@ -60,7 +60,7 @@ export function watches(deps: WatchDeps): Watches {
   };
 }
 
-/** Returns the way to cut it off. */
+/** Serves one watch; the returned function breaks it. */
 function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchRequest): () => void {
   const { store, limits } = deps;
   const { view, plan, matches } = request;
@@ -76,7 +76,7 @@ function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchReque
   }
   const sink = watchSink(response, firstLines(lines, request, beginning), limits.backlogMaxBytes);
   const unsubscribe = store.subscribe((name, change) => {
-    // A client may ask for changes after a revision that is still to come.
+    // A client may request changes after a future revision.
     if (name !== bucket || change.revision <= (plan.after ?? 0)) return;
     const line = lines.ofChange(change);
     if (line !== undefined) sink.push(line);
@@ -102,7 +102,7 @@ type Beginning = {
   readonly revision: number;
 };
 
-/** The first events of a watch, or why it cannot begin. */
+/** Returns the first events of a watch, or why it cannot begin. */
 function planBeginning(store: ObjectStore, bucket: string, plan: WatchPlan): Beginning | { readonly refused: Failure } {
   const revision = store.revision();
   const missed = plan.after === undefined ? [] : store.changesAfter(bucket, plan.after);
@@ -111,7 +111,7 @@ function planBeginning(store: ObjectStore, bucket: string, plan: WatchPlan): Beg
   return { existing: plan.initial ? store.entries(bucket) : [], missed, revision };
 }
 
-/** Made one by one as the client takes them, so that a large beginning is never in memory as a whole. */
+/** Yields lines as the client takes them, so that a large beginning is never completely in memory. */
 function* firstLines(
   lines: WatchLines,
   { plan, matches }: WatchRequest,

@@ -4,7 +4,7 @@ import type { RequestFacts } from "./request-facts.ts";
 
 const RETRY_AFTER_SECONDS = 1;
 
-/** An answer that the API server could have given, in its words. */
+/** Builds an answer as the API server words it. */
 export function buildFaultAnswer(fault: Extract<RequestFault, { do: "answer" }>, request: RequestFacts): Failure {
   const { code, retryAfterSeconds } = fault;
   switch (code) {

@@ -20,7 +20,7 @@ function run(rules: readonly FaultRule[], requests: readonly RequestFacts[], see
   return { states, verdicts };
 }
 
-describe("what a request wants", () => {
+describe("the attributes of a request", () => {
   it.each([
     ["GET", `${PODS}?limit=5`, { verb: "list", resource: "pods", namespace: "default", name: "" }],
     ["GET", `${PODS}/a`, { verb: "get", resource: "pods", namespace: "default", name: "a" }],
@@ -39,10 +39,10 @@ describe("what a request wants", () => {
   });
 });
 
-describe("what happens to a request", () => {
+describe("the effect on a request", () => {
   const answer = { do: "answer", code: 500 } as const;
 
-  it("is nothing where no rule matches", () => {
+  it("is none if no rule matches", () => {
     const rule: FaultRule = {
       id: "r",
       match: { verbs: ["patch"], resources: ["pods"], who: ["watcher"] },
@@ -102,7 +102,7 @@ describe("what happens to a request", () => {
     );
   });
 
-  it("is drawn alike for the same seed, whatever comes between", () => {
+  it("has the same draws for the same seed, whatever occurs in between", () => {
     const share: FaultRule = { id: "share", match: { verbs: ["list"] }, fault: answer, share: 0.5 };
     const noise: FaultRule = { id: "noise", match: { verbs: ["get"] }, fault: { do: "drop" }, share: 0.3 };
     const lists = Array.from({ length: 50 }, () => facts("GET", PODS));

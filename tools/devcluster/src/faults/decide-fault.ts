@@ -7,7 +7,7 @@ export type FaultMatch = {
   readonly resources?: readonly string[];
   readonly namespaces?: readonly string[];
   readonly names?: readonly string[];
-  /** The clients whose kubeconfigs were made for these names. */
+  /** Names of clients, each with its own kubeconfig. */
   readonly who?: readonly string[];
 };
 
@@ -27,11 +27,11 @@ export type FaultRule = {
   readonly id: string;
   readonly match: FaultMatch;
   readonly fault: RequestFault;
-  /** Not to the first so many that match. */
+  /** Number of matching requests without effect at the start. */
   readonly after?: number;
-  /** Only so many times. */
+  /** Maximum number of effects. */
   readonly times?: number;
-  /** The share of the matching requests, from 0 to 1; default: all. */
+  /** Fraction of the matching requests, from 0 to 1; default: all. */
   readonly share?: number;
 };
 
@@ -39,15 +39,15 @@ export type RuleState = { readonly rule: FaultRule; readonly matched: number; re
 
 export type FaultVerdict = {
   readonly delayMs: number;
-  /** Undefined: passed on. */
+  /** Undefined: the request is forwarded. */
   readonly fault: Exclude<RequestFault, { do: "delay" }> | undefined;
-  /** The rules that acted. */
+  /** The ids of the rules that acted. */
   readonly because: readonly string[];
 };
 
 /**
- * What happens to one request, and the rules after it. Rules act in their order; once one has acted that is no delay, the others do not see the request.
- * The n-th request that matches a rule is always drawn alike for the same seed, whatever other rules there are.
+ * Decides the effect on one request, and the next state of the rules. Rules act in order; once a rule other than a delay has acted, later rules do not count
+ * the request. The n-th request that matches a rule has the same draw for the same seed, whatever other rules exist.
  */
 export function decideFault(
   rules: readonly RuleState[],
@@ -71,7 +71,7 @@ export function decideFault(
   return { rules: after, verdict: { delayMs, fault, because } };
 }
 
-/** Whether a request is one of those that are meant. */
+/** Returns whether the request matches. */
 export function matchesRequest(match: FaultMatch, request: RequestFacts): boolean {
   const isIn = (list: readonly string[] | undefined, value: string): boolean => list?.includes(value) ?? true;
   return (
@@ -83,13 +83,13 @@ export function matchesRequest(match: FaultMatch, request: RequestFacts): boolea
   );
 }
 
-/** A number from 0 up to 1 that looks random and depends on its arguments alone. */
+/** Returns a pseudo-random number from 0 (inclusive) to 1 that depends only on its arguments. */
 export function drawShare(seed: number, id: string, turn: number): number {
   let hash = 0x811c9dc5;
   for (const character of `${seed}/${id}/${turn}`) {
     hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
   }
-  // Without this, neighbouring turns would differ in few bits only.
+  // Without this step, neighbouring turns would differ in only a few bits.
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;

@@ -3,7 +3,7 @@ import { amount, count, readShape, ruleLimits, text } from "../read-shape.ts";
 import type { FaultMatch, FaultRule } from "./decide-fault.ts";
 import { VERBS } from "./request-facts.ts";
 
-/** A rule; its id is given to it when it has none. */
+/** A rule; it gets an id if it has none. */
 export type FaultRuleRequest = Omit<FaultRule, "id"> & { readonly id?: string };
 
 /** The controls of a faulty API. Each resolves once it is in force, with the counters after it. */
@@ -14,7 +14,7 @@ export type FaultControls = {
   dropWatches(match?: FaultMatch): Promise<FaultCounters>;
   silenceWatches(match?: FaultMatch): Promise<FaultCounters>;
   expireWatches(match?: FaultMatch): Promise<FaultCounters>;
-  /** Breaks all connections and refuses new ones for so long. */
+  /** Breaks all connections and refuses new ones for this time. */
   goAway(ms: number): Promise<FaultCounters>;
   comeBack(): Promise<FaultCounters>;
   counters(): Promise<FaultCounters>;
@@ -28,7 +28,7 @@ export type FaultCounters = {
   readonly watchesSilenced: number;
   readonly watchesExpired: number;
   readonly timesAway: number;
-  /** Requests that failed because the API server behind broke the connection or was not there. */
+  /** Requests that failed because the API server broke the connection or was unreachable. */
   readonly upstreamErrors: number;
 };
 

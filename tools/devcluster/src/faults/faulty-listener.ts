@@ -6,16 +6,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** A port that can be closed and reopened. */
 export type FaultyListener = AsyncDisposable & {
   readonly port: number;
-  /** Breaks every connection and refuses new ones for at least so long; a longer absence that runs already stays. */
+  /** Breaks every connection and refuses new ones for at least this time; a longer outage in progress stays. */
   goAway(ms: number): Promise<void>;
   comeBack(): Promise<void>;
 };
 
-/** Another program may have taken the port meanwhile, as the near end of a connection. */
+/** Another program may meanwhile use the port for an outgoing connection. */
 const RETRY_EVERY_MS = 20;
 const RETRY_FOR_MS = 10_000;
 
-/** Listens on loopback. `onLost` hears of a port that could not be had again. */
+/** Listens on loopback. Calls `onLost` if the port could not be reopened. */
 export async function faultyListener(
   server: Server,
   wantedPort: number,

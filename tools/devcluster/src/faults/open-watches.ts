@@ -6,17 +6,17 @@ export type PassedWatch = {
   readonly request: RequestFacts;
   /** Breaks the connection. */
   readonly drop: () => void;
-  /** The watch forwards nothing more, not even its end. */
+  /** Forwards nothing more, not even the end. */
   readonly silence: () => void;
-  /** Ends with the event that its version is too old. */
+  /** Ends the watch with the event of an expired version. */
   readonly expire: () => void;
 };
 
 export type OpenWatches = {
-  /** Returns the way to forget it. */
+  /** Adds a watch; the returned function removes it. */
   add(watch: PassedWatch): () => void;
   count(): number;
-  /** Does it to every watch that matches; returns to how many. */
+  /** Applies the fault to every matching watch; returns their number. */
   each(match: FaultMatch, act: "drop" | "silence" | "expire"): number;
 };
 

@@ -3,7 +3,7 @@ import { failureStatus } from "../apiserver/status.ts";
 import { WATCH_TOO_OLD } from "./build-fault-answer.ts";
 import type { PassedWatch } from "./open-watches.ts";
 
-/** Belong to one connection, not to the answer. */
+/** Headers of one connection, which are not forwarded. */
 export const CONNECTION_HEADERS = [
   "connection",
   "keep-alive",

@@ -7,7 +7,7 @@ export type RequestFacts = {
   readonly namespace: string;
   /** "" for a collection. */
   readonly name: string;
-  /** The client of its kubeconfig; "" for the kubeconfig without a name. */
+  /** The client name of its kubeconfig; "" for the kubeconfig without a name. */
   readonly who: string;
 };
 

@@ -51,7 +51,7 @@ function act(deps: FaultyDeps, request: IncomingMessage, response: ServerRespons
       });
       return;
     case "lose-answer":
-      // The head comes only after the API server has done it.
+      // The answer arrives only after the API server has executed the request.
       pass(deps, request, response, () => response.destroy());
       return;
     case "drop":
@@ -63,7 +63,7 @@ function act(deps: FaultyDeps, request: IncomingMessage, response: ServerRespons
   }
 }
 
-/** Sends the request on. When the client goes away, so does the request; when the API server does, the client's connection breaks. */
+/** Forwards the request. When the client disconnects, the request ends; when the API server does, the client's connection breaks. */
 function pass(
   { upstream, onUpstreamError }: FaultyDeps,
   request: IncomingMessage,
@@ -75,7 +75,7 @@ function pass(
   for (const [name, value] of Object.entries(request.headers)) {
     if (name !== "host" && name !== "authorization" && !CONNECTION_HEADERS.includes(name)) headers[name] = value;
   }
-  // A body of unknown length needs chunks, and Node uses them by itself for some methods only.
+  // A body of unknown length needs chunks, which Node adds by itself only for some methods.
   if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   const forwarded = httpsRequest({
     ...options,

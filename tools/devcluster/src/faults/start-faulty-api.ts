@@ -15,15 +15,15 @@ import { serveFaulty } from "./serve-faulty.ts";
 import { connectUpstream } from "./upstream.ts";
 
 export type FaultyApiOptions = {
-  /** File: the API server that is passed on to, and who the clients are there. */
+  /** Path of a kubeconfig: the API server behind the proxy, and the clients' credentials there. */
   readonly kubeconfig: string;
-  /** Gets the kubeconfigs for the clients. */
+  /** Directory for the kubeconfigs of the clients. */
   readonly directory: string;
   /** The source of the draws of shares; the same seed gives the same draws. */
   readonly seed: number;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Gets the failure to reopen the port after an absence. */
+  /** Receives the failure to reopen the port after an outage. */
   readonly onError?: (error: unknown) => void;
 };
 
@@ -31,11 +31,11 @@ export type FaultyApiOptions = {
 export type FaultyApi = AsyncDisposable &
   FaultControls & {
     readonly url: string;
-    /** The file, for clients without a name of their own. */
+    /** Path of the kubeconfig for clients without a name. */
     readonly kubeconfig: string;
     /** PEM of the authority of its certificate. */
     readonly ca: string;
-    /** Writes a kubeconfig whose requests are known by a name (`who` of a match), and returns the file. */
+    /** Writes a kubeconfig that identifies its requests by a name (`who` of a match), and returns its path. */
     kubeconfigFor(who: string): Promise<string>;
   };
 
@@ -64,7 +64,7 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
       verdict,
     });
   });
-  // A frozen or slow client is the tester's business; nothing is cut off but on demand.
+  // A frozen or slow client belongs to the test, so only faults end connections.
   server.requestTimeout = 0;
   server.keepAliveTimeout = 0;
   const listener = started.use(await faultyListener(server, options.port ?? 0, options.onError ?? (() => undefined)));
@@ -161,7 +161,7 @@ function faultControls(state: ReturnType<typeof faultState>, listener: Listener)
   };
 }
 
-/** Throws for an invalid rule, for too many rules, and for an id that a rule has. */
+/** Throws for an invalid rule, too many rules, or a duplicate id. */
 function addRules(
   rules: readonly RuleState[],
   added: readonly FaultRuleRequest[],
@@ -182,7 +182,7 @@ function addRules(
   return next;
 }
 
-/** Tokens are looked up by their digest, so that the time of a look-up says nothing of them. */
+/** Tokens are looked up by their digest, so that the look-up time reveals nothing. */
 function digest(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }

@@ -4,14 +4,14 @@ import { throwFault } from "@muster/faults";
 
 /** The API server behind the proxy. */
 export type Upstream = AsyncDisposable & {
-  /** Where a path of it is, with the proxy's credentials there. */
+  /** Returns the request options of a path, with the proxy's credentials. */
   options(path: string): RequestOptions;
 };
 
-/** Shorter than servers keep idle connections, so that a request does not meet one that is just being closed. */
+/** Shorter than the idle timeout of servers, so that no request uses a connection that is being closed. */
 const IDLE_MS = 30_000;
 
-/** Connections are kept and used again; the credentials are read once. */
+/** Connections are reused; the credentials are read once. */
 export async function connectUpstream(config: KubeConfig): Promise<Upstream> {
   const cluster = config.getCurrentCluster();
   if (cluster === null) {

@@ -51,7 +51,7 @@ describe("buildEnvironment", () => {
     });
   });
 
-  it("reads fields of the pod, keys of ConfigMaps and Secrets, and expands only what stands before", () => {
+  it("reads fields of the pod, keys of ConfigMaps and Secrets, and expands only earlier variables", () => {
     const fields = {
       NAME: "metadata.name",
       NAMESPACE: "metadata.namespace",
@@ -109,7 +109,7 @@ describe("buildEnvironment", () => {
     expect(build({ name: "main", ...part })).toEqual({ built: false, message });
   });
 
-  it("names what has to be read before", () => {
+  it("names the ConfigMaps and Secrets to read first", () => {
     const container: V1Container = {
       name: "main",
       envFrom: [{ configMapRef: { name: "a" } }, { secretRef: { name: "b" } }],

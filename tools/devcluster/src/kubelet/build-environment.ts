@@ -18,7 +18,7 @@ export type EnvironmentSources = {
 export type BuiltEnvironment =
   { readonly built: true; readonly env: Environment } | { readonly built: false; readonly message: string };
 
-/** Names of the ConfigMaps and Secrets that have to be read before the environment can be built. */
+/** Lists the ConfigMaps and Secrets to read before the environment can be built. */
 export function referencedConfig(container: V1Container): { configMaps: Set<string>; secrets: Set<string> } {
   const configMaps = new Set<string>();
   const secrets = new Set<string>();
@@ -33,7 +33,7 @@ export function referencedConfig(container: V1Container): { configMaps: Set<stri
   return { configMaps, secrets };
 }
 
-/** The environment of a container's process. As in Kubernetes, `$(NAME)` in a value sees only variables that stand before it in `env`. */
+/** Builds the environment of a container's process. As in Kubernetes, `$(NAME)` in a value refers only to variables before it in `env`. */
 export function buildEnvironment(container: V1Container, sources: EnvironmentSources): BuiltEnvironment {
   const fromSources = importedVariables(container, sources);
   if (typeof fromSources === "string") return { built: false, message: fromSources };
@@ -46,7 +46,7 @@ export function buildEnvironment(container: V1Container, sources: EnvironmentSou
   return { built: true, env: { ...sources.base, ...fromSources, ...own } };
 }
 
-/** Replaces `$(NAME)` as Kubernetes does: `$$` is a dollar, and a name that is not known stays as it stands. */
+/** Expands `$(NAME)` as Kubernetes does: `$$` is a dollar, and an unknown name stays unchanged. */
 export function expandVariables(text: string, variables: Environment): string {
   return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole, name: string | undefined) => {
     if (name === undefined) return "$";
@@ -124,7 +124,7 @@ function fieldOf(path: string, { pod, podIp, hostIp }: EnvironmentSources): Foun
   }
 }
 
-/** The command line of a container, or why it has none: an image has an entrypoint, a process here does not. */
+/** Returns the command line of a container, or why it has none: a process has no entrypoint of an image. */
 export function buildCommand(
   container: V1Container,
   env: Environment,

@@ -3,9 +3,9 @@ import type { V1Node, V1NodeCondition } from "@kubernetes/client-node";
 export type NodeFacts = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Set on a new node only. A taint that is removed later stays removed. */
+  /** Set only on a new node. A taint that is removed later stays removed. */
   readonly taints?: readonly NodeTaint[];
-  /** Kubernetes quantities; `cpu`, `memory` and `pods` are needed. */
+  /** Kubernetes quantities; `cpu`, `memory` and `pods` are required. */
   readonly capacity: Readonly<Record<string, string>>;
   readonly port: number;
   readonly system: {
@@ -22,9 +22,9 @@ export type NodeFacts = {
 export type NodeTaint = { readonly key: string; readonly effect: "NoSchedule" | "NoExecute" | "PreferNoSchedule" };
 
 export const KUBELET_VERSION = "v1.36.0-muster";
-/** All that runs here shares the machine's loopback. */
+/** All processes share the machine's loopback. */
 export const HOST_IP = "127.0.0.1";
-/** Set by the API server's admission on a new node; without a node controller the kubelet itself has to take it off. */
+/** The API server's admission sets it on a new node; without a node controller the kubelet has to remove it. */
 const NOT_READY_TAINT = "node.kubernetes.io/not-ready";
 
 /** The desired node, from its state in the API server; labels and taints of others are kept. */
@@ -43,14 +43,14 @@ export function buildNode(facts: NodeFacts, existing: V1Node | undefined): V1Nod
   };
 }
 
-/** Whether the stored node lacks something that `buildNode` would write. */
+/** Returns whether the stored node lacks something that `buildNode` would write. */
 export function nodeDiffers(facts: NodeFacts, existing: V1Node): boolean {
   const labels = existing.metadata?.labels ?? {};
   const hasTaint = existing.spec?.taints?.some((taint) => taint.key === NOT_READY_TAINT) ?? false;
   return hasTaint || Object.entries(ownLabels(facts)).some(([key, value]) => labels[key] !== value);
 }
 
-/** The node's status. A condition keeps the time of its last change; every call is a heartbeat. */
+/** Builds the node's status. A condition keeps the time of its last change; every call counts as a heartbeat. */
 export function buildNodeStatus(
   facts: NodeFacts,
   existing: V1Node,
@@ -111,7 +111,7 @@ function ownLabels(facts: NodeFacts): Record<string, string> {
   };
 }
 
-/** Node's names to those of Go, which Kubernetes uses. */
+/** Maps Node's architecture names to those of Go, which Kubernetes uses. */
 function architectureOf(arch: string): string {
   return arch === "x64" ? "amd64" : arch === "ia32" ? "386" : arch;
 }

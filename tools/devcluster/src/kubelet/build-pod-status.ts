@@ -3,7 +3,7 @@ import { type Ending, isInitialized, isPassed, type Phase, podPhase } from "./po
 import { type ContainerRecord, type EndedRun, hasSucceeded, lastRun } from "./transition-container.ts";
 
 export type PodObservation = {
-  /** As the API server has it; conditions of others are kept. */
+  /** The pod as stored; foreign conditions are kept. */
   readonly pod: V1Pod;
   readonly containers: readonly ContainerRecord[];
   readonly podIp: string | undefined;
@@ -13,7 +13,7 @@ export type PodObservation = {
   readonly nowMs: number;
 };
 
-/** The status that the kubelet reports: phase, conditions and containers as Kubernetes' own kubelet derives them. */
+/** Builds the status that the kubelet reports: phase, conditions and containers as Kubernetes' own kubelet derives them. */
 export function buildPodStatus(observation: PodObservation): V1PodStatus {
   const { pod, containers, podIp, hostIp, startedAtMs, ending } = observation;
   const old = pod.status ?? {};
@@ -87,7 +87,7 @@ function buildTerminated(run: EndedRun): NonNullable<V1ContainerState["terminate
   return {
     exitCode: run.exitCode,
     reason: run.reason,
-    // A run that never began is shown at the epoch, as containerd does.
+    // A run that never began gets the epoch as its start, as in containerd.
     startedAt: new Date(run.startedAtMs ?? 0),
     finishedAt: new Date(run.finishedAtMs),
     containerID: run.containerId,

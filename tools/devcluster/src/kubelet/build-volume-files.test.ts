@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildVolumeFiles } from "./build-volume-files.ts";
 
 describe("buildVolumeFiles", () => {
-  it("writes every key of a ConfigMap, or the named ones where they are wanted, with their modes", () => {
+  it("writes every key of a ConfigMap, or only the named ones, with their modes", () => {
     expect(build({ name: "v", configMap: { name: "c" } })).toEqual({
       built: true,
       files: [
@@ -32,7 +32,7 @@ describe("buildVolumeFiles", () => {
     expect(found).toMatchObject({ built: false, message: expect.stringContaining(message) as string });
   });
 
-  it("leaves out what is optional and absent, and volumes of other kinds", () => {
+  it("omits missing optional sources, and volumes of other kinds", () => {
     expect(build({ name: "v", secret: { secretName: "s", optional: true } })).toEqual({ built: true, files: [] });
     expect(build({ name: "v", hostPath: { path: "/" } })).toEqual({ built: true, files: undefined });
     const sources = [{ serviceAccountToken: { path: "token" } }];

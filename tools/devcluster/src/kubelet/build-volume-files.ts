@@ -4,7 +4,7 @@ import { buildEnvironment, type Environment, type EnvironmentSources } from "./b
 /** One file of a volume; `path` is below the volume's directory. */
 export type VolumeFile = { readonly path: string; readonly content: string; readonly mode: number };
 
-/** `files` is undefined for a volume of a kind that is not known: it is not there. */
+/** `files` is undefined for a volume of an unknown kind, which is not created. */
 export type BuiltVolume =
   | { readonly built: true; readonly files: readonly VolumeFile[] | undefined }
   | { readonly built: false; readonly message: string };
@@ -19,7 +19,7 @@ type Source = Reference | { readonly kind: "downward"; readonly items: readonly 
 
 const DEFAULT_MODE = 0o644;
 
-/** Names of the ConfigMaps and Secrets that the pod's volumes need. */
+/** Lists the ConfigMaps and Secrets that the pod's volumes need. */
 export function volumeConfig(pod: V1Pod): { readonly configMaps: Set<string>; readonly secrets: Set<string> } {
   const configMaps = new Set<string>();
   const secrets = new Set<string>();
@@ -30,7 +30,7 @@ export function volumeConfig(pod: V1Pod): { readonly configMaps: Set<string>; re
   return { configMaps, secrets };
 }
 
-/** The files of one volume, or why its container cannot be created. Contents are text; tokens of service accounts are left out. */
+/** Builds the files of one volume, or returns why its container cannot be created. Contents are text; tokens of service accounts are omitted. */
 export function buildVolumeFiles(volume: V1Volume, sources: EnvironmentSources): BuiltVolume {
   const found = sourcesOf(volume);
   if (found === undefined) return { built: true, files: undefined };

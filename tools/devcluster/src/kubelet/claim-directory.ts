@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { throwFault } from "@muster/faults";
 import { identityOf } from "./process-tree.ts";
 
-/** Makes a node's directory this process's own. Throws already_exists while another process that lives has it; the claim of one that died is taken over. */
+/** Claims a node's directory for this process. Throws already_exists while another live process has it; the claim of a dead process is taken over. */
 export function claimDirectory(directory: string): Disposable {
   mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
   return claimFor("kubelet", directory);
 }
 
-/** The same for an existing directory, by another kind of owner. */
+/** As `claimDirectory`, for an existing directory and another kind of owner. */
 export function claimFor(kind: string, directory: string): Disposable {
   const file = join(directory, "owner");
   const own = JSON.stringify({ pid: process.pid, identity: identityOf(process.pid) });

@@ -10,7 +10,7 @@ export type ContainerHealthDeps = {
   readonly warn: (message: string) => void;
 };
 
-/** Follows whether one run is ready. Without a readiness probe it is ready as soon as it runs. */
+/** Tracks the readiness of one run. Without a readiness probe it is ready as soon as it runs. */
 export class ContainerHealth {
   #probe: ContainerProbe | undefined;
   #isOver = false;
@@ -40,7 +40,7 @@ export class ContainerHealth {
     this.#probe?.tick(nowMs);
   }
 
-  /** The run has ended: probes and reports of it stop. */
+  /** Stops probes and reports after the end of the run. */
   stop(): void {
     this.#isOver = true;
     this.#probe = undefined;

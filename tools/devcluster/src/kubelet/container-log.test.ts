@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 describe("a container's log", () => {
-  it("keeps lines whole that come in pieces, and the last one without a newline", async () => {
+  it("joins lines that arrive in pieces, and keeps the last one without a newline", async () => {
     const log = openContainerLog(path, clock);
     log.append("stdout", Buffer.from("a"));
     log.append("stderr", Buffer.from("error\n"));
@@ -73,7 +73,7 @@ describe("a container's log", () => {
     expect(kept).toEqual(lines.slice(-kept.length));
   });
 
-  it("ends a follower at once when the reader goes away", async () => {
+  it("ends a follower immediately when the reader disconnects", async () => {
     const log = openContainerLog(path, clock);
     const gone = new AbortController();
     const reader = readContainerLog(log, { follow: true }, gone.signal);
@@ -84,7 +84,7 @@ describe("a container's log", () => {
     log.close();
   });
 
-  it("returns what was written, in whatever pieces it came", async () => {
+  it("returns the written output, in whatever pieces it arrived", async () => {
     const texts = fc.array(fc.string({ unit: fc.constantFrom("a", "\n", "ß", "日", " ") }), { maxLength: 20 });
     await fc.assert(
       fc.asyncProperty(texts, async (pieces) => {

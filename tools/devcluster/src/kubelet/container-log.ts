@@ -12,24 +12,23 @@ import {
 import { dirname } from "node:path";
 import { formatLogLine, type LogSelection, parseLogLines, renderLogLine, selectLogLines } from "./log-lines.ts";
 
-/** A log file is put aside at this size, and the one put aside before is dropped: a run of a container keeps at most two of these. */
+/** Size at which a log file is rotated. The previous rotated file is dropped, so a run of a container keeps at most two. */
 export const LOG_FILE_BYTES = 10 * 1024 * 1024;
-/** A longer line is written in pieces, as containerd does. */
+/** A longer line is split, as in containerd. */
 const LINE_BYTES = 16 * 1024;
 
 /**
- * What one run of a container has written. Writes are synchronous: a reader in this process sees every byte, and a process that writes faster than the
- * disk waits.
+ * The output of one run of a container. Writes are synchronous: a reader in this process sees every byte, and a process that writes faster than the disk waits.
  */
 export type ContainerLog = {
   readonly path: string;
   append(stream: "stdout" | "stderr", chunk: Buffer): void;
-  /** No more comes: followers end. */
+  /** Ends the log and its followers. */
   close(): void;
-  /** How often the file was put aside. */
+  /** Number of rotations. */
   generation(): number;
   isClosed(): boolean;
-  /** Called after each change, until the returned function is. */
+  /** Calls the listener after each change, until the returned function is called. */
   onChange(listener: () => void): () => void;
 };
 
@@ -96,9 +95,8 @@ export function openContainerLog(
 export type LogRequest = LogSelection & { readonly follow?: boolean; readonly limitBytes?: number };
 
 /**
- * Yields the requested part of a log, in pieces. With `follow` it continues until the run has ended, the signal aborts, or limitBytes are reached.
- * `log` is the open log of a run that this
- * process writes, or the path of one that it does not.
+ * Yields the requested part of a log, in pieces. With `follow` it continues until the run has ended, the signal aborts, or limitBytes are reached. `log` is the
+ * open log of a run that this process writes, or the path of another one.
  */
 export async function* readContainerLog(
   log: ContainerLog | string,

@@ -3,7 +3,7 @@ import { recordEvent } from "../record-event.ts";
 import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 
-/** Records the news of one pod's containers as events of this node's kubelet, in the background. An event in a deleted namespace is dropped. */
+/** Records events of one pod's containers in the background, as this node's kubelet. An event in a deleted namespace is dropped. */
 export function newsRecorder(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,
@@ -11,11 +11,11 @@ export function newsRecorder(
     readonly nodeName: string;
     readonly now: () => number;
     readonly onError: (error: unknown, doing: string) => void;
-    /** Events that are not written by then are dropped. */
+    /** Unwritten events are dropped after this signal. */
     readonly stopped: AbortSignal;
   },
 ): PodWorkerDeps["record"] {
-  // One after the other, so that they stand in the order in which they happened.
+  // Events are written in sequence, to keep their order.
   let last = Promise.resolve();
   return ({ container, ...news }) => {
     const atMs = node.now();
@@ -29,7 +29,7 @@ export function newsRecorder(
   };
 }
 
-/** A signal that aborts when the stack is disposed. */
+/** Returns a signal that aborts when the stack is disposed. */
 export function stopSignal(started: AsyncDisposableStack): AbortSignal {
   const stop = new AbortController();
   started.defer(() => stop.abort());

@@ -12,7 +12,7 @@ export type ContainerProbeDeps = {
   readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>;
   readonly now: () => number;
   readonly onChange: (holds: boolean) => void;
-  /** A failure that deserves a warning. */
+  /** Called for a failure that deserves a warning. */
   readonly onFailure: () => void;
   readonly onError: (error: unknown) => void;
 };
@@ -32,7 +32,7 @@ export class ContainerProbe {
     this.#state = startProbe(this.#timing, deps.now());
   }
 
-  /** Time has passed: asks when it is time to. */
+  /** Probes if the next probe is due. */
   tick(nowMs: number): void {
     if (this.#isAsking || nowMs < this.#state.nextAtMs) return;
     this.#isAsking = true;

@@ -1,7 +1,7 @@
 import { generate } from "selfsigned";
 import { HOST_IP } from "./build-node.ts";
 
-/** A certificate for the loopback address, for API servers that do not ask who signed it. */
+/** Creates a certificate for the loopback address, for API servers that do not verify its authority. */
 export async function makeKubeletCertificate(): Promise<{ readonly cert: string; readonly key: string }> {
   const made = await generate([{ name: "commonName", value: "muster-kubelet" }], {
     keyType: "ec",

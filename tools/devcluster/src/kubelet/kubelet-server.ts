@@ -9,7 +9,7 @@ import type { LogRequest } from "./container-log.ts";
 import type { LogReader } from "./pod-runtime.ts";
 import { refuseUpgrade, serveExec, type StartExec } from "./serve-exec.ts";
 
-/** Credentials of clients: the token, or a client certificate of the authority. Without both every request is refused. */
+/** Credentials of clients: the token, or a client certificate of the authority. Without both, every request is refused. */
 export type KubeletAccess = { readonly bearerToken?: string; readonly clientCa?: string };
 
 /** A log to read, or the status and text of the refusal. */
@@ -17,7 +17,7 @@ export type FoundLog =
   | { readonly found: true; readonly read: LogReader }
   | { readonly found: false; readonly status: 400 | 404; readonly message: string };
 
-/** The same for a command. */
+/** As `FoundLog`, for a command. */
 export type FoundExec =
   | { readonly found: true; readonly start: StartExec }
   | { readonly found: false; readonly status: 400 | 404; readonly message: string };

@@ -28,7 +28,7 @@ export function formatLogLine(
   ]);
 }
 
-/** The entries of a piece of a log file, and how many bytes they took; an entry that is not complete yet, or none at all, is left. */
+/** Parses the complete entries of a piece of a log file, and returns the number of parsed bytes. */
 export function parseLogLines(bytes: Buffer): { readonly lines: LogLine[]; readonly parsedBytes: number } {
   const lines: LogLine[] = [];
   let start = 0;
@@ -41,14 +41,14 @@ export function parseLogLines(bytes: Buffer): { readonly lines: LogLine[]; reado
   }
 }
 
-/** The entries that a reader asked for: since a time, then the last lines of those. */
+/** Selects the requested entries: those since a time, and the last lines of them. */
 export function selectLogLines(lines: readonly LogLine[], selection: LogSelection): readonly LogLine[] {
   const { sinceMs, tailLines } = selection;
   const recent = sinceMs === undefined ? lines : lines.filter((line) => Date.parse(line.time) >= sinceMs);
   return tailLines === undefined ? recent : recent.slice(tailStart(recent, tailLines));
 }
 
-/** Bytes as `kubectl logs` prints them. `midLine` says whether the entry before was only a piece of a line. */
+/** Formats an entry as `kubectl logs` prints it. `midLine`: the previous entry was only a piece of a line. */
 export function renderLogLine(line: LogLine, midLine: boolean, timestamps: boolean): Buffer {
   const prefix = timestamps && !midLine ? `${line.time} ` : "";
   return Buffer.concat([Buffer.from(prefix), line.text, Buffer.from(line.isComplete ? "\n" : "")]);

@@ -1,4 +1,4 @@
-/** Images below this name do not exist, so that what happens then can be tried where no image is ever pulled. */
+/** Images below this name count as missing, so that tests can exercise that case without pulling images. */
 const MISSING = "missing.example/";
 
 export function isMissingImage(image: string): boolean {

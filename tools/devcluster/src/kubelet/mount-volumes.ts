@@ -6,9 +6,9 @@ import { buildVolumeFiles } from "./build-volume-files.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
 /**
- * Puts the volumes of one container where its process finds them. A process has no mounts of its own, so `mountPath` is taken below HOME: `/etc/config`
- * is `$HOME/etc/config`, a link into the pod's volumes. Returns why that cannot be, or undefined. Files of ConfigMaps, Secrets and fields are written at
- * each start of a container and not in between.
+ * Links the volumes of one container into its HOME. A process has no mounts of its own, so `mountPath` is relative to HOME: `/etc/config` is
+ * `$HOME/etc/config`, a link to the pod's volume. Returns the problem, or undefined. Files of ConfigMaps, Secrets and fields are written only at each start of
+ * a container.
  */
 export function mountVolumes(
   container: V1Container,
@@ -27,7 +27,7 @@ export function mountVolumes(
     for (const { path, content, mode } of built.files) {
       const file = join(root, path);
       mkdirSync(dirname(file), { recursive: true });
-      // One that may only be read could not be written again.
+      // A read-only file could not be overwritten.
       rmSync(file, { force: true });
       writeFileSync(file, content);
       chmodSync(file, mode);
@@ -41,7 +41,7 @@ export function mountVolumes(
   return undefined;
 }
 
-/** The containers of a pod share HOME: two different volumes cannot be at one place. */
+/** The containers of a pod share HOME, so two different volumes cannot have one path. */
 function link(place: string, target: string, mountPath: string): string | undefined {
   const old = lstatSync(place, { throwIfNoEntry: false });
   if (old === undefined) {

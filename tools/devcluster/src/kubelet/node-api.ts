@@ -2,23 +2,23 @@ import type { V1Node } from "@kubernetes/client-node";
 import { type CallOptions, type KubeCalls, unlessFault, unlessMissing } from "@muster/kube";
 import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "./build-node.ts";
 
-/** The calls by which a kubelet keeps its node in the API server. */
+/** A kubelet's calls for its node in the API server. */
 export type NodeApi = {
-  /** Creates the node or adopts the one that exists, and reports it as ready. */
+  /** Creates or adopts the node, and reports it as ready. */
   readonly register: (facts: NodeFacts) => Promise<void>;
   /** Reports the whole status. A node that was deleted stays deleted. */
   readonly report: (facts: NodeFacts, state: { readonly ready: boolean }, options?: CallOptions) => Promise<void>;
-  /** False after the node life cycle has called the node unknown, and for a node that does not exist. */
+  /** Returns false after the node life cycle has marked the node unknown, and for a missing node. */
   readonly isReady: (name: string) => Promise<boolean>;
   readonly renewLease: (name: string) => Promise<void>;
-  /** Succeeds for a node that does not exist. */
+  /** Removes the node; a missing one is no error. */
   readonly remove: (name: string) => Promise<void>;
 };
 
 const LEASES = { apiVersion: "coordination.k8s.io/v1", plural: "leases", namespace: "kube-node-lease" };
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const LEASE_SECONDS = 40;
-/** The maximum of attempts of one write that conflicts with others. */
+/** Maximum attempts of one conflicting write. */
 const MAX_ATTEMPTS = 5;
 
 export function nodeApi(calls: KubeCalls, now: () => number): NodeApi {

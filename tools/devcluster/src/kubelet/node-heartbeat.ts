@@ -4,16 +4,16 @@ import { reconcileLoop } from "../reconcile-loop.ts";
 import type { NodeFacts } from "./build-node.ts";
 import type { NodeApi } from "./node-api.ts";
 
-/** A stop waits no longer for an API server that may be gone as well. */
+/** Timeout of the last report at a stop, because the API server may be gone as well. */
 const FAREWELL_TIMEOUT_MS = 3_000;
 const LEASE_EVERY_MS = 10_000;
 const STATUS_EVERY_MS = 60_000;
 
 /** Keeps a node registered and alive. Disposing reports the node as not ready. */
 export type NodeHeartbeat = AsyncDisposable & {
-  /** Resolves when the API server first has the node as ready. */
+  /** Resolves once the API server shows the node as ready. */
   readonly ready: Promise<void>;
-  /** From then on, disposing does not report the node as not ready. */
+  /** After this call, disposing does not report the node as not ready. */
   readonly fallSilent: () => void;
 };
 
@@ -58,7 +58,7 @@ export function startHeartbeat(
   };
 }
 
-/** The machine of the node, for its status. */
+/** Reads the machine's properties for the node's status. */
 export function readSystem(): NodeFacts["system"] {
   return {
     arch: arch(),

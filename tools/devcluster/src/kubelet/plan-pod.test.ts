@@ -16,7 +16,7 @@ import {
 const NOW = 1_000_000;
 
 describe("backoffMs", () => {
-  it("is nothing before the first restart, then 10 s doubling to 5 min", () => {
+  it("is 0 before the first restart, then 10 s doubling to 5 min", () => {
     expect([0, 1, 2, 3, 4, 5, 6, 7, 50].map(backoffMs)).toEqual([
       0, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
     ]);
@@ -24,7 +24,7 @@ describe("backoffMs", () => {
 });
 
 describe("planPod", () => {
-  it("starts init containers one after the other, then all others at once", () => {
+  it("starts init containers one after the other, then all others concurrently", () => {
     const first = newContainer("first", "init", true);
     const second = newContainer("second", "init", true);
     const mains = ["a", "b"].map((name) => newContainer(name, "main", true));
@@ -54,7 +54,7 @@ describe("planPod", () => {
     expect(plan({ spec: { restartPolicy: "Never" }, containers: [ended(init, 1), main()] })).toEqual([]);
   });
 
-  it("holds a container that failed again, and starts it when its time has come", () => {
+  it("holds a container that failed again, and starts it after its back-off", () => {
     const twice = ended(running(ended(main(), 1)), 1);
     expect(plan({ containers: [twice] })).toEqual([
       { kind: "hold", container: "main", delayMs: 10_000, untilMs: NOW + 10_000, because: "crash-loop" },
@@ -80,7 +80,7 @@ describe("planPod", () => {
     ]);
   });
 
-  it("tries a container again whose configuration was incomplete, later", () => {
+  it("retries a container later if its configuration was incomplete", () => {
     const waiting = transitionContainer(main(), {
       event: "delayed",
       reason: "CreateContainerConfigError",
@@ -91,7 +91,7 @@ describe("planPod", () => {
     expect(plan({ containers: [waiting], nowMs: NOW + 5 })).toEqual([start("main", "retry")]);
   });
 
-  it("signals SIGTERM once, SIGKILL once when the time is over, and deletes when nothing runs", () => {
+  it("signals SIGTERM once, SIGKILL once after the grace period, and deletes when nothing runs", () => {
     const ending: Ending = { because: "deleted", killAtMs: NOW + 100 };
     const deleted = { deletionTimestamp: new Date(NOW) };
     const wait: PodStep = { kind: "wait", untilMs: NOW + 100, because: "grace" };
@@ -105,13 +105,13 @@ describe("planPod", () => {
     expect(plan({ ...late, containers: [ended(killed, 137)] })).toEqual([{ kind: "delete", because: "ended" }]);
   });
 
-  it("does not delete a pod that only its node's stop or its deadline ended", () => {
+  it("does not delete a pod that ended only because of its node's stop or its deadline", () => {
     for (const because of ["stopping", "deadline", "gone"] as const) {
       expect(plan({ ending: { because, killAtMs: NOW }, containers: [ended(main(), 0)] })).toEqual([]);
     }
   });
 
-  it("settles: doing the steps leads to a plan of nothing but waits, whatever the policy and the exit codes", () => {
+  it("settles: executing the steps leads to a plan with only waits, whatever the policy and the exit codes", () => {
     const policies = fc.constantFrom("Always", "OnFailure", "Never");
     const codes = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 4 });
     fc.assert(
@@ -144,7 +144,7 @@ describe("decideEnding", () => {
     expect(decideEnding(deleted(0), { ...base, ending: first, nowMs: NOW + 1 })?.killAtMs).toBe(NOW + 1);
   });
 
-  it("ends a pod that is gone within a second", () => {
+  it("ends a removed pod within a second", () => {
     expect(decideEnding(undefined, base)).toEqual({ because: "gone", killAtMs: NOW + GONE_GRACE_MS });
   });
 
@@ -158,7 +158,7 @@ describe("decideEnding", () => {
 describe("decideEnding, of pods that are over", () => {
   const late = { startedAtMs: NOW, ending: undefined, nowMs: NOW + 5_000 };
 
-  it("leaves a pod alone that ended before its deadline", () => {
+  it("leaves a pod unchanged that ended before its deadline", () => {
     const pod: V1Pod = { spec: { containers: [], restartPolicy: "Never", activeDeadlineSeconds: 5 } };
     expect(decideEnding(pod, { ...late, containers: [ended(main(), 0)] })).toBeUndefined();
   });
@@ -207,7 +207,7 @@ describe("podPhase", () => {
 });
 
 describe("buildPodStatus", () => {
-  it("shows a container in back-off as kubectl users know it", () => {
+  it("shows a container in back-off as kubectl does", () => {
     const held = transitionContainer(ended(running(ended(main(), 1)), 7), {
       event: "held",
       message: "back-off 10s restarting failed container=main",
@@ -250,7 +250,7 @@ describe("buildPodStatus", () => {
     expect(conditionsOf(build([ended(main(), 1)], pod))["Ready"]).toMatchObject({ reason: "PodFailed" });
   });
 
-  it("keeps the conditions of others and the time of a condition that did not change", () => {
+  it("keeps foreign conditions, and the time of an unchanged condition", () => {
     const since = new Date(5);
     const pod: V1Pod = {
       status: {
@@ -269,7 +269,7 @@ describe("buildPodStatus", () => {
 });
 
 describe("seedContainers", () => {
-  it("counts what ran before the kubelet's restart as killed, and keeps the number of restarts", () => {
+  it("counts containers that ran before the kubelet's restart as killed, and keeps the number of restarts", () => {
     const before = [running(ended(main(), 1))];
     const pod: V1Pod = { spec: { containers: [{ name: "main" }] }, status: build(before) };
     const [seeded] = seedContainers(pod, NOW);
@@ -280,7 +280,7 @@ describe("seedContainers", () => {
     });
   });
 
-  it("knows what had ended, waited or never begun, also from the text of a watch", () => {
+  it("recognises containers that had ended, waited or never begun, also from the text of a watch", () => {
     for (const records of [[ended(main(), 3)], [main()], [ended(running(ended(main(), 1)), 0)]]) {
       const status = build(records);
       const pod = JSON.parse(JSON.stringify({ spec: { containers: [{ name: "main" }] }, status })) as V1Pod;
@@ -383,7 +383,7 @@ describe("sidecars", () => {
     ]);
   });
 
-  it("are started again whenever they end, and hold up no container that runs", () => {
+  it("are restarted whenever they end, and block no running container", () => {
     const again = { kind: "start", container: "side", because: "restart" };
     expect(plan({ containers: [ended(up, 0), running(main())] })).toEqual([again]);
     expect(podPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
@@ -400,7 +400,7 @@ describe("sidecars", () => {
     expect(podPhase(spec, [ended(up, 0), ended(main(), 3)], ending)).toBe("Failed");
   });
 
-  it("end after the others, the last first, and all of them when the grace period is over", () => {
+  it("end after the others, the last first, and all of them after the grace period", () => {
     const second = { ...up, name: "second" };
     const signals = (containers: ContainerRecord[], killAtMs: number): (string | false)[] =>
       plan({ containers, ending: { because: "deleted", killAtMs } }).flatMap((step) =>

@@ -33,11 +33,11 @@ export type PodSnapshot = {
   readonly nowMs: number;
 };
 
-/** A pod that vanished from the API without a grace period gets this long between SIGTERM and SIGKILL. */
+/** Time between SIGTERM and SIGKILL for a pod that disappeared from the API without a grace period. */
 export const GONE_GRACE_MS = 1_000;
 const DEFAULT_GRACE_SECONDS = 30;
 
-/** Whether the pod has to end, and by when. `pod` is undefined when the API server no longer has it. A later grace period can only shorten the first. */
+/** Decides whether the pod has to end, and by when. `pod` is undefined if the API server no longer has it. A later grace period can only shorten the first. */
 export function decideEnding(pod: V1Pod | undefined, snapshot: Omit<PodSnapshot, "pod">): Ending | undefined {
   const { ending, nowMs } = snapshot;
   const wished = wishedEnding(pod, snapshot);
@@ -59,7 +59,7 @@ function wishedEnding(
     return { because: "deleted", graceMs: seconds === undefined ? ownGraceMs : seconds * 1000 };
   }
   if (isTerminal(podPhase(pod, containers, ending))) {
-    // The kubelet reports an end only when nothing runs: another client has declared the pod ended.
+    // The kubelet reports an end only when nothing runs, so another client has declared this pod ended.
     const runs = containers.some((each) => each.state.is === "running");
     return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }
@@ -72,7 +72,7 @@ function wishedEnding(
   return undefined;
 }
 
-/** The next steps for one pod. Nothing starts in a pod that has to end; the same snapshot after its steps were done plans no more than a wait. */
+/** Plans the next steps for one pod. Nothing starts in a pod that has to end; after the steps, the same snapshot plans at most a wait. */
 export function planPod(snapshot: PodSnapshot): PodStep[] {
   if (snapshot.ending !== undefined) return planEnding(snapshot, snapshot.ending);
   const { pod, containers, startedAtMs, ending } = snapshot;
@@ -98,7 +98,7 @@ function planEnding({ pod, containers, nowMs }: PodSnapshot, ending: Ending): Po
   return steps;
 }
 
-/** SIGTERM, a pause, SIGKILL; each once. */
+/** Plans SIGTERM, a pause and SIGKILL, each once. */
 function planEnd({ name, signalled }: ContainerRecord, { killAtMs, because }: Ending, nowMs: number): PodStep[] {
   const steps: PodStep[] = [];
   const signal = nowMs >= killAtMs ? "SIGKILL" : "SIGTERM";
@@ -159,7 +159,7 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
   }
 }
 
-/** Whether a container that ended so is run again. */
+/** Returns whether a container with this exit code is restarted. */
 export function restarts(policy: string, exitCode: number): boolean {
   return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
 }

@@ -2,21 +2,21 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { throwFault } from "@muster/faults";
 
-/** The pods' addresses of one node: a block of 127/8 that no other kubelet on this machine uses. */
+/** The pod addresses of one node: a block of 127/8 that no other kubelet on this machine uses. */
 export type PodAddresses = AsyncDisposable & {
   /** `127.a.b`. */
   readonly block: string;
-  /** An address that no living pod of this node has; the one freed longest ago first. Throws limit_exceeded when all are in use. */
+  /** Allocates an address that no live pod of this node has, the least recently freed first. Throws limit_exceeded if all are in use. */
   allocate(): string;
   release(address: string): void;
 };
 
 /** The listener on this port of a block's first address owns the block. The system releases it when the owner dies. */
 const CLAIM_PORT = 11_270;
-/** Two addresses are no pod's: the one of the claim, and the last, which some systems take for a broadcast. */
+/** Two addresses are reserved: that of the claim, and the last one, which some systems treat as a broadcast. */
 const FIRST_HOST = 2;
 const LAST_HOST = 254;
-/** Node indexes go up to one less. */
+/** Maximum number of nodes. */
 export const NODES_MAX = 250;
 const BLOCKS_PER_NODE = 256;
 
@@ -72,7 +72,7 @@ function podAddresses(block: string, claim: Server): PodAddresses {
   };
 }
 
-/** Undefined when another kubelet has the block. */
+/** Returns undefined if another kubelet has the block. */
 async function tryClaim(address: string): Promise<Server | undefined> {
   const server = createServer((socket) => socket.destroy());
   try {

@@ -7,7 +7,7 @@ import type { ConfigReader } from "./start-container.ts";
 
 export type PodName = { readonly name: string; readonly namespace: string; readonly uid: string };
 
-/** The calls of the worker of one pod; they touch the pod with this uid alone. */
+/** The calls of the worker of one pod; they affect only the pod with this uid. */
 export function podApi(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,

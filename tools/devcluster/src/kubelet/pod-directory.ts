@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** Where one pod keeps its files. */
+/** The directories of one pod's files. */
 export type PodDirectory = { readonly root: string; readonly home: string; readonly logs: string };
 
 export function podDirectory(nodeDirectory: string, uid: string): PodDirectory {

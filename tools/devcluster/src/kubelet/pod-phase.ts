@@ -3,14 +3,14 @@ import { type ContainerRecord, hasSucceeded, lastRun } from "./transition-contai
 
 export type Phase = "Pending" | "Running" | "Succeeded" | "Failed";
 
-/** Why and until when a pod's processes have to end. */
+/** Why and by when a pod's processes have to end. */
 export type Ending = {
   readonly because: "deleted" | "gone" | "deadline" | "given-up" | "stopping" | "completed";
-  /** SIGKILL from here on. */
+  /** Time of SIGKILL. */
   readonly killAtMs: number;
 };
 
-/** A pod that ended stays ended; one that has to end is over when its last process is. */
+/** An ended pod stays ended; one that has to end has ended once its last process has. */
 export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], ending: Ending | undefined): Phase {
   const old = pod.status?.phase;
   if (old === "Succeeded" || old === "Failed") return old;
@@ -26,18 +26,18 @@ export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], end
   return mains.every(hasSucceeded) ? "Succeeded" : "Failed";
 }
 
-/** Every init container has done its work, and every sidecar has started once; that stays true when a sidecar ends later. */
+/** Returns whether every init container has completed and every sidecar has started once; a later end of a sidecar does not change that. */
 export function isInitialized(containers: readonly ContainerRecord[]): boolean {
   if (containers.some((each) => each.kind === "main" && each.runs > 0)) return true;
   return containers.every((each) => each.kind === "main" || isPassed(each));
 }
 
-/** Whether the container after this one in the order of init containers may start. */
+/** Returns whether the next init container may start. */
 export function isPassed(container: ContainerRecord): boolean {
   return container.kind === "sidecar" ? container.state.is === "running" : hasSucceeded(container);
 }
 
-/** No main container of the pod runs or will run again. */
+/** Returns whether no main container runs or will run again. */
 export function mainsAreOver(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   const policy = pod.spec?.restartPolicy ?? "Always";
   const mains = containers.filter((each) => each.kind === "main");
@@ -51,7 +51,7 @@ function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Pha
   return containers.every((each) => each.kind === "sidecar" || hasSucceeded(each)) ? "Succeeded" : "Failed";
 }
 
-/** With restartPolicy Never a failed init container is the end of the pod. */
+/** With restartPolicy Never, a failed init container ends the pod. */
 export function failedInit(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   if (pod.spec?.restartPolicy !== "Never") return false;
   return containers.some((each) => each.kind === "init" && (lastRun(each)?.exitCode ?? 0) !== 0);

@@ -5,7 +5,7 @@ import type { StartExec } from "./serve-exec.ts";
 /** Yields the requested log, until the run has ended or the signal aborts. */
 export type LogReader = (request: LogRequest, signal: AbortSignal) => AsyncIterable<Buffer>;
 
-/** One run of one container; the first is 0. */
+/** One run of one container, counted from 0. */
 export type RunRequest = {
   readonly pod: V1Pod;
   readonly container: V1Container;
@@ -36,15 +36,15 @@ export type ContainerRun = {
   readonly readiness:
     | { readonly by: "itself"; readonly isReady: boolean; readonly onReady: (listener: () => void) => void }
     | { readonly by: "probe"; readonly ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean> };
-  /** Undefined: nothing runs in which a command could. */
+  /** Undefined: no process runs in which a command could run. */
   readonly exec: StartExec | undefined;
 };
 
 /** Runs the containers of one pod. The decisions of the kubelet do not depend on the runtime. */
 export type PodRuntime = {
   readonly start: (request: RunRequest) => Promise<RunOutcome>;
-  /** Undefined when that run has left no log. */
+  /** Returns undefined if that run has left no log. */
   readonly findLog: (container: string, run: number) => LogReader | undefined;
-  /** Forgets everything of the pod; called once none of its containers runs. */
+  /** Removes all data of the pod; called once none of its containers runs. */
   readonly remove: () => void;
 };

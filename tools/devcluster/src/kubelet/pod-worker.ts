@@ -17,27 +17,27 @@ import { backoffMs, type ContainerEvent, type ContainerRecord, transitionContain
 /** The dependencies of the worker of one pod. */
 export type PodWorkerDeps = ReporterDeps & {
   readonly now: () => number;
-  /** As the cache has it; undefined when the API server has that pod no more. */
+  /** Returns the cached pod; undefined if the API server no longer has it. */
   readonly pod: () => V1Pod | undefined;
-  /** Without grace, and only the pod with this uid. */
+  /** Deletes only the pod with this uid, without grace. */
   readonly deletePod: () => Promise<void>;
   readonly runtime: PodRuntime;
   readonly addresses: Pick<PodAddresses, "allocate" | "release">;
-  /** While true the worker neither decides nor reports. */
+  /** While true, the worker neither decides nor reports. */
   readonly isFrozen?: () => boolean;
-  /** Whether an image cannot be pulled. */
+  /** Returns whether an image cannot be pulled. */
   readonly isImageMissing: (image: string) => boolean;
-  /** Records news of a container. Never fails. */
+  /** Records an event of a container. Never fails. */
   readonly record: (event: ContainerNews) => void;
   readonly onError: (error: unknown, doing: string) => void;
-  /** The pod is gone and nothing of it is left. */
+  /** Called once the pod and all of its data are gone. */
   readonly onDone: () => void;
 };
 
-/** A hook that runs before the end has so long, and never longer than the grace period. */
+/** Maximum time of a preStop hook, which also ends with the grace period. */
 const PRE_STOP_TIMEOUT_MS = 600_000;
 
-/** Becomes a Kubernetes event. */
+/** The content of a Kubernetes event. */
 export type ContainerNews = {
   readonly type: "Normal" | "Warning";
   readonly reason:
@@ -55,7 +55,7 @@ export class PodWorker {
   readonly #runs = new Map<string, ContainerRun>();
   readonly #health = new Map<string, ContainerHealth>();
   readonly #pullFailures = new Map<string, number>();
-  /** The last failure to create each container: it is recorded once, however often the creation is retried. */
+  /** The last failure to create each container, which is recorded once however often the creation is retried. */
   readonly #recordedFailures = new Map<string, string>();
   #pod: V1Pod;
   #containers: ContainerRecord[];
@@ -79,7 +79,7 @@ export class PodWorker {
     this.poke();
   }
 
-  /** Something may have changed: runs another pass. */
+  /** Runs another pass, because something may have changed. */
   poke(): void {
     this.#loop.poke();
   }
@@ -93,7 +93,7 @@ export class PodWorker {
     for (const health of this.#health.values()) health.tick(nowMs);
   }
 
-  /** The log of a container's present run, or of the one before it. */
+  /** Finds the log of a container's present run, or of the previous one. */
   findLog(container: string, previous: boolean): FoundLog {
     const record = this.#containers.find((each) => each.name === container);
     const pod = this.#pod.metadata?.name ?? "";
@@ -108,14 +108,14 @@ export class PodWorker {
     return { found: false, status: 400, message };
   }
 
-  /** The way to run a command in a container that runs. */
+  /** Finds the means to run a command in a running container. */
   findExec(container: string): FoundExec {
     const run = this.#runs.get(container);
     if (run?.exec !== undefined) return { found: true, start: run.exec };
     return { found: false, status: 404, message: `container not found ("${container}")` };
   }
 
-  /** Ends the processes without a report: the node stops, and its kubelet finds out at its next start. */
+  /** Ends the processes without a report: the node stops, and its kubelet observes their end at its next start. */
   async stop(graceMs: number): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     const running = [...this.#runs.values()];
@@ -129,7 +129,7 @@ export class PodWorker {
     this.#releaseAddress();
   }
 
-  /** The machine is lost: the worker stops its decisions and reports. */
+  /** Stops decisions and reports, because the machine is lost. */
   async abandon(): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#releaseAddress();
@@ -188,7 +188,7 @@ export class PodWorker {
         return;
       case "wait":
       case "delete":
-        // The one is a time that the pass has noted, the other follows the report.
+        // The pass has noted the time of a wait, and the removal follows the report.
         return;
     }
   }
@@ -250,7 +250,7 @@ export class PodWorker {
       });
   }
 
-  /** The image cannot be pulled: reported immediately, then retried after a pause that doubles. */
+  /** Reports immediately that the image cannot be pulled, then retries after a doubling pause. */
   #failPull({ name, image = "" }: V1Container): void {
     const failures = this.#pullFailures.get(name) ?? 0;
     this.#pullFailures.set(name, failures + 1);
@@ -316,7 +316,7 @@ export class PodWorker {
       run?.signal(signal);
       return;
     }
-    // The grace period runs meanwhile: SIGKILL does not wait for the hook.
+    // The grace period continues during the hook: SIGKILL does not wait for it.
     runHook(hook, run.readiness.ask, PRE_STOP_TIMEOUT_MS)
       .then((succeeded) => {
         if (!succeeded) this.#record(name, "Warning", "FailedPreStopHook", "PreStopHook failed");

@@ -10,7 +10,7 @@ export type ProbeTarget = {
   readonly container: V1Container;
   readonly podIp: string;
   readonly timeoutMs: number;
-  /** For exec: the process runs where and as the container's does. */
+  /** For exec: the probe's process runs in the container's environment and directory. */
   readonly env: Readonly<Record<string, string>>;
   readonly workingDirectory: string;
   readonly containerId: string;
@@ -48,7 +48,7 @@ async function probeHttp(get: V1HTTPGetAction, target: ProbeTarget): Promise<boo
     path: get.path ?? "/",
     headers: { "user-agent": "kube-probe/1.36", ...headers },
     timeout: target.timeoutMs,
-    // As Kubernetes: the probe asks whether the server answers, not who it is.
+    // As in Kubernetes, the probe checks whether the server answers, not its identity.
     rejectUnauthorized: false,
     agent: false,
   });
@@ -89,7 +89,7 @@ async function probeExec(command: readonly string[], target: ProbeTarget): Promi
   return code === 0;
 }
 
-/** A number, or the name of one of the container's ports; 0, a port without listeners, for an unknown name. */
+/** Resolves a number, or the name of one of the container's ports; an unknown name becomes 0, a port without listeners. */
 function portOf(port: string | number, { container }: ProbeTarget): number {
   const number = Number(port);
   if (Number.isInteger(number)) return number;

@@ -12,11 +12,11 @@ export type ProcessRuntimeOptions = {
   readonly now: () => number;
   readonly config: ConfigReader;
   readonly nodeDirectory: string;
-  /** PATH for processes, after the directory of this node; a standard one when undefined. */
+  /** PATH of processes, after the directory of this node; undefined: a standard one. */
   readonly path: string | undefined;
 };
 
-/** A container whose configuration is incomplete is tried again this often. */
+/** Retry interval of a container with an incomplete configuration. */
 const CONFIG_RETRY_MS = 10_000;
 
 /** Runs the containers of one pod as local processes, below the node's directory. */

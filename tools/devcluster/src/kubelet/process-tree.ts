@@ -2,43 +2,45 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Names the run of a container in the environment of its processes, so that whatever they start is known as theirs. */
+/** Names the run of a container in the environment of its processes, which identifies all of their descendants. */
 export const CONTAINER_VARIABLE = "MUSTER_CONTAINER_ID";
 
-/** A process group that this node started: enough to know it again after a crash. */
+/** Identifies a process group that this node started, also after a crash. */
 type ProcessRecord = {
   readonly pid: number;
-  /** Clock ticks after boot, from /proc: a number that is used again has another. */
+  /** Start time in clock ticks after boot, from /proc, which differs for a reused process id. */
   readonly startTime: string;
   readonly bootId: string;
   readonly containerId: string;
 };
 
-/** The session of no process. */
+/** A session id that no process has. */
 const NO_SESSION = -1;
 const KILL_ROUNDS = 5;
 const LEFTOVERS_GONE_MS = 5_000;
 
-/** Differs for a later process with the same number. Undefined for a process that has ended, and without /proc. */
+/** Returns a value that differs for a later process with the same id. Undefined for an ended process, and without /proc. */
 export function identityOf(pid: number): string | undefined {
   const startTime = startTimeOf(pid);
   return startTime === undefined ? undefined : `${readBootId()}/${startTime}`;
 }
 
-/** Signals a whole process group; false when it has ended. */
+/** Signals a process group; returns false if it has ended. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-pid, signal);
     return true;
   } catch (error) {
     if (isErrno(error, "ESRCH")) return false;
-    // macOS refuses to signal a group that has only zombies.
+    // macOS refuses to signal a group of zombies only.
     if (isErrno(error, "EPERM")) return false;
     throw error;
   }
 }
 
-/** Ends what is left of a container: its group, its session, and what has left both but still carries its name. Without /proc (not Linux) only the group. */
+/**
+ * Kills the remains of a container: its group, its session, and descendants outside both that still carry its name. Without /proc (not Linux), only the group.
+ */
 export function killTree(pid: number, containerId: string): void {
   signalGroup(pid, "SIGKILL");
   for (let round = 0; round < KILL_ROUNDS; round++) {
@@ -48,7 +50,7 @@ export function killTree(pid: number, containerId: string): void {
   }
 }
 
-/** Notes a process group that was just started; returns the way to forget it. */
+/** Records a newly started process group; the returned function removes the record. */
 export function recordProcess(directory: string, pid: number, containerId: string): () => void {
   const path = join(recordsOf(directory), String(pid));
   const record: ProcessRecord = { pid, startTime: startTimeOf(pid) ?? "", bootId: readBootId(), containerId };
@@ -60,8 +62,8 @@ export function recordProcess(directory: string, pid: number, containerId: strin
 }
 
 /**
- * Ends the processes that an earlier life of this node left behind, and resolves with their number once they are gone. A process is signalled only when
- * its start time, or the container's name in its environment, proves that it is one of ours.
+ * Ends the processes that an earlier kubelet of this node left behind, and resolves with their number. A process is signalled only if its start time, or the
+ * container's name in its environment, proves that it is ours.
  */
 export async function killLeftovers(directory: string): Promise<number> {
   const records = readRecords(directory);
@@ -90,7 +92,7 @@ export async function killLeftovers(directory: string): Promise<number> {
   return seen.size;
 }
 
-/** Live processes that belong to one of the containers: by the name in their environment, or by the session that the container's first process made. */
+/** Finds live processes of the containers, by the name in their environment, or by the session of the container's first process. */
 function processesOf(containers: ReadonlyMap<string, number>): number[] {
   const sessions = new Set(containers.values());
   return processIds().filter((pid) => {
@@ -122,7 +124,7 @@ type ProcessStat = { readonly state: string; readonly session: number; readonly 
 function readStat(pid: number): ProcessStat | undefined {
   const text = readProc(`/proc/${pid}/stat`);
   if (text === undefined) return undefined;
-  // The second field is the command in parentheses, which may itself contain both.
+  // The second field is the command in parentheses, which may itself contain parentheses and spaces.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return { state: fields[0] ?? "", session: Number(fields[3]), startTime: fields[19] ?? "" };
 }
@@ -136,7 +138,7 @@ function readBootId(): string {
   return readProc("/proc/sys/kernel/random/boot_id")?.trim() ?? "";
 }
 
-/** Undefined for a process that has ended, and for one of another user. */
+/** Returns undefined for an ended process, and for one of another user. */
 function readProc(path: string): string | undefined {
   try {
     return readFileSync(path, "latin1");

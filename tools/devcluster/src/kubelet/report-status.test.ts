@@ -21,7 +21,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running", "Running"]);
   });
 
-  it("reads the pod after a conflict and builds its status from what it read", async () => {
+  it("reads the pod after a conflict and builds its status from the newer one", async () => {
     const server = makeServer();
     const report = statusReporter(server);
     const cached = server.stored();
@@ -35,7 +35,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running"]);
   });
 
-  it("stops without an error when the pod is gone, and with one when conflicts do not end", async () => {
+  it("stops without an error if the pod is gone, and with one if conflicts persist", async () => {
     const server = makeServer();
     const cached = server.stored();
     server.change("Unknown");

@@ -13,14 +13,14 @@ describe("transitionProbe", () => {
     });
   });
 
-  it("asks first after the initial delay, then once a period", () => {
+  it("probes first after the initial delay, then once a period", () => {
     const timing = probeTiming({ initialDelaySeconds: 5, periodSeconds: 2 });
     const state = startProbe(timing, 1_000);
     expect(state).toMatchObject({ ready: false, nextAtMs: 6_000 });
     expect(transitionProbe(state, { ok: false, atMs: 6_100 }, timing).nextAtMs).toBe(8_100);
   });
 
-  it("turns only after a threshold of equal answers in a row", () => {
+  it("changes only after a threshold of equal results in a row", () => {
     const thresholds = fc.record({
       successThreshold: fc.integer({ min: 1, max: 4 }),
       failureThreshold: fc.integer({ min: 1, max: 4 }),

@@ -27,7 +27,7 @@ function launch(rules: readonly MachineRule[], facts: Partial<CallFacts> = {}, z
 }
 
 describe("decideLaunch", () => {
-  it("takes the best zone and does nothing else while nothing is asked for", () => {
+  it("takes the best zone and has no fault without rules", () => {
     expect(launch([])).toMatchObject({ kind: "launch", zone: "a", bootMs: undefined, faults: { ordersIgnored: 0 } });
   });
 
@@ -49,14 +49,14 @@ describe("decideLaunch", () => {
     expect([first.verdict.kind, second.verdict.kind]).toEqual(["no-capacity", "launch"]);
   });
 
-  it("asks rules of a zone about the zone that was taken", () => {
+  it("applies rules of a zone to the chosen zone", () => {
     const rule: MachineRule = { id: "r", match: { zones: ["b"] }, fault: { do: "twin" } };
     const short: MachineRule = { id: "s", match: { zones: ["a"] }, fault: { do: "no-capacity" } };
     expect(launch([rule])).toMatchObject({ zone: "a", faults: { isTwin: false } });
     expect(launch([rule, short])).toMatchObject({ zone: "b", faults: { isTwin: true } });
   });
 
-  it("draws alike for the same seed, whatever other rules there are", () => {
+  it("has the same draws for the same seed, whatever other rules exist", () => {
     const rule: MachineRule = { id: "r", match: {}, fault: { do: "unsupported" }, share: 0.5 };
     const other: MachineRule = { id: "other", match: {}, fault: { do: "twin" }, share: 0.3 };
     const run = (seed: number, rules: readonly MachineRule[]): string[] => {
@@ -76,7 +76,7 @@ describe("decideLaunch", () => {
 });
 
 describe("decideAnswer", () => {
-  it("adds delays up, and lets only the first other fault act", () => {
+  it("adds delays up, and applies only the first other fault", () => {
     const rules: MachineRule[] = [
       { id: "1", match: {}, fault: { do: "delay", ms: 5 } },
       { id: "2", match: { calls: ["create"] }, fault: { do: "delay", ms: 7 } },
@@ -89,7 +89,7 @@ describe("decideAnswer", () => {
     expect(after.map(({ injected }) => injected)).toEqual([1, 1, 0, 1, 0]);
   });
 
-  it("leaves faults of launches alone", () => {
+  it("ignores faults of launches", () => {
     const { verdict, rules } = decideAnswer(fresh({ id: "r", match: {}, fault: { do: "no-capacity" } }), FACTS, 1);
     expect(verdict.fault).toBeUndefined();
     expect(rules.map(({ matched }) => matched)).toEqual([0]);

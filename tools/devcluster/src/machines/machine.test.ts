@@ -50,7 +50,7 @@ describe("planFleetMachines", () => {
 });
 
 describe("an order to end", () => {
-  it("is obeyed once, after those that a zombie ignores, and moves no time", () => {
+  it("is obeyed once, after those that a zombie ignores, and changes no time", () => {
     fc.assert(
       fc.property(fc.nat(5), fc.integer({ min: 1, max: 5 }), (ordersIgnored, more) => {
         let zombie = faulty({ ordersIgnored });
@@ -64,7 +64,7 @@ describe("an order to end", () => {
     );
   });
 
-  it("is not forgotten by a machine that joins meanwhile", () => {
+  it("also applies to a machine that joins meanwhile", () => {
     expect(buildJoined(buildEnding(machine(), NOW), NOW).state).toBe("stopping");
   });
 });

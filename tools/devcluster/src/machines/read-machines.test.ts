@@ -48,7 +48,7 @@ describe("readMachineCommand", () => {
     expect(() => readMachineCommand(inject(rule))).toThrow(reason);
   });
 
-  it("refuses commands that there are not", () => {
+  it("refuses unknown commands", () => {
     expect(() => readMachineCommand({ do: "explode" })).toThrow(
       'do: one of inject, remove, lose-spot, vanish, count is needed, not "explode"',
     );
@@ -99,7 +99,7 @@ faults: [{ id: short, match: { zones: [a] }, fault: { do: no-capacity } }]
     expect(() => read(text)).toThrow(reason);
   });
 
-  it("names a file that is not there", () => {
+  it("names a missing file", () => {
     expect(() => readMachinesFile(join(directory, "none.yaml"))).toThrow("none.yaml");
   });
 });

@@ -14,11 +14,11 @@ const POLICY = { graceMs: 40_000 };
 const GPU: V1Taint = { key: "gpu", value: "yes", effect: "NoExecute" };
 
 describe("planNodeLifecycle", () => {
-  it("waits for the next heartbeat of a node that is well", () => {
+  it("waits for the next heartbeat of a healthy node", () => {
     expect(plan({ heardAtMs: NOW - 1 })).toEqual([{ kind: "wait", untilMs: NOW + 39_999, because: "grace" }]);
   });
 
-  it("calls a silent node unknown, taints it, and its pods not ready", () => {
+  it("marks a silent node unknown, taints it, and marks its pods not ready", () => {
     const ready = pod({ conditions: [{ type: "Ready", status: "True" }] }, [{ operator: "Exists" }]);
     const steps = plan({ heardAtMs: NOW - 40_000, pods: [ready, pod({}, [{ operator: "Exists" }])] });
     expect(steps).toMatchObject([
@@ -35,7 +35,7 @@ describe("planNodeLifecycle", () => {
     ]);
   });
 
-  it("plans nothing more once that is done", () => {
+  it("plans nothing more after that", () => {
     const taints = [
       { key: UNREACHABLE, effect: "NoSchedule" },
       { key: UNREACHABLE, effect: "NoExecute" },
@@ -57,7 +57,7 @@ describe("planNodeLifecycle", () => {
     });
   });
 
-  it("taints a cordoned node, takes that off with the cordon, and leaves a taint of that name that is not its own", () => {
+  it("taints a cordoned node, removes the taint with the cordon, and keeps a foreign taint of that name", () => {
     const cordoned = (isCordoned: boolean, taints: V1Taint[]): V1Node => {
       const plain = node("True", taints);
       return { ...plain, spec: { ...plain.spec, unschedulable: isCordoned } };
@@ -101,7 +101,7 @@ describe("planNodeLifecycle", () => {
     else expect(steps).toEqual([{ kind: "wait", untilMs: expected, because: "toleration" }]);
   });
 
-  it("leaves pods alone that have ended or are going away", () => {
+  it("ignores pods that have ended or are in deletion", () => {
     const going = pod({}, []);
     const pods = [pod({ phase: "Succeeded" }, []), { ...going, metadata: { deletionTimestamp: new Date(NOW) } }];
     expect(plan({ node: node("True", [GPU]), pods }).map((step) => step.kind)).toEqual(["wait"]);

@@ -73,12 +73,12 @@ describe("decidePlacement", () => {
     expect(place(pod("new", { tolerations }), [tainted], []).kind).toBe("bind");
   });
 
-  it("ignores taints that only prefer", () => {
+  it("ignores taints with the effect PreferNoSchedule", () => {
     const tainted = node("a", { spec: { taints: [{ key: "gpu", effect: "PreferNoSchedule" }] } });
     expect(place(pod("new"), [tainted], []).kind).toBe("bind");
   });
 
-  it("keeps pods apart in both directions: by the new pod's terms and by those of pods already there", () => {
+  it("keeps pods apart in both directions: by the terms of the new pod and of existing pods", () => {
     const apart = antiAffinity({ app: "web" });
     const web = pod("web-0", { nodeName: "a", ...apart }, { app: "web" });
     expect(place(pod("web-1", apart, { app: "web" }), [node("a")], [web])).toMatchObject({
@@ -135,7 +135,7 @@ describe("decidePlacement", () => {
     });
   });
 
-  it("leaves a pod with required pod affinity to a real cluster", () => {
+  it("leaves a pod with required pod affinity unscheduled", () => {
     const term = { topologyKey: "zone", labelSelector: { matchLabels: { app: "db" } } };
     const near = { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] } } };
     expect(place(pod("p", near), [node("a")], [])).toMatchObject({
@@ -145,7 +145,7 @@ describe("decidePlacement", () => {
     });
   });
 
-  it("forgets a pod that has left, and a node that is gone", () => {
+  it("forgets a removed pod, and a removed node", () => {
     const state = stateOf([node("a"), node("b")], [pod("big", { nodeName: "a", ...requests({ cpu: "4" }) })]);
     const wanted = pod("new", { ...requests({ cpu: "1" }), nodeSelector: { pool: "a" } });
     expect(decidePlacement(wanted, state)).toMatchObject({ node: "b" });
@@ -157,7 +157,7 @@ describe("decidePlacement", () => {
     expect(decidePlacement(wanted, state)).toMatchObject({ because: "no-nodes" });
   });
 
-  it("breaks no rule, and places every pod that fits somewhere", () => {
+  it("breaks no rule, and places every pod that fits on some node", () => {
     fc.assert(
       fc.property(fc.array(anyNode(), { maxLength: 6 }), fc.array(anyPod(), { maxLength: 25 }), (nodeParts, specs) => {
         const nodes = nodeParts.map((part, index) => part(`n${index}`));

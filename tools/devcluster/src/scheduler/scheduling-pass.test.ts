@@ -7,13 +7,13 @@ import { SchedulingQueue } from "./scheduling-queue.ts";
 const FULL = "0/1 nodes are available: 1 Too many pods.";
 
 describe("schedulingPass", () => {
-  it("counts what it has just bound, before the cache shows it", async () => {
+  it("counts pods that it has just bound, before the cache shows them", async () => {
     const world = makeWorld({ pods: [pod("a", 1), pod("b", 2)], nodes: [node("n", "1")] });
     await schedulingPass(world.deps);
     expect(world.log.sort()).toEqual(["FailedScheduling b", "Scheduled a", "bind a to n", `status b: ${FULL}`]);
   });
 
-  it("places the more important pod first, then the oldest", async () => {
+  it("places the pod with the higher priority first, then the oldest", async () => {
     const urgent = pod("urgent", 9);
     const spec = { containers: [], priority: 1000 };
     const pods = [pod("young", 8), pod("old", 1), { ...urgent, spec }];
@@ -33,7 +33,7 @@ describe("schedulingPass", () => {
     expect(world.log.at(-2)).toBe(`status a: ${FULL}`);
   });
 
-  it("looks at a pod that fits nowhere again only after a change, and after its back-off", async () => {
+  it("retries an unschedulable pod only after a change, and after its back-off", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [] });
     await schedulingPass(world.deps);
     world.deps.state.setNode(node("n", "1"));
@@ -44,7 +44,7 @@ describe("schedulingPass", () => {
     expect(world.log.slice(2)).toEqual(["bind a to n", "Scheduled a"]);
   });
 
-  it("tries a pod again that changed under its hands, and one whose binding failed, after a pause that grows", async () => {
+  it("retries a pod that changed meanwhile, and one whose binding failed, after a growing pause", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [false, new Error("away")] });
     await schedulingPass(world.deps);
     await world.later(999);
@@ -57,7 +57,7 @@ describe("schedulingPass", () => {
     expect(world.log.slice(3)).toEqual(["bind a to n", "Scheduled a"]);
   });
 
-  it("releases the place of a pod that could not be bound", async () => {
+  it("releases the resources of a pod that could not be bound", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [false] });
     await schedulingPass(world.deps);
     world.deps.queue.set(pod("b", 2), 0);
@@ -65,7 +65,7 @@ describe("schedulingPass", () => {
     expect(world.log).toContain("bind b to n");
   });
 
-  it("keeps the place of a pod that was seen bound although the answer was lost", async () => {
+  it("keeps the resources of a pod that was observed as bound although the answer was lost", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [new Error("reset")] });
     const passing = schedulingPass(world.deps);
     world.deps.queue.delete("a");

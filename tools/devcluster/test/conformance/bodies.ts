@@ -32,7 +32,7 @@ export function describeBodies(api: () => Api): void {
     );
   });
 
-  it("are refused in any other form, with those that there are", async () => {
+  it("are refused in any other form, with a list of the supported ones", async () => {
     const refused = await api().call("POST", maps, { raw: "hi", type: "text/plain" });
     expect(refused.code).toBe(415);
     expect(textAt(refused.body, "message")).toBe(

@@ -110,7 +110,7 @@ export function describeDefinitions(api: () => Api): void {
       expect(textAt(answer.body, "message")).toContain(expected);
     });
 
-    it("a name that is not made of the plural and the group", async () => {
+    it("a name that does not consist of the plural and the group", async () => {
       const answer = await api().post(`${DEFINITIONS}?dryRun=All`, {
         ...definition(base),
         metadata: { name: "wrong" },

@@ -17,7 +17,7 @@ export function describeDeletion(api: () => Api): void {
   const periodOf = (answer: Answer): number | undefined =>
     numberAt(answer.body, "metadata", "deletionGracePeriodSeconds");
 
-  it("removes at once and answers with a Status that names what is gone", async () => {
+  it("removes immediately and answers with a Status that names the object", async () => {
     const made = await api().post(maps, configMap("gone"));
     const answer = await api().delete(`${maps}/gone`);
     expect(answer.code).toBe(200);
@@ -100,7 +100,7 @@ export function describeDeletion(api: () => Api): void {
   });
 
   describe("of pods", () => {
-    it("removes a pod at once that never reached a node, and answers with the pod", async () => {
+    it("immediately removes a pod that never reached a node, and answers with the pod", async () => {
       await api().post(pods, pod("unscheduled"));
       const answer = await api().delete(`${pods}/unscheduled`);
       expect(answer.body).toMatchObject({
@@ -110,14 +110,14 @@ export function describeDeletion(api: () => Api): void {
       expect((await api().get(`${pods}/unscheduled`)).code).toBe(404);
     });
 
-    it("removes a pod at once that has ended", async () => {
+    it("immediately removes a pod that has ended", async () => {
       await api().post(pods, pod("ended", onNode));
       await api().patch(`${pods}/ended/status`, "merge", { status: { phase: "Succeeded" } });
       await api().delete(`${pods}/ended`);
       expect((await api().get(`${pods}/ended`)).code).toBe(404);
     });
 
-    it("gives a pod on a node the time of its spec, and the node the last word", async () => {
+    it("gives a pod on a node the grace period of its spec, and leaves the removal to the node", async () => {
       await api().post(pods, pod("graceful", onNode));
       const marked = await api().delete(`${pods}/graceful`);
       expect(marked.body).toMatchObject({ kind: "Pod", metadata: { deletionGracePeriodSeconds: 30, generation: 2 } });
@@ -180,7 +180,7 @@ export function describeDeletion(api: () => Api): void {
       expect(textAt(answer.body, "metadata", "deletionTimestamp")).not.toBe("");
     });
 
-    it("refuses references that are not whole", async () => {
+    it("refuses incomplete references", async () => {
       const answer = await api().post(
         maps,
         configMap("half", { metadata: { ownerReferences: [{ kind: "ConfigMap" }] } }),
@@ -198,7 +198,7 @@ export function describeDeletion(api: () => Api): void {
       expect((await api().get(`${maps}/foreign-1`)).code).toBe(200);
     });
 
-    it("collects what names an owner that was never there, and leaves kinds that it does not know", async (context) => {
+    it("collects dependents of an owner that never existed, and keeps owners of unknown kinds", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const unknown = { ownerReferences: [{ apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "w" }] };
       await api().post(maps, configMap("child-of-widget", { metadata: unknown }));
@@ -237,7 +237,7 @@ export function describeDeletion(api: () => Api): void {
       await isGone("child-4");
     });
 
-    it("keeps a dependent as long as one of its owners is there, and forgets the others", async (context) => {
+    it("keeps a dependent while one of its owners exists, and removes the other references", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const [first, second] = [
         await api().post(maps, configMap("owner-5a")),
@@ -255,7 +255,7 @@ export function describeDeletion(api: () => Api): void {
       await isGone("child-5");
     });
 
-    it("goes down over kinds, and from one that is owned to what it owns", async (context) => {
+    it("cascades over kinds, and from an owned object to its own dependents", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const owner = await api().post(maps, configMap("owner-6"));
       const middle = await api().post(pods, pod("middle-6", { metadata: ownedBy(owner) }));
@@ -272,7 +272,7 @@ export function describeDeletion(api: () => Api): void {
       expect((await api().get(`${pods}/middle-6`)).code).toBe(404);
     });
 
-    it("collects what names an owner that was made again, or one of another namespace", async (context) => {
+    it("collects dependents of a recreated owner, or of one in another namespace", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const owner = await api().post(maps, configMap("owner-7"));
       await api().delete(`${maps}/owner-7`);
@@ -296,7 +296,7 @@ export function describeDeletion(api: () => Api): void {
       await isGone("child-9");
     });
 
-    it("leaves nothing of an owner that goes while its dependents are being made", async (context) => {
+    it("leaves no dependent of an owner that is deleted while its dependents are created", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const owner = await api().post(maps, configMap("owner-10"));
       const make = (index: number): Promise<Answer> =>
@@ -310,7 +310,7 @@ export function describeDeletion(api: () => Api): void {
       });
     });
 
-    it("leaves orphans when asked to", async (context) => {
+    it("leaves orphans on request", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const owner = await api().post(maps, configMap("owner-3"));
       await api().post(maps, configMap("child-3", { metadata: ownedBy(owner) }));

@@ -104,7 +104,7 @@ export function describeDiscovery(api: () => Api): void {
     expect(at(patch, "x-kubernetes-group-version-kind")).toEqual({ group: "", version: "v1", kind: "Pod" });
   });
 
-  describe("of a group or version that is not there", () => {
+  describe("of a missing group or version", () => {
     it.each(["/apis/nowhere", "/apis/coordination.k8s.io/v9", "/api/v9"])("answers 404 for %s", async (path) => {
       expect((await api().get(path)).code).toBe(404);
     });

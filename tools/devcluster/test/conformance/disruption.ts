@@ -94,7 +94,7 @@ export function describeDisruption(api: () => Api): void {
       expect(numberAt(changed.body, "metadata", "generation")).toBe(2);
     });
 
-    it("comes to what its pods allow", async (context) => {
+    it("computes what its pods allow", async (context) => {
       skipWithoutController(context);
       await api().post(budgets, budget("counts", { minAvailable: 1 }));
       expect(await status("counts", { expectedPods: 0, desiredHealthy: 1 })).toMatchObject({
@@ -123,7 +123,7 @@ export function describeDisruption(api: () => Api): void {
   });
 
   describe("an eviction", () => {
-    it("deletes a pod that no budget is for", async () => {
+    it("deletes a pod that no budget selects", async () => {
       await run("free", "free");
       const answer = await evict("free");
       expect(answer.code).toBe(201);
@@ -146,7 +146,7 @@ export function describeDisruption(api: () => Api): void {
       });
     });
 
-    it("spends what the budget allows, and then is refused in these words", async (context) => {
+    it("uses up the budget's allowance, and then is refused with this message", async (context) => {
       skipWithoutController(context);
       await api().post(budgets, budget("spent", { minAvailable: 2 }));
       for (const name of ["spent-1", "spent-2", "spent-3"]) await run(name, "spent");
@@ -170,7 +170,7 @@ export function describeDisruption(api: () => Api): void {
       expect((await evict("spent-2")).code).toBe(201);
     });
 
-    it("is a failure where two budgets are for the pod", async () => {
+    it("is a failure if two budgets select the pod", async () => {
       await run("twice", "twice");
       await api().post(budgets, budget("twice", { minAvailable: 0 }));
       await api().post(budgets, { ...budget("twice", { minAvailable: 0 }), metadata: { name: "twice-too" } });
@@ -181,7 +181,7 @@ export function describeDisruption(api: () => Api): void {
       );
     });
 
-    it("spends nothing for a pod that has ended or never began", async (context) => {
+    it("uses no allowance for a pod that has ended or never began", async (context) => {
       skipWithoutController(context);
       await api().post(budgets, budget("over", { minAvailable: 5 }));
       await run("over-1", "over", { phase: "Succeeded" });

@@ -204,7 +204,7 @@ export function describeEveryday(api: () => Api): void {
       expect((await kubectl.run("explain", "svc", "--recursive")).out).toContain("    sessionAffinity\t<string>");
     });
 
-    it("knows what one may do", async () => {
+    it("reports the rights of the user", async () => {
       expect((await kubectl.run("auth", "can-i", "delete", "nodes")).out).toContain("yes\n");
       expect((await kubectl.run("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).out).toBe("admin");
     });

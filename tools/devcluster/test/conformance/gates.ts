@@ -37,7 +37,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
     expect(numberAt(both.body, "metadata", "generation")).toBe(3);
   });
 
-  it("lose a gate that they no longer have without anything being changed", async () => {
+  it("lose a removed gate without any other change", async () => {
     const made = await api().post(pods(), pod("open"));
     const patch = { spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] } };
     const patched = await api().patch(`${pods()}/open`, "strategic", patch);
@@ -45,7 +45,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
     expect(textAt(patched.body, "metadata", "resourceVersion")).toBe(textAt(made.body, "metadata", "resourceVersion"));
   });
 
-  it("lose none as another pod than the one that is meant", async () => {
+  it("lose none if the patch names the uid of another pod", async () => {
     await gated("gated-other", "a.example/one");
     const patched = await api().patch(`${pods()}/gated-other`, "strategic", {
       metadata: { uid: "another" },
@@ -91,7 +91,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
     expect((await change("open-narrow", [accepted("a")])).code).toBe(422);
   });
 
-  it("have each of them once, by a proper name, and no node", async () => {
+  it("have each gate once, with a valid name, and no node", async () => {
     const twice = await gated("gated-wrong", "a.example/one", "a.example/one");
     expect(causes(twice)).toEqual([["spec.schedulingGates[1]", 'Duplicate value: "a.example/one"']]);
     const odd = await gated("gated-wrong", "a/b/c");

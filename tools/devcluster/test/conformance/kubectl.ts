@@ -52,7 +52,7 @@ export function describeKubectl(api: () => Api): void {
       expect((await kubectl("get", "no,ns,cm,svc,sa,events,leases,secrets")).err).toBe("");
     });
 
-    it("lists the kinds that there are", async () => {
+    it("lists the existing kinds", async () => {
       const { out, err } = await kubectl("api-resources", "--no-headers");
       expect(err).toBe("");
       for (const kind of [

@@ -33,7 +33,7 @@ export function describeLists(api: () => Api): void {
     expect(listAt(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
   });
 
-  it("lists all namespaces at once, and an unknown namespace as empty", async () => {
+  it("lists all namespaces together, and an unknown namespace as empty", async () => {
     const all = await api().get("/api/v1/configmaps?labelSelector=app%3Ddb");
     expect(namesIn(all.body)).toEqual(["map-2"]);
     expect((await api().get("/api/v1/namespaces/unknown/configmaps")).body).toMatchObject({ items: [] });
@@ -215,7 +215,7 @@ export function describeLists(api: () => Api): void {
       expect(namesIn((await api().get(place)).body)).toHaveLength(1);
     });
 
-    it("takes fields, options, and what only runs dry", async () => {
+    it("accepts fields, options, and dry runs", async () => {
       const place = `/api/v1/namespaces/${await api().namespace()}/pods`;
       await api().post(place, pod("here", { spec: { nodeName: "here" } }));
       await api().post(place, pod("there", { spec: { nodeName: "there" } }));
@@ -229,7 +229,7 @@ export function describeLists(api: () => Api): void {
       expect(namesIn((await api().get(place)).body)).toEqual([]);
     });
 
-    it("refuses all of the cluster's namespaces at once", async () => {
+    it("refuses to delete in all namespaces together", async () => {
       expect((await api().delete("/api/v1/namespaces")).code).toBe(405);
     });
   });

@@ -38,7 +38,7 @@ export function describeLogs(api: () => Api): void {
     await once(kubelet, "close");
   });
 
-  it("come from the kubelet of the pod's node, with what was asked for", async () => {
+  it("come from the kubelet of the pod's node, with the requested options", async () => {
     answerer = (_request, response) => response.end("line 1\nline 2\n");
     const answer = await api().get(`${pods}/one/log?tailLines=2&timestamps=true&previous=true&limitBytes=100`);
     expect([answer.code, answer.text]).toEqual([200, "line 1\nline 2\n"]);
@@ -88,7 +88,7 @@ export function describeLogs(api: () => Api): void {
     await until("the connection to the kubelet ends", () => released);
   });
 
-  it("pass on what the kubelet refuses", async () => {
+  it("forward the kubelet's refusal", async () => {
     const reason = 'container "main" in pod "one" is waiting to start: ContainerCreating';
     answerer = (_request, response) => {
       response.writeHead(400);

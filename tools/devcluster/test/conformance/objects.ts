@@ -58,7 +58,7 @@ export function describeObjects(api: () => Api): void {
       });
     });
 
-    it("makes up a name from a prefix", async () => {
+    it("generates a name from a prefix", async () => {
       const first = await api().post(maps, { metadata: { generateName: "made-up-" } });
       const second = await api().post(maps, { metadata: { generateName: "made-up-" } });
       expect(nameIn(first.body)).toMatch(/^made-up-[a-z0-9]{5}$/);
@@ -66,7 +66,7 @@ export function describeObjects(api: () => Api): void {
       expect(textAt(first.body, "metadata", "generateName")).toBe("made-up-");
     });
 
-    it("wants a name or a prefix", async () => {
+    it("requires a name or a prefix", async () => {
       const made = await api().post(maps, { metadata: {} });
       expect(made.code).toBe(422);
       expect(made.body).toMatchObject({
@@ -102,7 +102,7 @@ export function describeObjects(api: () => Api): void {
       });
     });
 
-    it("refuses a body of another namespace, kind or version, or with a version of the past", async () => {
+    it("refuses a body of another namespace, kind or version, or with an outdated version", async () => {
       const other = await api().post(maps, configMap("other", { metadata: { namespace: "default" } }));
       expect(other.code).toBe(400);
       expect(other.body).toMatchObject({
@@ -180,7 +180,7 @@ export function describeObjects(api: () => Api): void {
       );
     });
 
-    it("drops unknown fields in silence when asked to", async () => {
+    it("drops unknown fields silently on request", async () => {
       const made = await api().post(`${pods}?fieldValidation=Ignore`, pod("ignored", { spec: { notThere: 1 } }));
       expect(made.code).toBe(201);
       expect(made.headers["warning"]).toBeUndefined();
@@ -200,7 +200,7 @@ export function describeObjects(api: () => Api): void {
       expect(textAt(event.body, "firstTimestamp")).toBe("2026-01-02T03:04:05Z");
     });
 
-    it("takes numbers for quantities, and refuses what is none", async () => {
+    it("accepts numbers for quantities, and refuses invalid ones", async () => {
       const withCpu = (cpu: unknown): object =>
         pod("quantity", { spec: { containers: [{ name: "main", image: "a", resources: { limits: { cpu } } }] } });
       expect((await api().post(pods, withCpu("much"))).code).toBe(400);
@@ -260,13 +260,13 @@ export function describeObjects(api: () => Api): void {
       expect(path === "/%ff" ? [400, 404] : [404]).toContain(code);
     });
 
-    it("answers 405 for what a path does not offer", async () => {
+    it("answers 405 for a method that a path does not support", async () => {
       expect((await api().post("/api/v1/pods", pod("nowhere"))).code).toBe(405);
       expect((await api().put(maps, configMap("nowhere"))).code).toBe(405);
       expect((await api().delete("/api/v1/namespaces")).code).toBe(405);
     });
 
-    it("answers 406 when the client takes no form that the server has", async () => {
+    it("answers 406 if the client accepts no supported form", async () => {
       expect((await api().get(maps, "application/xml")).code).toBe(406);
     });
 
@@ -277,7 +277,7 @@ export function describeObjects(api: () => Api): void {
       expect([401, 403]).toContain((await api().call("GET", maps, { token: "" })).code);
     });
 
-    it.each(["/livez", "/readyz", "/healthz"])("answers %s to anybody", async (path) => {
+    it.each(["/livez", "/readyz", "/healthz"])("answers %s without credentials", async (path) => {
       const read = await api().call("GET", path, { token: "" });
       expect([read.code, read.text]).toEqual([200, "ok"]);
     });
@@ -321,7 +321,7 @@ export function describeObjects(api: () => Api): void {
       );
     });
 
-    it("changes nothing, not even the version, when nothing is different", async () => {
+    it("changes nothing, not even the version, if nothing differs", async () => {
       const made = await api().post(maps, configMap("same"));
       const written = await api().put(`${maps}/same`, made.body);
       expect(written.code).toBe(200);
@@ -344,7 +344,7 @@ export function describeObjects(api: () => Api): void {
       expect((await api().put(`${leases}/absent`, { metadata: { name: "absent" } })).code).toBe(201);
     });
 
-    it("keeps an immutable config map as it is", async () => {
+    it("keeps an immutable config map unchanged", async () => {
       const made = await api().post(maps, { ...configMap("immutable"), immutable: true });
       const written = await api().put(`${maps}/immutable`, { ...made.body, data: { key: "changed" } });
       expect(written.code).toBe(422);

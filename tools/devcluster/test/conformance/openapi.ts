@@ -19,7 +19,7 @@ export function describeOpenApi(api: () => Api): void {
     }
   });
 
-  it("describes kinds as the schemas do that the embedded server is built from", async () => {
+  it("describes kinds as the schemas that the embedded server is built from", async () => {
     const served = await Promise.all(DOCUMENTS.map((document) => api().get(`/openapi/v3/${document}`)));
     const schemas = Object.assign({}, ...served.map(({ body }) => objectAt(body, "components", "schemas"))) as object;
     const shared = Object.entries(definitions()).filter(([name]) => Object.hasOwn(schemas, name));

@@ -205,7 +205,7 @@ export function describePatches(api: () => Api): void {
     const apply = (path: string, manager: string, body: object): ReturnType<Api["patch"]> =>
       api().patch(`${path}?fieldManager=${manager}&force=true`, "apply", body);
 
-    it("creates what is not there, and changes what is", async () => {
+    it("creates a missing object, and changes an existing one", async () => {
       made += 1;
       const path = `${maps}/map-${made}`;
       const first = await apply(path, "me", configMap(`map-${made}`, { data: { a: "1" } }));
@@ -273,7 +273,7 @@ export function describePatches(api: () => Api): void {
       expect((await api().patch(`${await newMap()}?force=true`, "merge", { data: {} })).code).toBe(422);
     });
 
-    it("wants a manager and a kind", async () => {
+    it("requires a manager and a kind", async () => {
       const path = await newMap();
       const name = path.split("/").at(-1) ?? "";
       expect((await api().patch(path, "apply", configMap(name))).code).toBe(422);

@@ -203,14 +203,14 @@ export function describeKinds(api: () => Api): void {
         );
       });
 
-      it("only while they live, and only if they are there", async () => {
+      it("only while they live, and only if they exist", async () => {
         await api().post(pods, pod("dying", { metadata: { finalizers: ["a/a"] } }));
         await api().delete(`${pods}/dying`);
         expect((await bind("dying")).code).toBe(409);
         expect((await bind("missing")).code).toBe(404);
       });
 
-      it("only as the pod that is meant", async () => {
+      it("only as the pod with the given uid", async () => {
         await api().post(pods, pod("meant"));
         expect((await bind("meant", { uid: "another" })).code).toBe(409);
       });
@@ -227,7 +227,7 @@ export function describeKinds(api: () => Api): void {
       expect(made.body).toMatchObject({ status: { allocatable: { cpu: "4", memory: "1Gi" } } });
     });
 
-    it("are found by whether they take pods", async () => {
+    it("are found by whether they accept pods", async () => {
       await api().post("/api/v1/nodes", { metadata: { name: "cordoned" } });
       await api().patch("/api/v1/nodes/cordoned", "strategic", { spec: { unschedulable: true } });
       const listed = await api().get("/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue");
@@ -236,7 +236,7 @@ export function describeKinds(api: () => Api): void {
   });
 
   describe("services", () => {
-    it("get an address of their own and keep it", async () => {
+    it("get their own address and keep it", async () => {
       const services = `/api/v1/namespaces/${namespace}/services`;
       const spec = { selector: { app: "a" }, ports: [{ port: 80 }] };
       const made = await api().post(services, { metadata: { name: "addressed" }, spec });
@@ -251,7 +251,7 @@ export function describeKinds(api: () => Api): void {
       expect(textAt(written.body, "spec", "clusterIP")).toBe(textAt(made.body, "spec", "clusterIP"));
     });
 
-    it("have none when they want none", async () => {
+    it("have none if they request none", async () => {
       const services = `/api/v1/namespaces/${namespace}/services`;
       const made = await api().post(services, { metadata: { name: "headless" }, spec: { clusterIP: "None" } });
       expect(made.body).toMatchObject({ spec: { clusterIP: "None" } });
@@ -279,7 +279,7 @@ export function describeKinds(api: () => Api): void {
   });
 
   describe("events", () => {
-    it("belong to the namespace of what they are about", async () => {
+    it("belong to the namespace of the object that they concern", async () => {
       const made = await api().post(`/api/v1/namespaces/${namespace}/events`, {
         metadata: { name: "astray" },
         involvedObject: { kind: "Pod", name: "a", namespace: "default" },

@@ -62,7 +62,7 @@ export function describeRoles(api: () => Api): void {
       expect(causes(refused)).toEqual(because);
     });
 
-    it("of the whole cluster may be about paths, but not about paths and resources at once", async () => {
+    it("of the whole cluster may concern paths, but not paths and resources together", async () => {
       const name = `${kubectl.namespace()}-paths`;
       const paths = { nonResourceURLs: ["/healthz"], verbs: ["get"] };
       const made = await api().post(everywhere("clusterroles"), { metadata: { name }, rules: [paths] });
@@ -160,7 +160,7 @@ export function describeRoles(api: () => Api): void {
       }
     });
 
-    it("makes and shows roles and bindings", async () => {
+    it("creates and shows roles and bindings", async () => {
       const { out } = await kubectl.run("get", "role/reader", "rolebinding/reads", "--no-headers");
       expect(out).toMatch(/reader[^]*reads/);
     });
@@ -176,7 +176,7 @@ export function describeRoles(api: () => Api): void {
       expect(explained.out).toMatch(/ {2}kind\t<string> -required-/);
     });
 
-    it("takes them away", async () => {
+    it("deletes them", async () => {
       const gone = await kubectl.run("delete", "rolebinding/reads", "role/reader");
       expect(gone.out).toContain('rolebinding.rbac.authorization.k8s.io "reads" deleted');
       expect(objectAt((await api().get(at("roles", "reader"))).body, "details")).toMatchObject({ kind: "roles" });

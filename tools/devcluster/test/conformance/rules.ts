@@ -87,7 +87,7 @@ export function describeRules(api: () => Api): void {
     spec,
   });
 
-  it("let pass what they allow", async () => {
+  it("accept valid objects", async () => {
     const spec = {
       min: 1,
       max: 2,
@@ -123,12 +123,12 @@ export function describeRules(api: () => Api): void {
     expect(textAt(answer.body, "message")).toContain(expected);
   });
 
-  it("may look at the name of the object", async () => {
+  it("may refer to the name of the object", async () => {
     const answer = await api().post(tests, test({}, "much-too-long"));
     expect(textAt(answer.body, "message")).toContain("<nil>: Invalid value: name too long");
   });
 
-  it("may be about changes", async () => {
+  it("may concern changes", async () => {
     const spec = { name: "n", items: [{ k: "x", v: 2 }], nested: { x: 1 } };
     expect((await api().post(tests, test(spec, "changed"))).code).toBe(201);
     const change = async (next: object): Promise<string> =>

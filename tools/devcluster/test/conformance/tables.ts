@@ -57,7 +57,7 @@ export function describeTables(api: () => Api): void {
     expect(rows.map((row) => textAt(row, "object", "data", "key"))).toContain("value");
   });
 
-  it("shows only metadata to who wants no more", async () => {
+  it("shows only metadata to clients that request no more", async () => {
     const maps = `/api/v1/namespaces/${namespace}/configmaps`;
     await api().post(maps, configMap("metadata-only"));
     const form = (as: string): string => `application/json;as=${as};g=meta.k8s.io;v=v1`;
@@ -175,7 +175,7 @@ export function describeTables(api: () => Api): void {
       expect(cells((await api().get(`${pods}/going`, TABLE)).body)[2]).toBe("Terminating");
     });
 
-    it("has the address and the node for who wants more", async () => {
+    it("has the address and the node with -o wide", async () => {
       await api().post(pods, pod("placed", { spec: { nodeName: "some-node" } }));
       await api().patch(`${pods}/placed/status`, "merge", {
         status: { podIP: "127.1.0.9", podIPs: [{ ip: "127.1.0.9" }] },

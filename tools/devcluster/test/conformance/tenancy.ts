@@ -66,7 +66,7 @@ export function describeTenancy(api: () => Api): void {
       expect(refused.text).toContain(because);
     });
 
-    it("lets pods in as long as they fit, counts them, and forgets those that have ended", async (context) => {
+    it("admits pods as long as they fit, counts them, and forgets those that have ended", async (context) => {
       context.skip(!api().cluster.collects, "quotas are counted by a controller manager");
       const hard = { pods: "2", "requests.cpu": "1", "limits.memory": "1Gi" };
       const made = await api().post(core("resourcequotas"), quota("pods", hard));

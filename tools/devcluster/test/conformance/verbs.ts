@@ -93,7 +93,7 @@ export function describeVerbs(api: () => Api): void {
       });
     });
 
-    it("deletes by label, everything of a kind, in the manner of a rehearsal, and not what is not there", async () => {
+    it("deletes by label, everything of a kind, as a dry run, and reports missing objects", async () => {
       for (const name of ["by-label", "other"]) await addMap(name, { metadata: { labels: { del: name } } });
       const dry = await kubectl.run("delete", "cm", "other", "--dry-run=server", "-o", "name");
       expect(dry.out).toBe("configmap/other\n");
@@ -111,7 +111,7 @@ export function describeVerbs(api: () => Api): void {
       expect((await kubectl.run("delete", "pods", "--all", "-n", namespace)).out).toBe("No resources found\n");
     });
 
-    it("sorts, looks into all namespaces, selects and prints in columns of one's own", async () => {
+    it("sorts, lists all namespaces, selects and prints custom columns", async () => {
       for (const [name, rank] of [
         ["sorted-a", "2"],
         ["sorted-b", "1"],
@@ -132,7 +132,7 @@ export function describeVerbs(api: () => Api): void {
       );
     });
 
-    it("watches with the kinds of events, or only what is new", async () => {
+    it("watches with the kinds of events, or only changes", async () => {
       await addMap("watched", { metadata: { labels: { watched: "yes" } } });
       const follow = (...args: string[]): { lines: string[]; end: () => void } => {
         const child = spawn(kubectl.program, ["-n", kubectl.namespace(), "get", "cm", "-l", "watched", ...args], {
@@ -162,7 +162,7 @@ export function describeVerbs(api: () => Api): void {
       news.end();
     });
 
-    it("waits for something to be made, to become so, and to go", async () => {
+    it("waits for creation, a condition, and deletion", async () => {
       const made = kubectl.run("wait", "--for=create", "po/awaited", "--timeout=30s");
       await api().post(at("pods"), pod("awaited", { spec: { nodeName: "some-node" } }));
       expect((await made).out).toBe("pod/awaited condition met\n");
@@ -188,7 +188,7 @@ export function describeVerbs(api: () => Api): void {
       expect((await kubectl.run("annotate", "cm", "marked", "--list")).out).toContain("n=1\n");
     });
 
-    it("reports what is wrong with a patch", async () => {
+    it("reports the problems of a patch", async () => {
       await api().post(at("pods"), pod("patched"));
       const patch = async (type: string, given: unknown): Promise<string> =>
         (await kubectl.run("patch", "po", "patched", `--type=${type}`, "-p", JSON.stringify(given))).err;
@@ -199,7 +199,7 @@ export function describeVerbs(api: () => Api): void {
       expect((await kubectl.run("patch", "po", "patched", "-p", "{}")).out).toBe("pod/patched patched (no change)\n");
     });
 
-    it("knows what one may do to what", async () => {
+    it("reports the rights of the user on resources", async () => {
       const can = async (...args: string[]): Promise<string> => (await kubectl.run("auth", "can-i", ...args)).out;
       expect(await can("*", "*")).toBe("yes\n");
       expect(await can("get", "pods/log")).toBe("yes\n");
@@ -257,7 +257,7 @@ export function describeVerbs(api: () => Api): void {
         );
       });
 
-      it("is edited, also its status, and not with a value that it refuses", async () => {
+      it("is edited, also its status, and not with an invalid value", async () => {
         const edit = async (from: string, to: string, ...args: string[]): ReturnType<typeof kubectl.run> => {
           const script = `file="$1"; grep -q '${to}' "$file" && exit 1; sed -i 's/${from}/${to}/' "$file"`;
           return kubectl.runWith({ KUBE_EDITOR: `sh ${await kubectl.file("edit.sh", script)}` }, "edit", ...args);

@@ -34,7 +34,7 @@ export function describeVolumeClaims(api: () => Api): void {
       expect(listAt(listed.body, "items").map((item) => textAt(item, "status", "phase"))).toEqual(["Pending"]);
     });
 
-    it("may be labelled, named a volume once, and not asked for something else", async () => {
+    it("may be labelled and named a volume once, but not changed otherwise", async () => {
       await api().post(claims, claim("changed"));
       const patch = (body: object) => api().patch(`${claims}/changed`, "merge", body);
       expect((await patch({ metadata: { labels: { team: "a" } } })).code).toBe(200);
@@ -68,7 +68,7 @@ export function describeVolumeClaims(api: () => Api): void {
       expect(refused.text).toContain(because);
     });
 
-    it("goes when it is deleted", async (context) => {
+    it("is removed when it is deleted", async (context) => {
       skipWithoutController(context);
       const made = await api().post(claims, claim("gone"));
       expect(listAt(made.body, "metadata", "finalizers")).toEqual([FINALIZER]);

@@ -31,7 +31,7 @@ export function describeWatches(api: () => Api): void {
     expect(Number(versionIn(deleted?.object ?? {}))).toBeGreaterThan(Number(versionIn(changed.body)));
   });
 
-  it("sends changes as they happen", async () => {
+  it("sends changes immediately", async () => {
     await using watch = await api().watch(`${maps}?watch=1&resourceVersion=${await now()}`);
     await api().post(maps, configMap("live"));
     expect(summaries(await watch.take(1))).toEqual(["ADDED live"]);
@@ -40,7 +40,7 @@ export function describeWatches(api: () => Api): void {
   });
 
   it.each(["", "&resourceVersion=0"])(
-    "begins with everything there is when no version is named (%s)",
+    "begins with every existing object if no version is named (%s)",
     async (version) => {
       const place = `/api/v1/namespaces/${await api().namespace()}/configmaps`;
       await api().post(place, configMap("a"));
@@ -138,7 +138,7 @@ export function describeWatches(api: () => Api): void {
     expect(summaries(await plain.rest())).toEqual(["ADDED before-the-bookmark"]);
   });
 
-  it("waits for versions that are still to come, and is silent about those before", async () => {
+  it("waits for future versions, and is silent about earlier ones", async () => {
     const made = await api().post(maps, configMap("early"));
     const far = String(Number(versionIn(made.body)) + 2);
     await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${far}&timeoutSeconds=1`);
@@ -146,12 +146,12 @@ export function describeWatches(api: () => Api): void {
     expect((await watch.rest()).filter(({ type }) => type !== "ERROR")).toEqual([]);
   });
 
-  it("ends by itself after the time that was asked for", async () => {
+  it("ends by itself after the requested time", async () => {
     await using watch = await api().watch(`${maps}?watch=true&timeoutSeconds=1&resourceVersion=${await now()}`);
     expect(await watch.rest()).toEqual([]);
   });
 
-  it("answers a version that was before its time with 410 or everything since", async () => {
+  it("answers a version from before its start with 410 or all changes since", async () => {
     await using watch = await api().watch(`/api/v1/namespaces?watch=true&resourceVersion=1`);
     const [first] = await watch.take(1);
     expect(watch.code).toBe(200);
@@ -159,7 +159,7 @@ export function describeWatches(api: () => Api): void {
     if (first?.type === "ERROR") expect(first.object).toMatchObject({ kind: "Status", code: 410, reason: "Expired" });
   });
 
-  it("shows what moves into a selector as added, and what moves out as deleted", async () => {
+  it("shows objects that start to match a selector as added, and those that stop as deleted", async () => {
     const since = await now();
     const write = (app: string, step: string): Promise<unknown> =>
       api().patch(`${maps}/moving`, "merge", { metadata: { labels: { app } }, data: { step } });
@@ -191,7 +191,7 @@ export function describeWatches(api: () => Api): void {
     expect(summaries(await watch.take(2))).toEqual(["MODIFIED to-bind", "DELETED to-bind"]);
   });
 
-  it("sees what a status moves into its fields and out of its labels", async () => {
+  it("observes how a status changes its fields and labels", async () => {
     const place = `/api/v1/namespaces/${await api().namespace()}/pods`;
     const since = await now();
     await api().post(place, pod("mover", { labels: { app: "in" } }));

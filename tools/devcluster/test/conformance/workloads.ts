@@ -138,7 +138,7 @@ export function describeWorkloads(api: () => Api): void {
   });
 
   describe("a replica set", () => {
-    it("has one pod, replaces one that ends or goes, and counts it", async (context) => {
+    it("has one pod, replaces one that ends or is removed, and counts it", async (context) => {
       skipWithoutController(context);
       const made = await api().post(apps("replicasets"), workload("ReplicaSet", "few"));
       expect(made.code, made.text).toBe(201);
@@ -189,7 +189,7 @@ export function describeWorkloads(api: () => Api): void {
   });
 
   describe("a deployment", () => {
-    it("becomes available through a replica set of its own", async (context) => {
+    it("becomes available through its own replica set", async (context) => {
       skipWithoutController(context);
       await api().post(apps("deployments"), workload("Deployment", "web", RECREATE));
       await podsUntil("web", 1);
@@ -215,7 +215,7 @@ export function describeWorkloads(api: () => Api): void {
       });
     });
 
-    it("that is recreated has no two templates at once, and takes everything along", async (context) => {
+    it("that is recreated never has two templates, and its deletion removes everything", async (context) => {
       skipWithoutController(context);
       await api().post(apps("deployments"), workload("Deployment", "again", { replicas: 1, ...RECREATE }));
       const [old = {}] = await podsUntil("again", 1);

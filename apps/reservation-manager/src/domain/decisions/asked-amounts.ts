@@ -4,7 +4,7 @@ import type { Machine, PoolNeed } from "../ledger/reservation.ts";
 import { pairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Asked = {
-  /** Undefined: it does not depend on the machines. */
+  /** Undefined: the amounts do not depend on the machines. */
   readonly sizesMark: object | undefined;
   readonly amounts: PairAmounts;
   readonly isExact: boolean;

@@ -35,7 +35,7 @@ function list(run: Run, pools: readonly string[] = [], limit = 100) {
 const job = (id: string, pools: readonly string[], concurrencyLimit: number) =>
   requestOf(id, pools, { owner: ownerOf(id, "job"), concurrencyLimit });
 
-describe("what waits for machines", () => {
+describe("demand for machines", () => {
   const cases: readonly {
     readonly title: string;
     readonly requests: readonly ReservationRequest[];
@@ -80,7 +80,7 @@ describe("what waits for machines", () => {
       expect(list(waiting(requests), pools, limit)).toMatchObject({ ids, more });
     });
 
-  it("has the room that is left for each kind with a limit", () => {
+  it("reports the remaining room of each kind with a limit", () => {
     const run = waiting([job("j1", ["a"], 2), requestOf("x", ["a"])]);
     const rooms = () => buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 1 }).rooms;
     expect(rooms()).toEqual([{ ownerKind: "job", room: 2 }]);
@@ -88,7 +88,7 @@ describe("what waits for machines", () => {
     expect(rooms()).toEqual([{ ownerKind: "job", room: 1 }]);
   });
 
-  it("is nothing of a kind that has as many as its limit allows", () => {
+  it("omits kinds that have reached their limit", () => {
     const run = waiting([job("j1", ["a"], 1)]);
     step(run, { kind: "node", facts: nodeOf("a1", "a") });
     step(run, { kind: "reserve", request: job("j2", ["a"], 1) });
@@ -102,7 +102,7 @@ describe("what waits for machines", () => {
     expect(list(run).reports[0]?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a" });
   });
 
-  it("is cut where the machines of all together are too many for one message", () => {
+  it("is truncated if the machines of all requests are too many for one message", () => {
     const run = startRun(Array.from({ length: 1000 }, (_, number) => nodeOf(`a${number}`, "a")));
     for (let id = 0; id < 6; id += 1)
       step(run, {
@@ -117,7 +117,7 @@ describe("what waits for machines", () => {
   });
 });
 
-it("lists what a walk over the whole queue finds, whatever happened before", () => {
+it("lists the same as a walk over the whole queue, after any operations", () => {
   fc.assert(
     fc.property(
       operations,
@@ -150,7 +150,7 @@ it("lists what a walk over the whole queue finds, whatever happened before", () 
   );
 });
 
-it("looks at the kinds of requests and at what it lists, and not at the requests behind them", () => {
+it("visits the kinds of requests and the listed requests, but not those behind them", () => {
   const ledger = largeLedger(20_000);
   let looked = 0;
   const { reservations } = ledger;

@@ -66,7 +66,7 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
 
 type Admitted = Pick<Option, "demand" | "place">;
 
-/** `options`: those that the quota admits, the nearest quota first. */
+/** `options`: the options that the quota admits, the nearest quota first. */
 type Listed = { readonly reservation: Reservation; readonly options: readonly Admitted[] };
 
 /** The reservation with the pools in which the quota admits it: machines of others would not bring it forward. */
@@ -163,12 +163,12 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
     .map(({ option }) => option);
 }
 
-/** Whether the quota admits no option of the request. It does not admit the one at this place. */
+/** Returns whether the quota admits no option of the request; it does not admit the one at this place. */
 function isStopped({ option, sequence }: Place, world: World): boolean {
   return option === undefined || listAdmitted(knownReservation(world.ledger, sequence), world).length === 0;
 }
 
-/** As if the request were granted, for the quota of those that come after it. */
+/** Counts the request as granted, for the quota of later requests. */
 function withAsked({ queue, needs }: Demand, { ledger, machines }: World): World {
   if (queue === undefined) return { ledger, machines };
   const use = withUse(ledger.use, ledger.queues, queue, askedAmounts(needs, machines).amounts, 1);

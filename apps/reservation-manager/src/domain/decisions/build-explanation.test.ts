@@ -24,7 +24,7 @@ const holder = (id: string, sequence: number, machines: number, sinceMs: number)
   return { owner: ownerOf(id), sequence, machines, parts: 0, sinceMs };
 };
 
-it("names who holds machines of the pool, most machines first, and why its other nodes cannot be granted", () => {
+it("names the holders of the pool's machines, most machines first, and why its other nodes cannot be granted", () => {
   const run = runOf(
     [
       ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
@@ -131,7 +131,7 @@ it("reports the hold of an older request to both requests", () => {
   });
 });
 
-it("names the concurrency limit, who uses it and since when", () => {
+it("names the concurrency limit, the reservations that use it and since when", () => {
   const run = runOf(
     ["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
     requestOf("one", ["a"], { concurrencyLimit: 1 }),

@@ -9,7 +9,7 @@ import { findQuotaTooSmall, isPossible } from "./queue-heads.ts";
 /** A way to grant a request: its needs with one choice of pools. */
 export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: Place };
 
-/** In order of preference. */
+/** Lists the options in order of preference. */
 export function listOptions(reservation: Reservation): readonly [Option, ...Option[]] {
   const [first, ...others] = optionsOfRequest(reservation).map(({ needs, place }) => {
     return { needs, place, demand: demandOf(reservation, needs) };

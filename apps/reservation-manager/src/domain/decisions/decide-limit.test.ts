@@ -27,7 +27,7 @@ it("grants waiting requests once a later request names a higher limit, before th
   expect(verdict).toMatchObject({ kind: "queue", because: "CONCURRENCY_LIMIT" });
 });
 
-it("stops those that wait once a later request names a lower limit, and takes nothing from those that hold machines", () => {
+it("stops waiting requests once a later request names a lower limit, and revokes no granted machines", () => {
   const run = runOf(3, "x", "y", "z", "w");
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
   step(run, { kind: "reserve", request: requestOf("v", ["a"], { concurrencyLimit: 1 }) });
@@ -38,21 +38,21 @@ it("stops those that wait once a later request names a lower limit, and takes no
   expect(granted(run)).toEqual(["ow"]);
 });
 
-it("hears the limit from an owner that asks again, which may be granted by it", () => {
+it("applies the limit of a repeated request, which may be granted by it", () => {
   const run = runOf(1, "x", "y");
   const again = step(run, { kind: "reserve", request: requestOf("y", ["a"], { concurrencyLimit: 2 }) });
   expect(again).toMatchObject({ kind: "answer", sequence: 2 });
   expect(granted(run)).toEqual(["ox", "oy"]);
 });
 
-it("is lifted by the limit 0, for those that wait as well", () => {
+it("removes the limit with 0, also for waiting requests", () => {
   const run = runOf(1, "x", "y", "z");
   step(run, { kind: "limit", ownerKind: "session", limit: 0 });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
   expect([...run.world.ledger.limits.keys()]).toEqual([]);
 });
 
-it("needs no new request, and concerns no other kind", () => {
+it("sets a limit without a new request, and for no other kind", () => {
   const run = runOf(1, "x", "y");
   step(run, { kind: "limit", ownerKind: "job", limit: 2 });
   expect(granted(run)).toEqual(["ox"]);
@@ -61,7 +61,7 @@ it("needs no new request, and concerns no other kind", () => {
   expect(decideLimit({ ownerKind: "session", limit: 2 }, run.world.ledger, 0)).toMatchObject({ kind: "nothing" });
 });
 
-it("is not set by a request that is refused", () => {
+it("ignores the limit of a refused request", () => {
   const run = runOf(1, "x", "y");
   for (const request of [
     requestOf("z", ["b"], { concurrencyLimit: 5 }),
@@ -72,7 +72,7 @@ it("is not set by a request that is refused", () => {
   expect(granted(run)).toEqual(["ox"]);
 });
 
-it("grants more than one plan's bound before it decides the request that named the limit", () => {
+it("grants more than the limit of one plan before it decides the request that named the limit", () => {
   const run = runOf(1, "x", "y", "z");
   const request = requestOf("w", ["a"], { concurrencyLimit: 9 });
   const bounded = { ...policy, machinesPerPlan: 1 };
@@ -86,7 +86,7 @@ it("grants more than one plan's bound before it decides the request that named t
   });
 });
 
-it("is what an explanation names, whatever the request came with", () => {
+it("is the limit that an explanation names, whichever limit the request came with", () => {
   const run = runOf(1, "x", "y");
   step(run, { kind: "limit", ownerKind: "session", limit: 0 });
   step(run, { kind: "reserve", request: requestOf("z", ["a"], { concurrencyLimit: 2 }) });

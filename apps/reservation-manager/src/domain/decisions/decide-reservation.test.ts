@@ -8,7 +8,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 
 const nodes = [nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("b1", "b"), nodeOf("b2", "b"), nodeOf("b3", "b")];
 
-/** The fault that the request is refused with after these requests; undefined when it is not refused. */
+/** Returns the fault of the request after these earlier ones; undefined: it is not refused. */
 function refusal(request: ReservationRequest, before: readonly ReservationRequest[] = [], live = nodes) {
   const run = startRun(live);
   for (const earlier of before) step(run, { kind: "reserve", request: earlier });
@@ -98,7 +98,7 @@ describe("a refusal", () => {
     expect(refusal(request, before)).toMatchObject(fault);
   });
 
-  it("names the queue's limit and when to come back", () => {
+  it("names the queue's limit and when to retry", () => {
     const run = startRun([nodeOf("a1", "a")]);
     step(run, { kind: "reserve", request: requestOf("holder", ["a"]) });
     step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
@@ -122,7 +122,7 @@ describe("what counts as capacity", () => {
     );
   });
 
-  it("includes machines that were just released and still show their last holder's pods, without giving them away", () => {
+  it("includes released machines that still show their last holder's pods, but does not grant them", () => {
     const run = startRun([nodeOf("a1", "a")]);
     step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
     step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
@@ -132,7 +132,7 @@ describe("what counts as capacity", () => {
     expect(run.world.ledger.holders.get("a1")).toBe(2);
   });
 
-  it("includes occupied machines for a leader that did not see their release, without giving them away", () => {
+  it("includes occupied machines for a leader that did not see their release, but does not grant them", () => {
     const run = startRun([nodeOf("a1", "a", { occupants: [ownerOf("former")] })]);
     expect(step(run, { kind: "reserve", request: requestOf("next", ["a"], { wait: false }) })).toMatchObject({
       fault: { code: "pool_availability", available: 0 },
@@ -148,13 +148,13 @@ describe("what counts as capacity", () => {
       decideReservation(request, world, policy, 0);
     const notKnown = { kind: "refuse", fault: { code: "unavailable", retryAfterMs: 1000 } };
 
-    it("is no reason for a refusal: the owner is asked to come back", () => {
+    it("refuses nothing: the owner is asked to retry", () => {
       expect(decide(requestOf("x", ["b"]))).toMatchObject(notKnown);
       expect(decide(requestOf("x", ["a", "a"]))).toMatchObject(notKnown);
       expect(decide(requestOf("x", ["a", "a"], { wait: false }))).toMatchObject(notKnown);
     });
 
-    it("stops every grant, as a node that looks free may be gone, and not the queue of those that will fit", () => {
+    it("grants nothing, because a node that looks free may be gone, but queues requests that will fit", () => {
       const first = decide(requestOf("x", ["a"]));
       expect(first).toMatchObject({ kind: "queue", because: "POOLS_NOT_KNOWN_YET" });
       if (first.kind !== "queue") return;
@@ -163,14 +163,14 @@ describe("what counts as capacity", () => {
       expect(decide(requestOf("y", ["a"], { wait: false }), after)).toMatchObject(notKnown);
     });
 
-    it("is followed by the final answer once they are", () => {
+    it("gives the final answer once all nodes are known", () => {
       const known = { ledger: emptyLedger, machines: withCompleteness(machines, true) };
       expect(decide(requestOf("x", ["b"]), known)).toMatchObject({ fault: { code: "pool_unknown" } });
       expect(decide(requestOf("x", ["a", "a"]), known)).toMatchObject({ fault: { code: "pool_capacity" } });
     });
   });
 
-  it("does not count a held node as held while another owner's pod is seen on it", () => {
+  it("does not count a held node as held while it shows another owner's pod", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
     step(run, { kind: "reserve", request: requestOf("first", ["a"]) });
     step(run, { kind: "node", facts: nodeOf("a1", "a", { occupants: [ownerOf("first")] }) });
@@ -208,7 +208,7 @@ describe("a grant", () => {
     ]);
   });
 
-  it("is found again by its owner, in whatever order the components are named", () => {
+  it("is found by a repeated request of its owner, whatever the order of its components", () => {
     const run = startRun(nodes);
     const request = requestOf("x", ["b", "a"]);
     step(run, { kind: "reserve", request });
@@ -216,7 +216,7 @@ describe("a grant", () => {
     expect(step(run, { kind: "reserve", request: again })).toMatchObject({ kind: "answer", sequence: 1 });
   });
 
-  it("keeps a node that is lost, and does not give it to another when it comes back", () => {
+  it("keeps a lost node, and does not grant it to another owner when it returns", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("a2", "a")]);
     step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
     step(run, { kind: "lose", node: "a1" });
@@ -228,7 +228,7 @@ describe("a grant", () => {
     ]);
   });
 
-  it("keeps a node whose label names another pool meanwhile", () => {
+  it("keeps a node whose label names another pool now", () => {
     const run = startRun([nodeOf("a1", "a"), nodeOf("b1", "b")]);
     step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
     step(run, { kind: "node", facts: nodeOf("a1", "b") });

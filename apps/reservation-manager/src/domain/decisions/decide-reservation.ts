@@ -106,7 +106,7 @@ export function decideReservation(
   return { ...verdict, events: [...events, ...verdict.events] };
 }
 
-/** The same with the limit in force, whatever the request says. */
+/** Decides with the limit in force, whatever the request states. */
 function decideWithinLimit(
   request: ReservationRequest,
   world: World,

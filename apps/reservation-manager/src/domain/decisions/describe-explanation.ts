@@ -62,7 +62,7 @@ function describeFragments(reason: WaitReason, explained: PoolExplanation | unde
   return `what is free in pool ${reason.pool} suffices in sum, and not on single machines: ${describePartsOf(reason, explained)}`;
 }
 
-/** Who goes first, and the numbers that decide. */
+/** Names the request that goes first, with the numbers that decide. */
 function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "message">, reason: WaitReason): string {
   const ahead = requestsAhead?.listed.find(({ sequence }) => sequence === reason.behind);
   if (ahead === undefined) return "what it needs is kept for a request that goes first";

@@ -37,7 +37,7 @@ function isGranted(run: Run, id: string): boolean | undefined {
 }
 
 describe("a pool that is scaled", () => {
-  it("exists without a node, and takes requests up to what it may grow to", () => {
+  it("exists without a node, and takes requests up to its maximum size", () => {
     const run = runOf(scaleTo("a", 3));
     expect(run.world.machines.pools.get("a")).toMatchObject({ name: "a", held: 0, scaling: { max: 3 } });
     expect(refusal(run, "x", 3)).toBe("queue");
@@ -53,21 +53,21 @@ describe("a pool that is scaled", () => {
     expect(refusal(run, "x", 2)).toBe("grant");
   });
 
-  it("takes nothing when it may grow to nothing, which is something else than no pool", () => {
+  it("refuses requests if its maximum is 0, with another fault than for an unknown pool", () => {
     const run = runOf(scaleTo("a", 0));
     expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_capacity", capacity: 0 });
     step(run, scaleTo("a"));
     expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_unknown", pool: "a" });
   });
 
-  it("grants what waits once the nodes exist, and only then", () => {
+  it("grants waiting requests once the nodes exist, and not before", () => {
     const run = runOf(scaleTo("a", 2), reserve("x", 2), { kind: "node", facts: nodeOf("a1", "a") });
     expect(isGranted(run, "x")).toBe(false);
     step(run, { kind: "node", facts: nodeOf("a2", "a") });
     expect(isGranted(run, "x")).toBe(true);
   });
 
-  it("leaves what waits waiting when it is scaled no more, and grants it when nodes come all the same", () => {
+  it("keeps requests waiting when it is no longer scaled, and grants them if nodes appear anyway", () => {
     const run = runOf(scaleTo("a", 2), reserve("x", 2), scaleTo("a"));
     expect(run.world.machines.pools.get("a")).toBeUndefined();
     expect(isGranted(run, "x")).toBe(false);
@@ -90,7 +90,7 @@ describe("machines are kept", () => {
       reserve("small", 1),
     );
 
-  it("for a request that is larger than its pool is, and not than it can grow to", () => {
+  it("for a request that is larger than its pool is, but not than its maximum", () => {
     const run = overdue();
     expect([holdOf(run), isGranted(run, "small")]).toEqual(["olarge", false]);
     step(run, { kind: "release", owner: ownerOf("h") });
@@ -98,20 +98,20 @@ describe("machines are kept", () => {
     expect([isGranted(run, "large"), isGranted(run, "small")]).toEqual([true, false]);
   });
 
-  it("for none while the nodes that it needs cannot be had", () => {
+  it("for no request while the provider cannot supply its nodes", () => {
     const run = overdue(scaleTo("a", 3, true));
     expect([holdOf(run), isGranted(run, "small")]).toEqual([undefined, true]);
     step(run, scaleTo("a", 3));
     expect(holdOf(run)).toBe("olarge");
   });
 
-  it("for none once its pool is scaled no more", () => {
+  it("for no request once its pool is no longer scaled", () => {
     const run = overdue(scaleTo("a"));
     expect([holdOf(run), isGranted(run, "small")]).toEqual([undefined, true]);
   });
 });
 
-it("explains how many machines of those that are needed are there, and what the pool may grow to", () => {
+it("reports how many of the needed machines exist, and the maximum of the pool", () => {
   const run = runOf(scaleTo("a", 8), { kind: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
   const reservation = knownReservation(run.world.ledger, 1);
   const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);

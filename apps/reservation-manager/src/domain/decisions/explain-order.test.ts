@@ -46,7 +46,7 @@ describe("FRAGMENTED", () => {
     expect(explain(run, "x").because).toMatchObject({ code, pool: "a" });
   });
 
-  it("names the sum and the machine that lacks least", () => {
+  it("reports the sum and the machine that lacks least", () => {
     const run = worldOf([sized("n1", 8), sized("n2", 8)]);
     ask(run, "one", [5, 5]);
     ask(run, "x", 4);
@@ -55,7 +55,7 @@ describe("FRAGMENTED", () => {
     );
   });
 
-  it("is not the reason where whole machines are needed, or where no machine is large enough", () => {
+  it("is not the reason if whole machines are needed, or if no machine is large enough", () => {
     const run = worldOf([sized("n1", 8), sized("n2", 8)]);
     ask(run, "one", [5, 5]);
     step(run, { kind: "reserve", request: requestOf("whole", ["a"], { owner: ownerOf("whole", "job") }) });
@@ -71,7 +71,7 @@ const root = queueOf("root", {});
 const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
 const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
 
-describe("a request that fits, if nothing were kept for another one", () => {
+describe("a request that fits if nothing is kept for another one", () => {
   it.each([
     [5, "BEHIND_HIGHER_PRIORITY"],
     [0, "HELD_FOR_OLDER"],
@@ -124,7 +124,7 @@ describe("a request that fits, if nothing were kept for another one", () => {
   });
 });
 
-describe("who goes first", () => {
+describe("precedence of requests", () => {
   it("is decided between queues by their shares with the requests, and within one by priority and age", () => {
     const run = worldOf(
       [sized("n1", 100)],
@@ -142,7 +142,7 @@ describe("who goes first", () => {
     expect(ahead(run, "y")).toEqual([]);
   });
 
-  it("is decided by the quota that suffices, and queues of weight 0 that borrow come last", () => {
+  it("is decided by the quota that suffices; queues of weight 0 that borrow come last", () => {
     const run = worldOf(
       [sized("n1", 100)],
       queueOf("root", { [CPU]: 2 }),
@@ -159,7 +159,7 @@ describe("who goes first", () => {
     expect(ahead(run, "x")).toEqual([]);
   });
 
-  it("lists as many as fit, and counts the others", () => {
+  it("lists requests up to its limit, and counts the rest", () => {
     const run = worldOf([sized("n1", 1)]);
     for (let id = 0; id < 30; id += 1) ask(run, String(id), 1);
     expect(explain(run, "29").requestsAhead?.listed).toHaveLength(20);
@@ -167,8 +167,8 @@ describe("who goes first", () => {
   });
 });
 
-describe("what would have to leave", () => {
-  it("is nothing before the minimum run time is over, and then is preempted", () => {
+describe("work that a request would preempt", () => {
+  it("is not listed before its minimum run time is over, and is preempted then", () => {
     const run = worldOf([sized("n1", 100)], root, owner, { ...borrower, minRunTimeMs: 500 });
     ask(run, "p", 10, { queue: "borrower" });
     ask(run, "q", 10, { queue: "borrower" });
@@ -181,7 +181,7 @@ describe("what would have to leave", () => {
     expect(explain(run, "p").preemption).toBeUndefined();
   });
 
-  it("reports the limit of requests that work is preempted for at a time, and what would leave", () => {
+  it("reports the limit of concurrent beneficiaries, and the work that would be preempted", () => {
     const count = MAX_BENEFICIARIES + 1;
     const owning = (reclaim?: "Any") =>
       queueOf("owner", { [CPU]: count }, { parent: "root", ...(reclaim && { reclaim }) });
@@ -205,7 +205,7 @@ describe("what would have to leave", () => {
     });
   });
 
-  it("reports that the first of equal requests spare what they were preempted for, and that those behind them wait", () => {
+  it("reports that the first of equal requests do not need their preempted machines, and that those behind them wait", () => {
     const owning = (reclaim?: "Any") => queueOf("owner", { [CPU]: 1 }, { parent: "root", ...(reclaim && { reclaim }) });
     const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
     ask(run, "p", 1, { queue: "borrower" });

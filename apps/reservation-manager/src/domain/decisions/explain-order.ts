@@ -11,7 +11,7 @@ import type { World } from "../ledger/world.ts";
 export type RequestAhead = Pick<Precedence, "rule" | "compared"> & {
   readonly owner: Owner;
   readonly sequence: number;
-  /** Absent: none. */
+  /** Absent: the request has no queue. */
   readonly queue?: string;
   readonly priority: number;
   readonly createdAtMs: number;
@@ -65,7 +65,7 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
     .map(([place]) => place);
 }
 
-/** Undefined: the request at this place comes later. */
+/** Returns undefined if the request at this place goes later. */
 function compareWith(place: Place, own: Ordered, world: World): RequestAhead | undefined {
   const other = knownReservation(world.ledger, place.sequence);
   const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(other, world), world);

@@ -45,7 +45,7 @@ describe("parts that do not fit", () => {
     );
   });
 
-  it("name what is left beside those that fit, where they take the room", () => {
+  it("name what the parts that fit leave, if those use up the room", () => {
     const { pools } = explainLast([node("a1")], [{ cpu: 500 }], [{ cpu: 3000 }, { cpu: 1000 }]);
     expect(pools[0]?.parts?.listed.map(({ fitting, shortage }) => [fitting, shortage])).toEqual([
       [1, undefined],

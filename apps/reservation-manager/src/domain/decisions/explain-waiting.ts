@@ -19,16 +19,16 @@ export type WaitReason = {
   readonly parts: number;
   /** Machines of the pool, or grants, that this request could have now. */
   readonly available: number;
-  /** The nodes of the pool that count, in words; absent: each node without taints. */
+  /** Describes the nodes of the pool that count; absent: each node without taints. */
   readonly nodes?: string;
   /** The domain with the most room; the numbers are those of all pools together there. */
   readonly topology?: DomainRoom;
   /** The queue that is the reason. */
   readonly queue?: string;
-  /** With WAITING_FOR_QUOTA and KEPT_FOR_OWNER, and where quota is kept for the request `behind`. */
+  /** Set with WAITING_FOR_QUOTA and KEPT_FOR_OWNER, and if quota is kept for the request `behind`. */
   readonly quota?: QuotaShortage;
   readonly ahead: number;
-  /** With BEHIND_HIGHER_PRIORITY and BEHIND_FAIR_SHARE: the sequence of the request that goes first. */
+  /** Set with BEHIND_HIGHER_PRIORITY and BEHIND_FAIR_SHARE: the sequence of the request that goes first. */
   readonly behind?: number;
 };
 

@@ -7,7 +7,7 @@ import type { WaitReason } from "./explain-waiting.ts";
 import type { PreemptionLimit } from "./plan-preemptions.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
-/** At most so many of a list, and how many more there are. */
+/** The first entries of a list, and the number of the others. */
 export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
 
 /** An owner who holds machines: so many of the pool that is spoken of, or of all pools. */
@@ -79,7 +79,7 @@ export type Explanation = {
   /** Undefined when it does not wait. */
   readonly place: QueuePlace | undefined;
   readonly hold: HoldInForce | undefined;
-  /** Until then younger requests of its priority may overtake it; undefined when it does not wait. */
+  /** Time until which younger requests of its priority may overtake it; undefined when it does not wait. */
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */

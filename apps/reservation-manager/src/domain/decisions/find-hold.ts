@@ -67,7 +67,7 @@ function findMachineHold(search: HoldSearch): Hold | undefined {
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
 }
 
-/** The first one of a hold and the requests in these trees. */
+/** Returns the first of a hold and the requests in these trees. */
 function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,

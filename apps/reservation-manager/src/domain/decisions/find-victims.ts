@@ -302,7 +302,7 @@ function countForQuota({ node, asked, world }: Question, candidates: readonly Ca
   return candidates.length + 1;
 }
 
-/** Those of the chosen that are needed. */
+/** Returns the chosen candidates without those that are not needed. */
 function spare(chosen: readonly Candidate[], enough: World, fits: (world: World) => boolean): readonly Candidate[] {
   const victims = [...chosen];
   let world = enough;

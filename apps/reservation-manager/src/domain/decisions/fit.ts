@@ -40,7 +40,7 @@ export type HoldPolicy = {
   readonly holdAfterMs: number;
 };
 
-/** Machines that are kept for one request that has waited too long: requests behind it do not get them. */
+/** Machines that are kept for one overdue request: requests behind it do not get them. */
 export type Hold = {
   readonly place: Place;
   readonly needs: readonly PoolNeed[];

@@ -66,7 +66,7 @@ function sparedFor({ leaving, reservations }: Ledger): ReadonlySet<number> {
   return spared;
 }
 
-/** Whether the work is preempted for this request, and its owner has not begun to end it. */
+/** Returns whether the work is preempted for this request, and its owner has not begun to end it. */
 function mayStay(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
   const preemption = reservation?.grant?.preemption;
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;

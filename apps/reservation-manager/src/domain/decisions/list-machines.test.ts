@@ -99,7 +99,7 @@ it("reports whether every node is known", () => {
   expect(buildMachinePage(unknown, request).complete).toBe(false);
 });
 
-it("shows every node of the pool and every held one once, in the order of names, whatever the size of the pages", () => {
+it("lists every node of the pool and every held one once, in the order of names, for every page size", () => {
   fc.assert(
     fc.property(
       operations,

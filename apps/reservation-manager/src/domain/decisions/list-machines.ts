@@ -15,7 +15,7 @@ import { excessOf, freeAmountsOf } from "./summarise-pools.ts";
 export type MachinePageRequest = {
   /** Undefined: every pool. */
   readonly pool: string | undefined;
-  /** Only this one; absent: all. */
+  /** Only this node; absent: all. */
   readonly node?: string | undefined;
   /** The `next` of the page before; undefined: from the beginning. */
   readonly after: string | undefined;
@@ -32,13 +32,13 @@ export type MachineState = {
   readonly toleratedStanding: Standing | "lost";
   readonly taints: readonly Taint[];
   readonly cordoned: boolean;
-  /** Absent: not known. */
+  /** Absent: unknown. */
   readonly zone?: string;
   /** Undefined: no owner holds it as a whole. */
   readonly holder: Reservation | undefined;
   /** Who holds parts of it, in the order of arrival. */
   readonly partHolders: readonly Reservation[];
-  /** Undefined: not known. */
+  /** Undefined: unknown. */
   readonly allocatable: Amounts | undefined;
   /** The part that can be granted in parts now, to needs that tolerate its taints; undefined: none. */
   readonly free: Amounts | undefined;

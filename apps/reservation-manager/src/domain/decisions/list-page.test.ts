@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { nodeOf, ownerOf, requestOf, startRun, step } from "../../../test/random-world.ts";
 import { buildPage } from "./list-page.ts";
 
-it("shows every reservation of the kind once, in the order of owners, whatever the size of the pages", () => {
+it("lists every reservation of the kind once, in the order of owners, for every page size", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.tuple(fc.constantFrom("job", "session", "session-2"), fc.nat({ max: 50 })), {

@@ -25,7 +25,7 @@ export type QueueReport = {
 };
 
 export type QueueQuery = {
-  /** Only this one; absent: all. */
+  /** Only this queue; absent: all. */
   readonly name?: string | undefined;
   /** The `next` of the page before; absent: from the beginning. */
   readonly after?: string | undefined;

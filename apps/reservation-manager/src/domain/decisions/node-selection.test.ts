@@ -53,7 +53,7 @@ function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): Ru
   return startRun(nodes.map(([name, more]) => nodeOf(name, "p", more)));
 }
 
-it("grants a need only nodes that its selection accepts, and others to who accepts them", () => {
+it("grants a need only nodes that its selection accepts, and leaves the others to needs that accept them", () => {
   const run = runOf(["a", {}], ["b", SSD], ["c", SSD]);
   reserve(run, 1, needs(ssd));
   expect(nodesOf(run, 1)).toEqual(["b"]);
@@ -65,7 +65,7 @@ it("grants a need only nodes that its selection accepts, and others to who accep
   expect(nodesOf(run, 3)).toEqual(["c"]);
 });
 
-it("grants tainted nodes to who tolerates the taint, unless they are cordoned", () => {
+it("grants tainted nodes to needs that tolerate the taint, unless they are cordoned", () => {
   const run = runOf(["a", TAINTED], ["b", { ...TAINTED, cordoned: true }]);
   reserve(run, 1, needs(undefined));
   expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity", capacity: 0 } });
@@ -93,14 +93,14 @@ it("leaves the nodes that two needs accept to the one that accepts fewer", () =>
   expect(nodesOf(run, 1)).toEqual(["b", "a", "c", "d"]);
 });
 
-it("gives one need first the nodes that no other need of the gang accepts", () => {
+it("grants a need first the nodes that no other need of the gang accepts", () => {
   const both = { labels: { disk: "ssd", zone: "z" } };
   const run = runOf(["a", both], ["b", { labels: { zone: "z" } }], ["c", SSD], ["d", SSD]);
   reserve(run, 1, needs(zone, ssd, ssd, ssd));
   expect(nodesOf(run, 1)).toEqual(["b", "a", "c", "d"]);
 });
 
-it("refuses needs of one pool that fit one by one and never together", () => {
+it("refuses needs of one pool that fit one by one but never together", () => {
   const run = runOf(["a", SSD], ["b", {}]);
   expect(reserve(run, 1, needs(ssd, undefined, undefined))).toMatchObject({
     kind: "refuse",
@@ -121,7 +121,7 @@ it("keeps the nodes that an older request accepts, and no others", () => {
   expect(nodesOf(run, 2)).toEqual(["c", "d"]);
 });
 
-it("keeps no machines for a request that no present node can meet, and so none from the next one", () => {
+it("keeps no machines for a request that no present node can satisfy, so the next one waits for nothing", () => {
   const run = runOf(["a", {}], ["b", {}], ["c", {}]);
   step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 9, exhausted: false } });
   reserve(run, 1, needs(ssd));
@@ -132,7 +132,7 @@ it("keeps no machines for a request that no present node can meet, and so none f
   expect([1, 2, 3, 4].map((id) => nodesOf(run, id)?.length)).toEqual([undefined, 1, undefined, undefined]);
 });
 
-it("never refuses needs that only a heuristic cannot place together", () => {
+it("never refuses needs because a heuristic cannot place them together", () => {
   const [x, y, z] = ["x", "y", "z"].map((key): NodeSelection => ({
     terms: [{ matchExpressions: [{ key, operator: "Exists" }] }],
     tolerations: [],
@@ -186,7 +186,7 @@ it("names the nodes that count", () => {
   );
 });
 
-it("explains what the nodes have that a need of parts accepts, and which of them cannot be granted", () => {
+it("reports the free amounts of the nodes that a need of parts accepts, and which of them cannot be granted", () => {
   const run = runOf(["a", {}], ["b", { ...SSD, ...TAINTED }], ["c", { ...SSD, ready: false }], ["d", { ready: false }]);
   const selection = { ...ssd, tolerations: tolerant.tolerations };
   const part = { component: "c0", pool: "p", selection, shared: amounts({ cpu: 5 }) };
@@ -206,7 +206,7 @@ describe("a need with a minimum", () => {
   const sized = (cpu: number) => ({ allocatable: amounts({ cpu, memory: 16, pods: 5 }) });
   const state = (run: Run) => run.world.machines.pools.get("p");
 
-  it("gets only machines that hold it, and leaves the others to others", () => {
+  it("gets only machines of that size, and leaves the others to others", () => {
     const run = runOf(["small", sized(2)], ["large", sized(8)], ["unknown", { allocatable: undefined }]);
     reserve(run, 1, needs(atLeast({ cpu: 4 })));
     expect(nodesOf(run, 1)).toEqual(["large"]);
@@ -218,7 +218,7 @@ describe("a need with a minimum", () => {
     expect(nodesOf(run, 2)).toEqual(["large"]);
   });
 
-  it("is refused with the resources that no machine has enough of", () => {
+  it("is refused with the resources that every machine lacks", () => {
     const run = runOf(["a", sized(2)], ["b", sized(4)]);
     reserve(run, 1, needs(atLeast({ cpu: 8, memory: 4, "example.com/gpu": 1 })));
     const short = [
@@ -238,7 +238,7 @@ describe("a need with a minimum", () => {
     expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "pool_capacity", capacity: 1 } });
   });
 
-  it("is not refused for good while the size of a node is unknown", () => {
+  it("is not refused permanently while the size of a node is unknown", () => {
     const run = runOf(["a", { allocatable: undefined }]);
     reserve(run, 1, needs(atLeast({ cpu: 4 })));
     expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "unavailable" } });
@@ -247,7 +247,7 @@ describe("a need with a minimum", () => {
     expect(nodesOf(run, 2)).toEqual(["a"]);
   });
 
-  it("waits for a pool that may grow, and gets no node that turns out too small", () => {
+  it("waits for a pool that may grow, and gets no new node that is too small", () => {
     const run = startRun();
     step(run, scaleTo("p", 2));
     reserve(run, 1, needs(atLeast({ cpu: 4 })));
@@ -263,7 +263,7 @@ describe("a need with a minimum", () => {
     expect(nodesOf(run, 1)).toEqual(["b"]);
   });
 
-  it("has no view of its own, and no words of its own, while each node that it accepts otherwise holds it", () => {
+  it("has no view and no explanation of its own while each node that it otherwise accepts has the minimum size", () => {
     const run = runOf(["a", sized(4)], ["b", sized(8)], ["c", { ...sized(1), ...TAINTED }]);
     const pool = state(run);
     if (pool === undefined) throw new Error("the pool is missing");

@@ -108,7 +108,7 @@ describe("the hold", () => {
     expect(holders(run)).toEqual(["small"]);
   });
 
-  it("is not there before the bound has passed", () => {
+  it("does not exist before the bound has passed", () => {
     const run = fullPool(2);
     reserve(run, requestOf("large", ["a", "a"]));
     wait(run, policy.holdAfterMs);
@@ -117,7 +117,7 @@ describe("the hold", () => {
     expect(holders(run)).toEqual(["h1", "small"]);
   });
 
-  it("leaves to others what is more than the overdue request needs", () => {
+  it("leaves machines that the overdue request does not need to others", () => {
     const run = startRun([nodeOf("a0", "a"), nodeOf("a1", "a"), nodeOf("b0", "b")]);
     reserve(run, requestOf("h", ["b"]));
     reserve(run, requestOf("large", ["a", "b"]));
@@ -145,7 +145,7 @@ describe("the hold", () => {
     expect(holders(run)).toEqual(["h1", "small"]);
   });
 
-  it("is lifted when its request reaches a concurrency limit, and what it kept goes to others at once", () => {
+  it("is lifted when its request reaches a concurrency limit, and its machines go to others immediately", () => {
     const run = fullPool(3);
     step(run, { kind: "node", facts: nodeOf("b0", "b") });
     reserve(run, requestOf("other", ["b"], { owner: ownerOf("other", "job") }));
@@ -160,7 +160,7 @@ describe("the hold", () => {
     expect(granted.map((reservation) => reservation?.owner.id)).toEqual(["olast", "osmall"]);
   });
 
-  it("is lifted before those behind it are looked at, so that the first of them goes first", () => {
+  it("is lifted before later requests are visited, so that the first of them goes first", () => {
     const run = fullPool(3);
     step(run, { kind: "node", facts: nodeOf("b0", "b") });
     step(run, { kind: "node", facts: nodeOf("c0", "c") });
@@ -191,7 +191,7 @@ describe("the hold", () => {
     expect(holders(run)).toEqual(["large"]);
   });
 
-  it("is not kept for a request that is larger than its pool has become", () => {
+  it("is not kept for a request that is larger than its pool is now", () => {
     const run = fullPool(3);
     reserve(run, requestOf("large", ["a", "a", "a"]));
     wait(run, policy.holdAfterMs + 1);
@@ -224,7 +224,7 @@ describe("the concurrency limit", () => {
 });
 
 describe("a waiting request", () => {
-  it("keeps waiting when its pool vanishes, and is granted when the pool is back", () => {
+  it("keeps waiting when its pool disappears, and is granted when the pool is back", () => {
     const run = fullPool(1);
     reserve(run, requestOf("x", ["a"]));
     step(run, { kind: "lose", node: "a0" });
@@ -243,7 +243,7 @@ describe("a waiting request", () => {
   });
 });
 
-it("looks at classes of requests, not at requests", () => {
+it("visits classes of requests, not requests", () => {
   const run = fullPool(1);
   for (let number = 0; number < 500; number += 1) reserve(run, requestOf(`w${number}`, ["a"]));
   const { queue } = run.world.ledger;
@@ -284,7 +284,7 @@ it("grants nothing on nodes that may no longer exist, with the reason", () => {
   expect(planGrants(current, policy, run.nowMs).steps).toHaveLength(1);
 });
 
-it("grants each request of a restored ledger, also those without a queue that say whether they may be preempted", () => {
+it("grants each request of a restored ledger, also requests without a queue that state whether they may be preempted", () => {
   const run = fullPool(1);
   reserve(run, requestOf("kept", ["a"], { notPreemptible: true }));
   reserve(run, requestOf("plain", ["a"]));

@@ -27,7 +27,7 @@ export type GrantPolicy = HoldPolicy & {
 };
 
 /**
- * Who is granted next: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
+ * Plans the next grants: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
  * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
  * again after a complete plan plans nothing.
  *

@@ -57,7 +57,7 @@ function granted({ world }: Run): readonly string[] {
   return [...world.ledger.reservations.values()].flatMap(({ owner, grant }) => (grant ? [owner.id.slice(1)] : []));
 }
 
-describe("what queues borrow", () => {
+describe("past borrowing", () => {
   it("is not counted below a queue without a half-life", () => {
     const run = runOf(queueOf("root", { [CPU]: 8 }), ai);
     reserve(run, "1", "ai", 4);
@@ -66,14 +66,14 @@ describe("what queues borrow", () => {
     expect(planPastUse(run.world, run.nowMs)).toEqual({ events: [], againAtMs: undefined });
   });
 
-  it("is not counted while nothing is borrowed, and is looked at again after an interval", () => {
+  it("is not counted while no queue borrows, and is checked again after an interval", () => {
     const run = runOf(root, ai);
     pass(run, 3);
     expect(countsOf(run)).toEqual([]);
     expect(planPastUse(run.world, run.nowMs)).toEqual({ events: [], againAtMs: run.nowMs + INTERVAL_MS });
   });
 
-  it("is half as much after one half-life, and is forgotten in the end", () => {
+  it("halves after one half-life, and is forgotten eventually", () => {
     const run = runOf(root, ai);
     reserve(run, "1", "ai", 4);
     pass(run, 64);
@@ -87,7 +87,7 @@ describe("what queues borrow", () => {
     expect(run.world.ledger.pastUse.size).toBe(0);
   });
 
-  it("counts for two intervals at most after a time without counts, in which the past is forgotten", () => {
+  it("counts for at most two intervals after a time without counts, during which the past decays", () => {
     const run = runOf(root, ai);
     reserve(run, "1", "ai", 8);
     pass(run, 32);
@@ -121,7 +121,7 @@ describe("what queues borrow", () => {
     expect([...restored.pastUse.entries()]).toEqual([...run.world.ledger.pastUse.entries()]);
   });
 
-  it("changes no tree but that of the queue above, which is as a snapshot restores it", async () => {
+  it("changes only the tree of the parent queue, which equals the tree that a snapshot restores", async () => {
     const other = queueOf("other", { [CPU]: 1 });
     const run = runOf(root, ai, web, other, queueOf("leaf", {}, { parent: "other" }));
     reserve(run, "1", "ai", 8);
@@ -138,7 +138,7 @@ describe("what queues borrow", () => {
     expect(pastSharesOf(trees)).toMatchObject({ "root/ai": pastOf(run, "ai") });
   });
 
-  it.each([-365, 365])("is counted again soon where the clock was %i days off at the last count", (days) => {
+  it.each([-365, 365])("is counted again soon if the clock was %i days off at the last count", (days) => {
     const run = runOf(root, ai);
     reserve(run, "1", "ai", 8);
     pass(run, 32);
@@ -165,7 +165,7 @@ describe("what queues borrow", () => {
 });
 
 describe("the order of queues", () => {
-  it("puts the queue that borrowed less in the past first, where they borrow alike now", () => {
+  it("prefers the queue that borrowed less in the past if both borrow alike now", () => {
     const run = runOf(root, ai, web, ops);
     reserve(run, "old", "ai", 8);
     pass(run, 16);
@@ -180,7 +180,7 @@ describe("the order of queues", () => {
     expect(granted(run)).toEqual(["w"]);
   });
 
-  it("is by age where nothing is known of the past", () => {
+  it("is by age if no past use is known", () => {
     const run = runOf(queueOf("root", { [CPU]: 8 }), ai, web, ops);
     reserve(run, "busy", "ops", 8);
     reserve(run, "a", "ai", 5);

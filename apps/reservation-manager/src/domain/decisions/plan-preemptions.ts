@@ -23,7 +23,7 @@ export type PreemptStep = {
 type PreemptionPlan = {
   readonly steps: readonly PreemptStep[];
   readonly events: readonly LedgerEvent[];
-  /** False: more may be preempted by the next plan. */
+  /** False: the next plan may preempt more. */
   readonly complete: boolean;
   readonly againAtMs: number | undefined;
   readonly limits: ReadonlySet<PreemptionLimit>;
@@ -61,7 +61,7 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
 
 type Found = {
   readonly victims?: Victims;
-  /** Undefined: their queue is drained. */
+  /** Undefined: the queue of the work is drained. */
   readonly beneficiary?: number;
   readonly againAtMs: number | undefined;
   readonly limits?: ReadonlySet<PreemptionLimit>;

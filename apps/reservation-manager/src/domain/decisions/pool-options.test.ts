@@ -21,7 +21,7 @@ function anyOf(pool: string, ...otherPools: readonly string[]): readonly Need[] 
   return [{ component: "c0", pool, otherPools }];
 }
 
-/** The same for a part that is all cpu of a machine: only cpu has to be in the quota. */
+/** Needs that take all cpu of a machine as a part, so that only cpu has to be in the quota. */
 function cpuOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
   return [{ component: "c0", pool, ...(otherPools.length > 0 && { otherPools }), shared: amounts({ cpu: 8 }) }];
 }
@@ -47,7 +47,7 @@ function granted({ world }: Run): Readonly<Record<string, string>> {
 }
 
 describe("a request that accepts several pools", () => {
-  it("gets the preferred pool, and the next one where that is held", () => {
+  it("gets the preferred pool, and the next one if that is held", () => {
     const run = worldOf(["a1", "b1"]);
     ask(run, "x", anyOf("b", "a"));
     ask(run, "y", anyOf("b", "a"));
@@ -66,7 +66,7 @@ describe("a request that accepts several pools", () => {
     expect(run.world.ledger.queue.places.size).toBe(1);
   });
 
-  it("has alike needs in one pool, and others where they accept machines", () => {
+  it("has equal needs in one pool, and others where they accept machines", () => {
     const run = worldOf(["a1", "b1", "b2", "c1"]);
     const needs = ["c0", "c1"].map((component) => ({ component, pool: "a", otherPools: ["b"] }));
     ask(run, "x", [...needs, { component: "c2", pool: "a", otherPools: ["c"] }]);
@@ -82,7 +82,7 @@ describe("a request that accepts several pools", () => {
     expect(granted(run)).toEqual({ x: "b1", y: "a1" });
   });
 
-  it("has a hold where most of it fits, and is stopped by no option of its own", () => {
+  it("has a hold where most of it fits, and is blocked by none of its own options", () => {
     const run = worldOf(["a1", "a2", "b1", "b2"]);
     ask(run, "a", [
       { component: "c0", pool: "a" },
@@ -116,7 +116,7 @@ describe("a request that accepts several pools", () => {
     });
   });
 
-  it("is a demand once, for the pools in which its quota admits it, the nearest quota first", () => {
+  it("is counted once in the demand, for the pools in which its quota admits it, the nearest quota first", () => {
     const root = queueOf("root", { "a cpu": 8, "b cpu": 0, "c cpu": 0 });
     const leaf = queueOf("leaf", { "a cpu": 0, "b cpu": 8, "c cpu": 0 }, { parent: "root" });
     const run = worldOf(["a1", "b1", "c1"], root, leaf);

@@ -18,7 +18,7 @@ export type ComparedQueue = {
   readonly queue: string;
   /** How far from the queue the quota is that suffices for the request: 0 is its own. */
   readonly level: number;
-  /** Once the request is granted, with past use. */
+  /** The share once the request is granted, with past use. */
   readonly share: Share;
   /** The part of the share that is past use. */
   readonly pastShareMillionths: number;
@@ -26,7 +26,7 @@ export type ComparedQueue = {
 
 /** How one request is ordered against another. */
 export type Precedence = {
-  /** The other request goes first. */
+  /** True if the other request goes first. */
   readonly isBehind: boolean;
   readonly rule: OrderRule;
   /** The queues below the nearest common parent; absent: both requests are of one queue, or no queue is above both. */
@@ -36,7 +36,7 @@ export type Precedence = {
 /** A waiting request. `asking` is undefined without a queue that exists. */
 export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
 
-/** With the option for which the nearest quota suffices. */
+/** Selects the option for which the nearest quota suffices. */
 export function orderedOf(reservation: Reservation, world: World): Ordered {
   const { queue } = reservation;
   const place = placeOf(reservation);

@@ -10,7 +10,7 @@ import { evolve, type Ledger } from "../ledger/ledger.ts";
 /** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
-/** Plays the ledger alone, where machines are scarce, so that it may place work in another way than a reference does. */
+/** Runs the ledger alone, because with scarce machines it may place work differently than the reference. */
 function play({ nodes, queues, drafts }: PreemptionRun): void {
   const run = startRun(nodes);
   const rules = [
@@ -58,7 +58,7 @@ function isExceeded({ holders, parts }: Ledger, node: string, nodes: Decision["n
   });
 }
 
-it("keeps the rules of preemption where machines are scarce", () => {
+it("obeys the rules of preemption where machines are scarce", () => {
   fc.assert(
     fc.property(machineRuns, play),
     WORLDS === undefined ? { numRuns: 80, seed: 1 } : { numRuns: Number(WORLDS) },

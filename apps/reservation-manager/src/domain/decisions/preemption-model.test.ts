@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaivePreemption } from "../../../test/naive-preempting-ledger.ts";
-import { sayEvents, sayNaive, stepReal } from "../../../test/preemption-driver.ts";
+import { printEvents, printNaive, stepReal } from "../../../test/preemption-driver.ts";
 import {
   changingRuns,
   operationOf,
@@ -28,7 +28,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
     stepReal(run, operation);
     const { events } = naive.step(operation);
     // The order of grants of one pass is that of different loops.
-    const [real, expected] = [sayEvents(run.events.slice(before)), sayNaive(events)].map((all) => [...all].sort());
+    const [real, expected] = [printEvents(run.events.slice(before)), printNaive(events)].map((all) => [...all].sort());
     expect({ operation, decided: real }).toEqual({ operation, decided: expected });
   }
 }
@@ -36,6 +36,6 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
 it.each([
   ["where machines are plenty", quotaRuns],
   ["that change, where machines are plenty", changingRuns],
-])("preempts in queues %s as a reference does that computes each formula again", (_which, runs) => {
+])("preempts in queues %s as the reference does, which recomputes each formula", (_which, runs) => {
   fc.assert(fc.property(runs, play), WORLDS === undefined ? { numRuns: 150, seed: 2 } : { numRuns: Number(WORLDS) });
 });

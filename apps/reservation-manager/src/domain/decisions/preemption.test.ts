@@ -61,7 +61,7 @@ const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" }
 const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
 
 describe("reclaiming", () => {
-  it("takes what the queue owns from the work of others that borrow it, and from no one else", () => {
+  it("preempts work of queues that borrow the queue's quota, and no other work", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -77,7 +77,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P q X");
   });
 
-  it("takes nothing where it would not be enough", () => {
+  it("preempts nothing if that would not be enough", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 5);
@@ -86,7 +86,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q Y x");
   });
 
-  it("takes members beyond the minimum of their jobs first, those of other queues before the own ones, and only then work", () => {
+  it("preempts members beyond the minimum of their jobs first, those of other queues before its own, and only then work", () => {
     const beyondMinimum = true as const;
     const preempting = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any", withinQueue: "Any" });
     const run = worldOf([root, preempting, queueOf("borrower", { [CPU]: 6 }, { parent: "root" })]);
@@ -103,7 +103,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q>x R>y S>z x y z");
   });
 
-  it("takes the lowest priority first, then the youngest, and spares what is not needed", () => {
+  it("preempts the lowest priority first, then the youngest, and spares what is not needed", () => {
     const run = worldOf([root, owner, queueOf("borrower", {}, { parent: "root" })]);
     step(run, { kind: "queue", queue: queueOf("root", { [CPU]: 10 }) });
     ask(run, "p", "borrower", 4, { priority: 1 });
@@ -116,7 +116,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q R>x S>x T x");
   });
 
-  it("does nothing without a policy, and with LowerPriority only to lower priorities", () => {
+  it("preempts nothing without a policy, and only lower priorities with LowerPriority", () => {
     const run = worldOf([root, { ...owner, reclaim: "LowerPriority" }, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -126,7 +126,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P Q>y x y");
   });
 
-  it("keeps what leaves for its beneficiary when other requests arrive", () => {
+  it("keeps vacated machines for the beneficiary when other requests arrive", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -138,7 +138,7 @@ describe("reclaiming", () => {
     expect(show(run)).toBe("P q X y z");
   });
 
-  it("keeps whole machines and room for it, and lets others have the rest", () => {
+  it("keeps whole machines and room for the beneficiary, and lets others use the rest", () => {
     const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 10, pods: 9 }) }));
     const run = worldOf([root, queueOf("owner", { [CPU]: 12 }, { parent: "root", reclaim: "Any" }), borrower], nodes);
     ask(run, "p", "borrower", 9);
@@ -167,7 +167,7 @@ it("keeps no quota for a request that would borrow once the beneficiary of its q
 });
 
 describe("the end of a preemption", () => {
-  it("leaves work alone whose beneficiary has gone before its owner began to end it", () => {
+  it("spares work whose beneficiary was released before the work's owner began to end it", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -179,7 +179,7 @@ describe("the end of a preemption", () => {
     expect(reservationOf(run.world.ledger, ownerOf("q", "job"))?.revision).toBe(2);
   });
 
-  it("gives what leaves without a beneficiary to the first in order", () => {
+  it("grants vacated machines without a beneficiary to the first request in order", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -193,7 +193,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q Y");
   });
 
-  it("leaves work alone when its beneficiary gets machines from elsewhere", () => {
+  it("spares work when its beneficiary gets other machines", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -202,7 +202,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("Q X");
   });
 
-  it("brings the work back to its old place", () => {
+  it("returns the work to its old place", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -226,7 +226,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X Y");
   });
 
-  it("keeps what leaves for a beneficiary also where another one is cancelled, whose victim then stays", () => {
+  it("keeps vacated machines for a beneficiary also if another one is cancelled, whose victim then stays", () => {
     const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 5, pods: 9 }) }));
     const run = worldOf([queueOf("own", {}, { withinQueue: "LowerPriority" })], nodes);
     ask(run, "p", "own", 5, { priority: -1 });
@@ -241,7 +241,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X z");
   });
 
-  it("counts on what leaves for another request only once that is certain, so that no work ends for nothing", () => {
+  it("relies on vacated machines for another request only once they are certain, so that no work ends for nothing", () => {
     const queue = queueOf("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
     const run = worldOf([queue]);
     ask(run, "p", "team", 6);
@@ -257,7 +257,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("p Q Y");
   });
 
-  it("knows that the last pods of a victim leave, also once the request that it left for has gone", () => {
+  it("knows that the last pods of a victim are ending, also after the request that it left for was released", () => {
     const node = (more: Partial<NodeFacts> = {}) =>
       nodeOf("n0", "a", { allocatable: amounts({ cpu: 10, pods: 9 }), ...more });
     const run = worldOf([queueOf("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
@@ -277,7 +277,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("p q Y");
   });
 
-  it("asks for no nodes for it", () => {
+  it("requests no nodes for it", () => {
     const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -287,7 +287,7 @@ describe("the end of a preemption", () => {
 });
 
 describe("preemption within a queue", () => {
-  it("takes lower priorities, and with Any what is newer, too", () => {
+  it("preempts lower priorities, and with Any newer work as well", () => {
     const lower = worldOf([queueOf("q", { [CPU]: 10 }, { withinQueue: "LowerPriority" })]);
     ask(lower, "p", "q", 10);
     ask(lower, "x", "q", 10, { priority: 1 });
@@ -299,7 +299,7 @@ describe("preemption within a queue", () => {
 
 describe("fair sharing", () => {
   const third = (name: string, more: Partial<Queue> = {}): Queue => queueOf(name, {}, { parent: "root", ...more });
-  it("takes from the queue with the largest share until the shares are even", () => {
+  it("preempts from the queue with the largest share until the shares are equal", () => {
     const run = worldOf([queueOf("root", { [CPU]: 12 }), third("a"), third("b", { fairSharing: "Any" })]);
     for (const id of ["k", "l", "m", "n"]) ask(run, id, "a", 3);
     ask(run, "x", "b", 3);
@@ -313,8 +313,8 @@ describe("fair sharing", () => {
   });
 });
 
-describe("work that is spared", () => {
-  it("has run for too short a time", () => {
+describe("work that is not preempted", () => {
+  it("has run for less than the minimum", () => {
     const run = worldOf([root, owner, { ...borrower, minRunTimeMs: 1000 }]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -324,7 +324,7 @@ describe("work that is spared", () => {
     expect(show(run)).toBe("P Q>x x");
   });
 
-  it("is not to be preempted, where its queue permits that", () => {
+  it("opts out of preemption, if its queue permits that", () => {
     const run = worldOf([root, owner, { ...borrower, permitsNonPreemptible: true }]);
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
@@ -337,7 +337,7 @@ describe("work that is spared", () => {
     expect(show(spared)).toBe("P Q>x x");
   });
 
-  it("is that of an owner that gives nothing back, which therefore borrows nothing that another queue may reclaim", () => {
+  it("has an owner that never releases, and therefore borrows nothing that another queue may reclaim", () => {
     const run = worldOf([root, owner, borrower]);
     ask(run, "p", "borrower", 10, { owner: ownerOf("p", "session") });
     ask(run, "q", "borrower", 10, { owner: ownerOf("q", "session") });
@@ -352,7 +352,7 @@ describe("work that is spared", () => {
   });
 });
 
-it("preempts no more work for what others wait for only once the first victims have left", () => {
+it("preempts more work for vacated quota that others wait for only once the first victims have left", () => {
   const MEMORY = "a memory";
   const run = worldOf(
     [
@@ -386,7 +386,7 @@ it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
   },
 );
 
-it("sets aside what can never start in a StrictFIFO queue, because it may not be preempted and would have to borrow", () => {
+it("skips work in a StrictFIFO queue that can never start, because it may not be preempted and would have to borrow", () => {
   const strict = queueOf(
     "strict",
     { [CPU]: 10 },
@@ -398,7 +398,7 @@ it("sets aside what can never start in a StrictFIFO queue, because it may not be
   expect(show(run)).toBe("p Q");
 });
 
-it("asks the work of a queue that is drained to leave, until it is drained no more", () => {
+it("asks the work of a drained queue to end, until the queue is no longer drained", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
   ask(run, "q", "borrower", 1);
@@ -410,7 +410,7 @@ it("asks the work of a queue that is drained to leave, until it is drained no mo
   expect(show(run)).toBe("P Q");
 });
 
-it("asks the work of a drained queue to leave, also if the parent of the queue is missing", () => {
+it("asks the work of a drained queue to end, also if the parent of the queue is missing", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
   step(run, { kind: "queue", queue: { ...borrower, parent: "gone" } });
@@ -433,7 +433,7 @@ it("counts a machine that is kept for a request as part of its pool", () => {
   expect(show(run)).toBe("P Q V>x x Y");
 });
 
-it("lets nothing overtake the head of a StrictFIFO queue that needs a machine which is kept now", () => {
+it("lets no request overtake the head of a StrictFIFO queue that needs a machine which is kept now", () => {
   const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
   const within = queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" });
   const strict = queueOf("strict", {}, { parent: "root", strategy: "StrictFIFO" });

@@ -30,7 +30,7 @@ function askInEach(run: Run, id: string, cpu: number): void {
     for (let index = 0; index < 5; index += 1) ask(run, `${id}${tree}-${index}`, `q${tree}-${index}`, cpu);
 }
 
-/** The world after the release of the first request, before anything is granted. */
+/** Returns the world after the release of the first request, before any grant. */
 function released({ world }: Run): World {
   return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
@@ -51,14 +51,14 @@ it("visits no tree whose quota is used, and after a release the tree of the rele
   expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
 });
 
-it("visits no tree in which less is free than the smallest request needs", () => {
+it("visits no tree with less free quota than the smallest request needs", () => {
   const run = startTrees(3);
   askInEach(run, "held", 3);
   askInEach(run, "waits", 20);
   expect(promising(released(run), NEVER_MS)).toEqual([]);
 });
 
-it("visits no tree whose free quota is kept for requests that have waited too long", () => {
+it("visits no tree whose free quota is kept for overdue requests", () => {
   const run = startTrees(4);
   for (const id of ["half0", "half1"]) ask(run, id, "q0-0", 2);
   for (let index = 1; index < 5; index += 1) ask(run, `held${index}`, `q0-${index}`, 4);
@@ -72,7 +72,7 @@ it("visits no tree whose free quota is kept for requests that have waited too lo
 });
 
 it.each([[NEVER_MS], [-Infinity]])(
-  "summarises a tree that stays the same once, where requests since %s ms are overdue",
+  "summarises an unchanged tree once, where requests since %s ms are overdue",
   (ms) => {
     const run = startTrees(2);
     askInEach(run, "held", 2);

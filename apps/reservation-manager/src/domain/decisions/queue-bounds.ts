@@ -66,7 +66,7 @@ type Known = {
   readonly heads: Summaries<WaitingClass, Bounds>["known"];
   readonly owners: Summaries<WaitingTree, true>["known"];
   readonly ownersOfTree: WeakMap<WaitingTree, boolean>;
-  /** By root. */
+  /** Caches by root. */
   readonly kept: WeakMap<WaitingTree, KeptUse>;
   readonly trees: Summaries<WaitingTree, TreeBounds>["known"];
   readonly ofTree: WeakMap<WaitingTree, TreeBounds>;
@@ -428,7 +428,7 @@ export function bestRank<Rank>(
   return best;
 }
 
-/** The same function, computed once for each pair. */
+/** Caches the function for each pair. */
 function onlyOnce(compute: FreeAmounts): FreeAmounts {
   const known = new Map<string, number>();
   return (pair) => {

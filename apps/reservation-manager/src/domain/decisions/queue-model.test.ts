@@ -24,7 +24,7 @@ function sayVerdict(verdict: Verdict | undefined): string {
   return `${kinds[verdict.kind]} ${verdict.sequence}`;
 }
 
-function sayNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: string; grants: readonly number[] } {
+function printNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: string; grants: readonly number[] } {
   const { verdict, grants } = naive.step(operation);
   if (verdict === undefined) return { verdict: "", grants };
   return { verdict: verdict.kind === "refused" ? verdict.code : `${verdict.kind} ${verdict.sequence}`, grants };
@@ -46,7 +46,7 @@ it.each([
   ["that stay as they are", queueOperationsWithoutChanges],
   ["that compete", rivalOperations],
   ["of two pools that work accepts", poolOperations],
-])("decides in queues %s as a reference does that computes each formula again", (_which, operations) => {
+])("decides in queues %s as the reference does, which recomputes each formula", (_which, operations) => {
   fc.assert(fc.property(operations, expectSameDecisions), {
     numRuns: Number(process.env["MUSTER_QUEUE_WORLDS"] ?? 300),
   });
@@ -59,12 +59,12 @@ function expectSameDecisions(steps: readonly QueueOperation[]): void {
     const before = run.events.length;
     const verdict = sayVerdict(stepQueue(run, operation));
     const grants = run.events.slice(before).flatMap((event) => (event.kind === "granted" ? [event.sequence] : []));
-    expect({ verdict, grants }).toEqual(sayNaive(naive, operation));
+    expect({ verdict, grants }).toEqual(printNaive(naive, operation));
     expect(waitsOf(run)).toEqual(naive.waits());
   }
 }
 
-it("grants a request that arrives before one for which it makes way", () => {
+it("grants a request that arrives before another one that its arrival unblocks", () => {
   const queue = (name: string, parent: string | undefined, cpu: number, rest: Partial<Queue> = {}): QueueOperation => ({
     kind: "put",
     queue: {

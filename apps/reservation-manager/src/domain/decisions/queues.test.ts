@@ -55,7 +55,7 @@ function granted(run: Run): string[] {
 }
 
 describe("a queue with a quota", () => {
-  it("grants up to its quota, and lets what exceeds it wait with the numbers", () => {
+  it("grants up to its quota, and reports the numbers for requests beyond it", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 10 }));
     expect(ask(run, "x", "ai", 6)).toBe("grant");
     expect(ask(run, "y", "ai", 6)).toBe("WAITING_FOR_QUOTA");
@@ -69,7 +69,7 @@ describe("a queue with a quota", () => {
     expect(granted(run)).toEqual(["y"]);
   });
 
-  it("refuses what it can never have", () => {
+  it("refuses requests that it can never grant", () => {
     const run = worldOf(
       queueOf("root", { [CPU]: 5 }),
       queueOf("ai", { [CPU]: { nominal: 10, borrowingLimit: 3 } }, { parent: "root" }),
@@ -95,7 +95,7 @@ describe("a queue with a quota", () => {
     expect(ask(run, "w", "web", 1)).toBe("grant");
   });
 
-  it("lowers priorities that are above its limit", () => {
+  it("lowers priorities above its maximum", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 1 }, { maxPriority: 5 }));
     ask(run, "x", "ai", 1);
     ask(run, "y", "ai", 1, { priority: 5 });
@@ -120,7 +120,7 @@ describe("a queue with a quota", () => {
     expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
-  it("has no part in what is asked for without a queue", () => {
+  it("does not limit requests without a queue", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 1 }));
     expect(ask(run, "x", undefined, 900)).toBe("grant");
     expect(ask(run, "y", "ai", 1)).toBe("grant");
@@ -134,7 +134,7 @@ describe("borrowing", () => {
     queueOf("web", { [CPU]: 10 }, { parent: "all", ...more }),
   ];
 
-  it("uses what the other queues of the tree do not use", () => {
+  it("uses quota that the other queues of the tree leave free", () => {
     const run = worldOf(...tree());
     expect(ask(run, "x", "ai", 20)).toBe("grant");
     expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
@@ -151,7 +151,7 @@ describe("borrowing", () => {
     expect(web).toMatchObject({ pending: 1, admitted: 0, shareMillionths: 0 });
   });
 
-  it("leaves what a queue does not lend", () => {
+  it("does not use quota that a queue does not lend", () => {
     const run = worldOf(...tree({ quotas: new Map([[CPU, { nominal: 10, lendingLimit: 4 }]]) }));
     expect(ask(run, "x", "ai", 15)).toBe("quota_exceeded");
     expect(ask(run, "y", "ai", 14)).toBe("grant");
@@ -159,7 +159,7 @@ describe("borrowing", () => {
     expect(ask(run, "w", "web", 1)).toBe("WAITING_FOR_QUOTA");
   });
 
-  it("keeps a queue's own quota for it: what waits for it goes before all who would borrow it", () => {
+  it("keeps a queue's own quota: its waiting requests go before all that would borrow it", () => {
     const run = worldOf(...tree());
     ask(run, "b1", "ai", 6);
     ask(run, "b2", "ai", 6);
@@ -171,7 +171,7 @@ describe("borrowing", () => {
     expect(ask(run, "late", "ai", 3)).toBe("WAITING_FOR_QUOTA");
   });
 
-  it("does not let a borrower take what its owner waits for", () => {
+  it("does not let a borrower take quota that its owner waits for", () => {
     const run = worldOf(...tree());
     ask(run, "b1", "ai", 6);
     ask(run, "b2", "ai", 9);
@@ -184,7 +184,7 @@ describe("borrowing", () => {
     expect(ask(run, "small", "web", 2)).toBe("grant");
   });
 
-  it("has what the pools can allocate where no queue of the tree has a quota, so that weights alone work", () => {
+  it("is limited to what the pools can allocate if no queue of the tree has a quota, so that weights alone work", () => {
     const run = worldOf(
       queueOf("all"),
       queueOf("ai", {}, { parent: "all" }),
@@ -218,7 +218,7 @@ describe("the order between queues", () => {
     expect(granted(run)).toEqual(["a0", "b0", "a1"]);
   });
 
-  it("goes by quota before share: what a queue owns goes before what another borrows", () => {
+  it("goes by quota before share: own quota goes before borrowing", () => {
     const run = worldOf(
       queueOf("all", { [CPU]: 4 }),
       queueOf("q0", { [CPU]: 4 }, { parent: "all" }),
@@ -267,7 +267,7 @@ describe("a StrictFIFO queue", () => {
     expect(granted(run)).toEqual(["other", "head", "small"]);
   });
 
-  it("sets aside what can never fit any more", () => {
+  it("skips requests that can never fit", () => {
     const strict = queueOf("s", { [CPU]: 10 }, { strategy: "StrictFIFO" });
     const run = worldOf(strict);
     ask(run, "x", "s", 4);
@@ -284,7 +284,7 @@ describe("a queue that admits nothing", () => {
     ["could not be read", queueOf("ai", { [CPU]: 9 }, { problem: "spec.weight: is -1", parent: "all" })],
     ["has a parent that is missing", queueOf("ai", { [CPU]: 9 }, { parent: "gone" })],
     ["is its own parent", queueOf("ai", { [CPU]: 9 }, { parent: "ai" })],
-  ])("lets its work wait when it %s, and grants it once that is over", (_why, queue) => {
+  ])("keeps its work waiting when it %s, and grants it afterwards", (_why, queue) => {
     const run = worldOf(queueOf("all"), queue);
     expect(ask(run, "x", "ai", 1)).toBe("QUEUE_HELD");
     expect(explain(run, "x").message).toBe("its queue ai admits nothing at present");
@@ -292,7 +292,7 @@ describe("a queue that admits nothing", () => {
     expect(granted(run)).toEqual(["x"]);
   });
 
-  it("refuses work of a queue that does not exist or has queues below it, and names the others", () => {
+  it("refuses work of a queue that does not exist or has queues below it, and names the leaf queues", () => {
     const run = worldOf(queueOf("all"), queueOf("ai", {}, { parent: "all" }));
     const request = requestOf("x", [], { needs: partsOf("a", { cpu: 1 }), queue: "all" });
     const fault = { code: "queue_unknown", queue: "all", known: ["ai"] };
@@ -300,7 +300,7 @@ describe("a queue that admits nothing", () => {
     expect(ask(run, "y", "nosuch", 1)).toBe("queue_unknown");
   });
 
-  it("keeps what waits in it when it is removed", () => {
+  it("keeps its waiting requests when it is removed", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 1 }));
     ask(run, "x", "ai", 1);
     ask(run, "y", "ai", 1);
@@ -312,7 +312,7 @@ describe("a queue that admits nothing", () => {
   });
 });
 
-it("ends nothing when a quota is lowered: the excess counts as borrowed, and nothing more is granted", () => {
+it("ends no work when a quota is lowered: the excess counts as borrowed, and nothing more is granted", () => {
   const run = worldOf(
     queueOf("all"),
     queueOf("ai", { [CPU]: 10 }, { parent: "all" }),
@@ -326,7 +326,7 @@ it("ends nothing when a quota is lowered: the excess counts as borrowed, and not
   expect(ask(run, "z", "web", 4)).toBe("grant");
 });
 
-it("asks for no nodes for work that its quota does not admit", () => {
+it("requests no nodes for work that its quota does not admit", () => {
   const run = startRun([]);
   step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 5, exhausted: false } });
   step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }) });
@@ -335,7 +335,7 @@ it("asks for no nodes for work that its quota does not admit", () => {
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["ox", "oy"]);
 });
 
-it("keeps machines for a request that waits too long, though not from other queues whose own quota suffices", () => {
+it("keeps machines for an overdue request, but not from other queues whose own quota suffices", () => {
   const run = startRun([nodeOf("n0", "a"), nodeOf("n1", "a")]);
   step(run, { kind: "queue", queue: queueOf("all", { [CPU]: 20 }) });
   step(run, { kind: "queue", queue: queueOf("own", { [CPU]: 8 }, { parent: "all" }) });
@@ -348,7 +348,7 @@ it("keeps machines for a request that waits too long, though not from other queu
   expect(ask(run, "mine", "own", 2)).toBe("grant");
 });
 
-describe("a request that waits too long", () => {
+describe("an overdue request", () => {
   it("keeps the quota that its queue owns from later requests of the queue", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 10 }));
     for (let index = 0; index < 10; index += 1) ask(run, `s${index}`, "ai", 1);
@@ -374,7 +374,7 @@ describe("a request that waits too long", () => {
     expect(granted(run)).toEqual(["y", "large"]);
   });
 
-  it("keeps no quota that its concurrency limit does not let it use", () => {
+  it("keeps no quota that its concurrency limit prevents it from using", () => {
     const run = worldOf(queueOf("ai", { [CPU]: 10 }));
     step(run, { kind: "limit", ownerKind: "session", limit: 1 });
     ask(run, "first", undefined, 1, { owner: ownerOf("first"), concurrencyLimit: 1 });
@@ -384,7 +384,7 @@ describe("a request that waits too long", () => {
   });
 });
 
-it("keeps no quota from borrowers for a request that no machine can hold any more", () => {
+it("keeps no quota from borrowers if no machine can hold it any more", () => {
   const small = (name: string) => nodeOf(name, "a", { allocatable: amounts({ cpu: 4, pods: 100 }) });
   const run = startRun([BIG, small("n1")]);
   step(run, { kind: "queue", queue: queueOf("all") });
@@ -398,7 +398,7 @@ it("keeps no quota from borrowers for a request that no machine can hold any mor
   expect(granted(run)).toEqual(["b1", "b2"]);
 });
 
-it("shares a tree by the queues of each level, however deep the queues below them are", () => {
+it("shares a tree by the queues of each level, at any depth", () => {
   const run = worldOf(
     queueOf("root", { [CPU]: 10 }),
     queueOf("org", {}, { parent: "root" }),
@@ -412,7 +412,7 @@ it("shares a tree by the queues of each level, however deep the queues below the
   expect(granted(run).filter((id) => id.startsWith("deep"))).toHaveLength(5);
 });
 
-it("lets a queue of weight 0 come last, however deep it is", () => {
+it("puts a queue of weight 0 last, at any depth", () => {
   const run = worldOf(
     queueOf("root", { [CPU]: 10 }),
     queueOf("inner", {}, { parent: "root" }),
@@ -426,14 +426,14 @@ it("lets a queue of weight 0 come last, however deep it is", () => {
   expect(granted(run)).toEqual(["a", "b"]);
 });
 
-it("has any amount of a pool that has no node yet and may grow, so that the pool gets its first one", () => {
+it("has unlimited quota in a pool without nodes that may grow, so that the pool gets its first node", () => {
   const run = startRun([]);
   step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 10, exhausted: false } });
   step(run, { kind: "queue", queue: queueOf("ai") });
   expect(ask(run, "x", "ai", 4)).toBe("POOL_AVAILABILITY");
 });
 
-it("asks for the nodes of a StrictFIFO queue in one go, in its order, as far as its quota admits it", () => {
+it("requests the nodes of a StrictFIFO queue in one batch, in its order, as far as its quota admits it", () => {
   const run = startRun([]);
   step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 9, exhausted: false } });
   step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 9 }, { strategy: "StrictFIFO" }) });
@@ -448,7 +448,7 @@ it("asks for the nodes of a StrictFIFO queue in one go, in its order, as far as 
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["ox", "oy"]);
 });
 
-it("admits nothing to queues that are too deep", () => {
+it("admits nothing to queues that are nested too deeply", () => {
   const chain = Array.from({ length: 18 }, (_, index) =>
     queueOf(`q${index}`, index === 0 ? { [CPU]: 9 } : {}, index === 0 ? {} : { parent: `q${index - 1}` }),
   );
@@ -457,7 +457,7 @@ it("admits nothing to queues that are too deep", () => {
   expect(buildQueuePage(run.world, { after: "q16", limit: 1 }).reports[0]).toMatchObject({ problem: "TOO_DEEP" });
 });
 
-it("follows no more queues at once than an entry of the log holds", () => {
+it("follows at most as many queues as one log entry holds", () => {
   const pairs = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`pool-${index} ${"r".repeat(240)}`, 1]));
   const stated = Array.from({ length: 20 }, (_, index) => queueOf(`q${index}`, pairs));
   const run = startRun([]);

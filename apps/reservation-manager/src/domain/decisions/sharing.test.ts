@@ -81,7 +81,7 @@ describe("parts of machines", () => {
     expect(nodesOf(run, "x")).toEqual(nodes);
   });
 
-  it("use nodes with accelerators last, and only there where they request them", () => {
+  it("use nodes with accelerators last, unless they request them", () => {
     const run = runOf(nodeOf("a1", "a", { allocatable: gpus }), nodeOf("a2", "a"));
     ask(run, "plain", [{ cpu: 8 }, { cpu: 6 }]);
     expect(nodesOf(run, "plain")).toEqual(["a2", "a1"]);
@@ -112,7 +112,7 @@ describe("parts of machines", () => {
     expect(nodesOf(run, "whole")).toEqual(["a1"]);
   });
 
-  it("are not granted of a node whose size is not known", () => {
+  it("are not granted on a node of unknown size", () => {
     const run = runOf(nodeOf("a1", "a", { allocatable: undefined }), nodeOf("a2", "a"));
     ask(run, "x", [{ cpu: 8 }]);
     ask(run, "y", [{ cpu: 1 }]);
@@ -120,7 +120,7 @@ describe("parts of machines", () => {
     expect(nodesOf(run, "y")).toBeUndefined();
   });
 
-  it("that no machine of the pool can hold are refused", () => {
+  it("are refused if no machine of the pool can hold them", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
     const refused = (requests: readonly Requests[]) => ask(run, "x", requests);
     expect(refused([{ cpu: 9 }])).toMatchObject({ fault: { code: "pool_capacity", requested: 1, capacity: 0 } });
@@ -142,7 +142,7 @@ describe("parts of machines", () => {
     expect(short({ cpu: 5 }, { cpu: 5 }, { cpu: 5 })).toBeUndefined();
   });
 
-  it("wait where a pool may get larger nodes, and keep no machine from others meanwhile", () => {
+  it("wait if a pool may get larger nodes, and keep no machine from others meanwhile", () => {
     const run = runOf(nodeOf("a1", "a"));
     step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 3, exhausted: false } });
     ask(run, "large", [{ cpu: 9 }]);
@@ -167,7 +167,7 @@ it("plans fewer parts at a time the more bytes they take", () => {
 });
 
 describe("foreign pods", () => {
-  it("keep a machine from being granted as a whole, and leave the rest of it for parts", () => {
+  it("prevent a node from being granted as a whole, and leave the rest of it for parts", () => {
     const run = runOf(nodeOf("a1", "a", { foreign: foreign(6) }));
     ask(run, "whole", [undefined]);
     ask(run, "part", [{ cpu: 2 }]);
@@ -179,7 +179,7 @@ describe("foreign pods", () => {
     expect(nodesOf(run, "whole")).toEqual(["a1"]);
   });
 
-  it("that come later end nothing", () => {
+  it("end no granted work when they arrive later", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
     ask(run, "whole", [undefined]);
     ask(run, "part", [{ cpu: 8 }]);
@@ -200,7 +200,7 @@ describe("foreign pods", () => {
     expect(nodesOf(run, "new")).toEqual(["a1"]);
   });
 
-  it("are named by the explanation", () => {
+  it("are named in the explanation", () => {
     const run = runOf(nodeOf("a1", "a", { foreign: foreign(1) }), nodeOf("a2", "a"));
     ask(run, "x", [undefined, undefined]);
     const { pools, message } = explain(run, "x");
@@ -209,7 +209,7 @@ describe("foreign pods", () => {
   });
 });
 
-it("sums what is free of a pool, shared machines included, and all foreign use", () => {
+it("sums the free amounts of a pool, shared machines included, and all foreign use", () => {
   const run = runOf(
     nodeOf("a1", "a", { foreign: foreign(1) }),
     nodeOf("a2", "a"),
@@ -231,7 +231,7 @@ it("sums what is free of a pool, shared machines included, and all foreign use",
   expect(summarisePools(machines)).toBe(summarisePools({ ...machines }));
 });
 
-it("counts machines that foreign pods over-commit after the grant", () => {
+it("counts machines that foreign pods overcommit after the grant", () => {
   const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"), nodeOf("a3", "a"));
   ask(run, "part", [{ cpu: 6 }]);
   ask(run, "whole", [undefined]);
@@ -269,7 +269,7 @@ describe("use beyond what is granted", () => {
     expect(nodesOf(run, "two")).toEqual(fits ? ["a1"] : undefined);
   });
 
-  it("on a node that has shrunk adds nothing and ends nothing", () => {
+  it("adds no part to a node that has shrunk, and ends none", () => {
     const run = runOf(nodeOf("a1", "a"));
     ask(run, "one", [{ cpu: 8 }]);
     step(run, { kind: "node", facts: nodeOf("a1", "a", { allocatable: amounts({ cpu: 4, memory: 16, pods: 5 }) }) });
@@ -283,7 +283,7 @@ describe("use beyond what is granted", () => {
 describe("a pool of several sizes", () => {
   const size = (cpu: number) => ({ allocatable: amounts({ cpu, memory: 64, pods: 20 }) });
 
-  it("grants each gang immediately, or refuses it, while nothing else is granted", () => {
+  it("grants or refuses each gang immediately while nothing else is granted", () => {
     const cpus = fc.array(fc.integer({ min: 2, max: 6 }), { minLength: 1, maxLength: 5 });
     const gang = fc.array(fc.option(fc.integer({ min: 1, max: 6 }), { nil: undefined }), {
       minLength: 1,
@@ -303,7 +303,7 @@ describe("a pool of several sizes", () => {
     );
   });
 
-  it("answers that it is not known yet while some node has no known size", () => {
+  it("answers that the decision is pending while some node has no known size", () => {
     const run = runOf(nodeOf("a1", "a", size(2)), nodeOf("a2", "a", { allocatable: undefined }));
     expect(ask(run, "x", [{ cpu: 3 }])).toMatchObject({ kind: "refuse", fault: { code: "unavailable" } });
     step(run, { kind: "node", facts: nodeOf("a2", "a", size(2)) });
@@ -334,7 +334,7 @@ describe("a hold", () => {
       [nodeOf("a1", "a"), nodeOf("a2", "a", { allocatable: gpus })],
       { "example.com/gpu": 2 },
     ],
-  ])("lets no later part overtake %s for ever", (_title, nodes, request) => {
+  ])("lets no later part overtake %s forever", (_title, nodes, request) => {
     const run = runOf(...nodes);
     for (let number = 0; number < 4; number += 1)
       ask(run, `first${number}`, [{ cpu: 2, ...(number === 3 && request) }]);
@@ -348,7 +348,7 @@ describe("a hold", () => {
     expect(overtake(run, "x")).toBeLessThan(20);
   });
 
-  it("is in force for no request that only nodes with foreign pods could complete", () => {
+  it("does not exist for a request that only nodes with foreign pods could complete", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a", { foreign: foreign(1) }));
     ask(run, "all", [undefined, undefined]);
     step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
@@ -359,7 +359,7 @@ describe("a hold", () => {
     expect(nodesOf(run, "all")).toEqual(["a1", "a2"]);
   });
 
-  it("for whole machines keeps the least allocated one from new parts, so that small work cannot starve it", () => {
+  it("for whole machines keeps the least allocated node free of new parts, so that small work cannot starve it", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
     ask(run, "one", [{ cpu: 6 }]);
     ask(run, "two", [{ cpu: 3 }]);
@@ -373,7 +373,7 @@ describe("a hold", () => {
     expect(nodesOf(run, "large")).toEqual(["a2"]);
   });
 
-  it("for parts keeps the room that they have, and a node for each that has none", () => {
+  it("for parts keeps the room that they have, and a node for each part without room", () => {
     const run = runOf(nodeOf("a1", "a"), nodeOf("a2", "a"));
     ask(run, "one", [{ cpu: 8 }]);
     ask(run, "two", [{ cpu: 2 }]);

@@ -73,7 +73,7 @@ function flatten({ allocatable, free, foreign, overcommitted, held }: PoolAmount
   return flat;
 }
 
-it("equals the sum over all nodes, however they have changed since the last summary", () => {
+it("equals the sum over all nodes, after any changes since the last summary", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);

@@ -118,20 +118,20 @@ it("refuses a gang for which no domain is large enough, with the largest one", (
   expect(reserve(run, 1, machinesOf("p"), "rack")).toMatchObject({ kind: "refuse", fault: { capacity: 0 } });
 });
 
-it("grants in a domain whose sizes are known although those of another one are not", () => {
+it("grants in a domain of known sizes although another domain has unknown ones", () => {
   const run = runOf(["a", inZone("1", { allocatable: undefined })], ["b", inZone("2")], ["c", inZone("2")]);
   expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ kind: "grant" });
   expect(nodesOf(run, 1)).toEqual(["b", "c"]);
 });
 
-it("has no domain of nodes whose label has no value", () => {
+it("has no domain for nodes whose label has no value", () => {
   const run = runOf(["a", inZone("")], ["b", inZone("")], ["c", inZone("1")]);
   expect(reserve(run, 1, machinesOf("p", "p"))).toMatchObject({ fault: { code: "pool_capacity", capacity: 1 } });
   reserve(run, 2, machinesOf("p"));
   expect(reservationOf(run, 2)?.grant).toMatchObject({ domain: "1" });
 });
 
-it("refuses nothing that it cannot know yet: nodes of a scaled pool, and sizes of nodes", () => {
+it("refuses nothing on unknown facts: nodes of a scaled pool, and sizes of nodes", () => {
   const run = runOf(["a", inZone("1", { allocatable: undefined })], ["b", inZone("2")]);
   expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ fault: { code: "unavailable" } });
   step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 5, exhausted: false } });
@@ -140,7 +140,7 @@ it("refuses nothing that it cannot know yet: nodes of a scaled pool, and sizes o
   expect(nodesOf(run, 2)).toEqual(["b", "c", "d"]);
 });
 
-it("keeps the machines of one domain for a gang that has waited long, and leaves the others to younger requests", () => {
+it("keeps the machines of one domain for an overdue gang, and leaves the others to younger requests", () => {
   const run = runOf(["a", inZone("1")], ["b", inZone("1")], ["c", inZone("2")], ["d", inZone("2")], ["e", inZone("2")]);
   reserve(run, 1, machinesOf("p", "p"), "");
   expect(nodesOf(run, 1)).toEqual(["a", "b"]);
@@ -156,7 +156,7 @@ it("keeps the machines of one domain for a gang that has waited long, and leaves
   expect(nodesOf(run, 3)).toEqual(["c", "d", "e"]);
 });
 
-it("is another request with another topology", () => {
+it("regards a request with another topology as another request", () => {
   const run = runOf(["a", inZone("1")]);
   reserve(run, 1, machinesOf("p"));
   expect(reserve(run, 1, machinesOf("p"))).toMatchObject({ kind: "answer" });
@@ -187,7 +187,7 @@ it("follows a node that changes its domain", () => {
   expect(free(withNode(moved, nodeOf("a", "p", {})))).toEqual([["2", 1]]);
 });
 
-it("grants all machines of a gang in one domain, whatever happened before", () => {
+it("grants all machines of a gang in one domain, after any operations", () => {
   let grants = 0;
   fc.assert(
     fc.property(operations, (steps) => {

@@ -18,7 +18,7 @@ import { emptyRoom, freeKey, partialKey, placeShared, type Room } from "./room.t
 const NOTHING: Amounts = new Map();
 const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
 
-/** Whether the needs can be granted now and later, all together: with the foreign pods that there are, once everything else is released. */
+/** Returns whether all needs together can ever be granted: beside the current foreign pods, once everything else is released. */
 export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): boolean {
   const isEachPossible = needs.every((need) => {
     const state = viewOf(machines, need);
@@ -29,7 +29,7 @@ export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): bool
   return [...pools].every((pool) => canHoldTogether(machines, needsOf(pool, needs)));
 }
 
-/** Whether the need can be granted now and later: with the foreign pods that there are, once everything else is released. */
+/** Returns whether the need can ever be granted: beside the current foreign pods, once everything else is released. */
 export function canHold(pool: PoolState, need: PoolNeed): boolean {
   const machines = attainableOf(pool);
   if (need.count > machines) return false;
@@ -42,7 +42,7 @@ export function canHold(pool: PoolState, need: PoolNeed): boolean {
   return answer;
 }
 
-/** Whether these needs of one pool can be granted together now and later, as `canHold` of each. */
+/** As `canHold`, for several needs of one pool together. */
 export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]): boolean {
   if (needs.length < 2) return true;
   const [sizes, ...others] = needs.map((need) => viewOf(machines, need)?.sizes);
@@ -58,13 +58,13 @@ export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]):
   return answer;
 }
 
-/** For the sizes of the other views. A view has other sizes as soon as one of its nodes changes, and the same while only grants change. */
+/** Valid for these sizes of the other views. Sizes change with each change of a node of the view, but not with grants. */
 type JointAnswer = { readonly others: readonly (PoolState["sizes"] | undefined)[]; readonly answer: boolean };
 
 /** Answers of `canHoldTogether`, by the sizes of the first view. */
 const jointAnswers = new WeakMap<PoolState["sizes"], Map<string, JointAnswer>>();
 
-/** How many machines and parts of machines of these needs of one pool fit on its nodes together when nothing else is granted. Visits every node. */
+/** Counts how many machines and parts of these needs of one pool fit together when nothing else is granted. Visits every node. */
 export function fitTogether(
   machines: Machines,
   needs: readonly PoolNeed[],
@@ -81,18 +81,18 @@ export function fitTogether(
   return placed.reduce((sum, { parts, whole }) => sum + whole.length + countPlaced(parts), 0);
 }
 
-/** Whether the node is in the domain of a need that has one. */
+/** Returns whether the node is in the need's domain; true without a domain. */
 function isInDomain({ labels }: NodeFacts, { domain }: PoolNeed): boolean {
   return domain === undefined || labels[domain.key] === domain.value;
 }
 
-/** Answers of `canHold` for the nodes of a pool: every pass asks them again for the requests that wait long. */
+/** Caches `canHold` by the sizes of a pool: every pass asks it again for the requests that wait long. */
 const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
 
 /**
- * How many parts of the need fit beside its whole machines when nothing else is granted in a pool with so many nodes for whole machines. Nodes that the pool
- * does not have yet count as the largest that it has; of a pool that has none with a known size everything is possible.
+ * Counts the parts that fit beside the need's whole machines in an otherwise empty pool of the given node count. Nodes that the pool does not have yet count as
+ * its largest node. If no size is known, every part fits.
  */
 export function partsThatFit(
   pool: PoolState,

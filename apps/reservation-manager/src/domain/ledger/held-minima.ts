@@ -10,8 +10,8 @@ import { unsizedOf, viewOf, type Machines, type PoolState } from "./machines.ts"
 import { viewKey, type PoolNeed, type View } from "./reservation.ts";
 
 /**
- * The need without a minimum that each usable node holds which it accepts otherwise. Most requests are far below the size of every node: so they need no view
- * of their own, and are counted instead of placed.
+ * Drops the need's minimum size if every usable node that it otherwise accepts has that size. Most requests are far below every node's size, so they need no
+ * view of their own and are counted instead of placed.
  */
 export function withoutHeldMinimum<Need extends View>(need: Need, machines: Machines): Need {
   const { pool, selection } = need;
@@ -45,7 +45,7 @@ function isHeldByAll(sizes: PoolState["sizes"], { selection }: View): boolean {
 /** Lists without some of their minima, so that one list is one object: caches are keyed by its identity. */
 const reducedLists = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
-/** The needs without held minima (`withoutHeldMinimum`), those that then accept the same nodes as one, in the order of their `viewKey`. */
+/** Drops minima as `withoutHeldMinimum` does, merges needs that then accept the same nodes, and orders them by `viewKey`. */
 export function withoutHeldMinima(needs: readonly PoolNeed[], machines: Machines): readonly PoolNeed[] {
   if (needs.every(({ selection }) => selection?.minimum === undefined)) return needs;
   const reduced = needs.map((need) => withoutHeldMinimum(need, machines));
@@ -70,7 +70,7 @@ function mergeViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
     .map(({ need }) => need);
 }
 
-/** Whether nodes of unknown size may hold the need: then it is not decided yet whether it fits. */
+/** Returns whether nodes of unknown size may hold the need, so that it is still undecided whether the need fits. */
 export function mayFitUnsized(need: PoolNeed, machines: Machines): boolean {
   const state = viewOf(machines, withAnySize(need));
   return state !== undefined && unsizedOf(state) > 0;

@@ -28,7 +28,7 @@ function show({ world }: Run): string[] {
   });
 }
 
-it("decides what a ledger decides that looks at everything each time: errors in their order with pools in name order, priority, age, the hold, limits", () => {
+it("decides as a ledger without indexes: errors in their order with pools in name order, priority, age, the hold, limits", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);

@@ -53,7 +53,7 @@ function runAll(steps: readonly Operation[], after: (run: Run, operation: Operat
   return run;
 }
 
-/** All that can be seen of a ledger, without the version, which a snapshot does not keep. */
+/** Returns the observable state of a ledger without the version, which a snapshot does not keep. */
 function show(ledger: Ledger): unknown {
   const { queue } = ledger;
   return {
@@ -104,7 +104,7 @@ function showMachines({ nodes, pools }: Machines): unknown {
   };
 }
 
-/** Holds any need that is made. */
+/** Fits any generated need. */
 const LARGE = new Map(Object.entries({ cpu: 100, memory: 100, pods: 100, "example.com/gpu": 100 }));
 
 function granted(run: Run) {
@@ -127,7 +127,7 @@ it("grants no node to a second reservation while one holds it as a whole", () =>
   );
 });
 
-it("is one ledger for every kind of work, all or nothing: a machine of an accepted pool, or a part of one, for each component", () => {
+it("grants every kind of work completely or not at all: for each component a machine of an accepted pool, or a part of one", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = runAll(steps);
@@ -139,7 +139,7 @@ it("is one ledger for every kind of work, all or nothing: a machine of an accept
   );
 });
 
-it("grants only nodes that are in the pool, ready, schedulable, without exclusive pods of others, and with room for all that is on them", () => {
+it("grants only nodes that are in the pool, ready, schedulable, without exclusive pods of others, and large enough for all their pods", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let seen = 0;
@@ -175,8 +175,8 @@ it("grants only nodes that are in the pool, ready, schedulable, without exclusiv
 });
 
 /**
- * Foreign pods and all parts of a node together do not exceed what it can allocate of the resources that the granted parts request: a node may have lost
- * another resource since parts of it were granted.
+ * Asserts that foreign pods and parts together fit into the allocatable amounts of the resources that the parts request. The node may have lost other resources
+ * since the grant.
  */
 function expectRoom(facts: NodeFacts | undefined, others: readonly Machine[], granted: readonly Machine[]): void {
   const parts = [...others, ...granted];
@@ -194,7 +194,7 @@ function expectRoom(facts: NodeFacts | undefined, others: readonly Machine[], gr
       expect(amount).toBeLessThanOrEqual(facts.allocatable.get(resource) ?? 0);
 }
 
-it("counts every live node of a pool once: available never passes capacity and never goes below zero", () => {
+it("counts every live node of a pool once: available never exceeds capacity and is never negative", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, (run) => {
@@ -215,7 +215,7 @@ it("counts every live node of a pool once: available never passes capacity and n
   );
 });
 
-it("keeps the machines in step with the ledger without looking at all of them, in whatever order the nodes are listed", () => {
+it("updates the machines with the ledger without visiting all of them, in any order of the nodes", () => {
   fc.assert(
     fc.property(operations, fc.array(fc.nat(), { minLength: 20, maxLength: 20 }), (steps, numbers) => {
       const run = runAll(steps);
@@ -229,7 +229,7 @@ it("keeps the machines in step with the ledger without looking at all of them, i
   );
 });
 
-it("decides the same again from the same inputs", () => {
+it("makes the same decisions from the same inputs", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const [first, second] = [runAll(steps), runAll(steps)];
@@ -249,7 +249,7 @@ function expectReplayed({ world: { ledger }, events }: Run): void {
   expect(show(restored)).toEqual(show(ledger));
 }
 
-it("gives the same ledger when its events are replayed, and when it is restored from its reservations", () => {
+it("rebuilds the same ledger from its events, and from its reservations", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       expectReplayed(runAll(steps));
@@ -257,7 +257,7 @@ it("gives the same ledger when its events are replayed, and when it is restored 
   );
 });
 
-it("gives the same ledger with queues when its events are replayed, and when it is restored, and then nothing is left to grant", () => {
+it("rebuilds the same ledger with queues from its events, and from a snapshot, and then has nothing left to grant", () => {
   fc.assert(
     fc.property(queueOperations, (steps) => {
       const run = startQueueRun();
@@ -268,7 +268,7 @@ it("gives the same ledger with queues when its events are replayed, and when it 
   );
 });
 
-it("has no effect on error, nor when the same owner reserves the same again under the limit that is in force", () => {
+it("has no effect on error, nor when an owner repeats a request under the limit in force", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
@@ -283,7 +283,7 @@ it("has no effect on error, nor when the same owner reserves the same again unde
   );
 });
 
-it("does nothing to a newer reservation when the release of an earlier one comes late", () => {
+it("does not release a newer reservation when the release of an earlier one comes late", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       let before = 0;
@@ -295,7 +295,7 @@ it("does nothing to a newer reservation when the release of an earlier one comes
   );
 });
 
-it("has nothing left to grant after it has granted", () => {
+it("has nothing left to grant after a plan of grants", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, (run) => expect(planGrants(run.world, policy, run.nowMs)).toEqual({ steps: [], complete: true }));
@@ -303,7 +303,7 @@ it("has nothing left to grant after it has granted", () => {
   );
 });
 
-it("grants in the order of priority, then age, as if it had looked at every waiting request", () => {
+it("grants in the order of priority, then age, as a scan of every waiting request would", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, ({ world, nowMs }) => {
@@ -319,7 +319,7 @@ it("grants in the order of priority, then age, as if it had looked at every wait
   );
 });
 
-it("finds the hold that a look at every waiting request finds", () => {
+it("finds the same hold as a scan of every waiting request", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       runAll(steps, ({ world, nowMs }) => {
@@ -346,7 +346,7 @@ it("finds the hold that a look at every waiting request finds", () => {
   );
 });
 
-it("grants whatever still waits once everything else is released and the nodes are good", () => {
+it("grants every waiting request once everything else is released and the nodes are healthy", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const run = runAll(steps);
@@ -366,7 +366,7 @@ it("grants whatever still waits once everything else is released and the nodes a
   );
 });
 
-it("grants a kind no more than the limit that was named for it last, whichever limit a request came with, and takes nothing back", () => {
+it("grants a kind at most the limit that was named last, whichever limit a request came with, and revokes nothing", () => {
   fc.assert(
     fc.property(operations, (steps) => {
       const [limits, kinds, holding] = [new Map<string, number>(), new Map<number, string>(), new Set<number>()];

@@ -29,10 +29,10 @@ export type LedgerEvent =
   | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number }
   | ({ readonly kind: "pastUseCounted"; readonly parent: string } & PastShares);
 
-/** Who holds which machine, and who waits. Never changed: every event gives a new ledger that shares most of the old one. */
+/** Records who holds which machine and who waits. Immutable: every event returns a new ledger that shares most of the old one. */
 export type Ledger = {
   readonly nextSequence: number;
-  /** Grows by one with every event: who follows the events knows by it whether it is in step. */
+  /** Grows by one with every event, so that a follower of the events detects a gap. */
   readonly version: number;
   readonly reservations: SortedMap<number, Reservation>;
   /** Owner key -> sequence. */
@@ -52,21 +52,24 @@ export type Ledger = {
   readonly pastUse: PastUse;
   /** Queue -> its granted reservations, in the order in which they are preempted. */
   readonly admitted: SortedMap<string, Admitted>;
-  /** Granted reservations whose owners shall end their work. */
+  /** Granted reservations whose owners are asked to end their work. */
   readonly leaving: SortedMap<number, true>;
-  /** Requests that work is preempted for, in the order in which it was. */
+  /** Requests that work is preempted for, ordered by when the preemptions were planned. */
   readonly beneficiaries: readonly Beneficiary[];
   /** The queues with waiting requests, as trees. */
   readonly trees: WaitingTrees;
 };
 
-/** The sequences of granted reservations: those beyond a minimum first, then the lowest priority, then the one that was granted last. */
+/** Sequences of granted reservations in the order of preemption: those beyond a minimum, then the lowest priority, then the most recent grant. */
 export type Admitted = SortedMap<AdmittedKey, true>;
 export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
   readonly grantedAtMs: number;
 };
 
-/** `vacated`: nodes that work released for it, or for requests before it. The watcher may still report the last pods for a moment. */
+/**
+ * A request that work is preempted for. `vacated`: nodes that work released for it or for requests before it; the watcher may still report the last pods
+ * briefly.
+ */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
 export type Vacated = { readonly owner: Owner; readonly node: string };
 
@@ -92,7 +95,7 @@ export const emptyLedger: Ledger = {
   trees: noTrees,
 };
 
-/** The ledger after one event. Throws on an event that no decision could have made: going on would give one machine to two owners. */
+/** Returns the ledger after one event. Throws on an event that no decision could have made, because continuing would grant one machine to two owners. */
 export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
   const after = { ...ledger, version: ledger.version + 1 };
   switch (event.kind) {
@@ -182,10 +185,10 @@ function withBeneficiary(known: readonly Beneficiary[], sequence: number | undef
   return [...known, { sequence, vacated: [] }];
 }
 
-/** Limit of nodes that pods are leaving; those that were released first are forgotten. */
+/** Limit of vacated nodes per request; the oldest are dropped. */
 const MAX_VACATED = 1000;
 
-/** The others may count on the nodes that its victims released: the first of them keeps these. */
+/** Removes a beneficiary. The first of the others keeps the nodes that its victims released. */
 function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): readonly Beneficiary[] {
   const gone = known.find((each) => each.sequence === sequence);
   if (gone === undefined) return known;
@@ -224,7 +227,7 @@ function withQueues(ledger: Ledger, queues: Queues): Ledger {
   return withTrees({ ...ledger, queues, pastUse, use: rebuildUse(ledger.use.own, queues) });
 }
 
-/** One event for each queue with a half-life comes in every interval, so that it changes the trees below that queue only. */
+/** Updates past use of one parent. Each queue with a half-life emits such an event per interval, so only the trees below it change. */
 function countPast(ledger: Ledger, parent: string, pastUse: PastUse): Ledger {
   const after = { ...ledger, pastUse };
   return { ...after, trees: withPastOf(ledger.trees, parent, after) };
@@ -250,7 +253,7 @@ export function roomFor(ownerKind: string, ledger: Ledger): number {
   return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
 }
 
-/** The reservation of this number, which the ledger is known to have. */
+/** Returns the reservation of this sequence; throws if the ledger lacks it. */
 export function knownReservation(ledger: Ledger, sequence: number): Reservation {
   const reservation = ledger.reservations.get(sequence);
   if (reservation === undefined) throw new Error(`the ledger has no reservation ${idOf(sequence)}`);
@@ -265,10 +268,7 @@ export type Restored = {
   readonly pastUse?: PastUse;
 };
 
-/**
- * A ledger that holds exactly these reservations, as a snapshot keeps them. In steps: a leader that did nothing else for seconds would be replaced before it
- * has begun.
- */
+/** Rebuilds the ledger of a snapshot. Works in steps, because a leader that blocks for seconds loses its lease. */
 export function* restoreLedger(
   reservations: readonly Reservation[],
   nextSequence: number,
@@ -333,10 +333,7 @@ export function* restoreLedger(
   return withTrees(ledger);
 }
 
-/**
- * As `evolve` with a request and then with its grant, at less cost: a request that is granted by its own decision never waits. The ledger in between exists
- * only for callers that count events one by one.
- */
+/** As `evolve` with a request and then with its grant, at less cost: such a request never waits. Only callers that count events see the ledger in between. */
 export function evolveImmediateGrant(
   ledger: Ledger,
   requested: Extract<LedgerEvent, { kind: "requested" }>,
@@ -448,7 +445,7 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
   };
 }
 
-/** In one order, by reservation and component, whatever the order of the grants. */
+/** Inserts the part in the order of reservation and component, independent of the order of the grants. */
 export function withPart<Held extends Part>(parts: readonly Held[], part: Held): readonly Held[] {
   return [...parts, part].sort(
     (a, b) => compareNumbers(a.sequence, b.sequence) || compareText(a.component, b.component),

@@ -21,7 +21,7 @@ import { compareText, SortedMap } from "./sorted-map.ts";
 export type NodeUse = {
   readonly pods: number;
   readonly requests: Amounts;
-  /** A few of the pods, `namespace/name`. */
+  /** Names of a few of the pods, `namespace/name`. */
   readonly examples: readonly string[];
 };
 
@@ -43,16 +43,16 @@ export type NodeFacts = {
   readonly allocatable: Amounts | undefined;
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: NodeUse;
-  /** Pods of Muster that are not exclusive, by owner. Those of an owner who holds a part of the node are counted by the grant. */
+  /** Muster's non-exclusive pods, by owner. The grant already counts the pods of an owner who holds a part of the node. */
   readonly ownerUses: readonly { readonly owner: Owner; readonly use: NodeUse }[];
 };
 
 /** How the node scaler scales a pool. */
 export type PoolScaling = {
   readonly pool: string;
-  /** The most nodes that are made. */
+  /** Maximum number of nodes. */
   readonly max: number;
-  /** Nodes that are needed cannot be had at present, whatever is released. */
+  /** The provider has no capacity for more nodes, so releases do not help. */
   readonly exhausted: boolean;
 };
 
@@ -66,7 +66,7 @@ export type PoolState = Room & {
   /** Nodes that would be free without their foreign pods. */
   readonly foreign: number;
   /**
-   * Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Those end, so they
+   * Ready and schedulable, but with exclusive pods of an owner who does not hold the node, such as the last holder's after its release. Such pods end, so they
    * make no request impossible.
    */
   readonly occupied: number;
@@ -82,7 +82,7 @@ export type PoolState = Room & {
   readonly scaling: PoolScaling | undefined;
 };
 
-/** Nodes that are alike when nothing is granted. */
+/** Nodes with equal sizes when nothing is granted. */
 export type NodeSize = {
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
@@ -94,12 +94,12 @@ export type NodeSize = {
 
 /** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
 export type Machines = {
-  /** Every live node is known. False: there may be more pools and more machines than these, so nothing is impossible for want of them. */
+  /** True if every live node is known. Otherwise more pools and machines may exist, so no request is refused as impossible. */
   readonly complete: boolean;
   readonly nodes: SortedMap<string, MachineRecord>;
   /** Only pools that have a live node, or that are scaled. */
   readonly pools: SortedMap<string, PoolState>;
-  /** Another object after each change of the nodes, of their foreign pods or of the scaling of pools. The same one whatever is granted and used by owners. */
+  /** A new object after each change of the nodes, their foreign pods or the scaling of pools. Grants and owners' pods keep it. */
   readonly sizesMark: object;
 };
 
@@ -107,7 +107,7 @@ export type Machines = {
 export type MachineRecord = {
   readonly facts?: NodeFacts;
   readonly holder?: Owner;
-  /** The granted parts of it; absent: none. Never beside a `holder`. */
+  /** Its granted parts; absent: none. Never set beside a `holder`. */
   readonly parts?: readonly HeldPart[];
 };
 
@@ -117,7 +117,7 @@ export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "no
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED" | "FOREIGN_USE";
 
-/** A node without a holder that cannot be granted as a whole now, and the stable code for why. */
+/** A node without a holder that cannot be granted as a whole now, with the stable code of the reason. */
 export type UnusableNode = {
   readonly node: string;
   readonly reason: UnusableReason;
@@ -131,7 +131,7 @@ export type UnusableNode = {
   readonly taints?: readonly Taint[];
 };
 
-/** The machines as these nodes and scaled pools, which are all there are, and the ledger say; whatever their order. */
+/** Builds the machines from all live nodes, all scaled pools and the ledger, in any order. */
 export function buildMachines(
   nodes: Iterable<NodeFacts>,
   ledger: Ledger,
@@ -153,24 +153,24 @@ export function buildMachines(
   return machines;
 }
 
-/** Machines that are usable, held or not. */
+/** Counts usable machines, held or not. */
 export function capacityOf(pool: PoolState): number {
   return pool.free.size + pool.held + pool.shared;
 }
 
-/** The most machines that a request can get of the nodes that there are, once everything else is released. */
+/** Maximum number of machines of the existing nodes that a request can get once everything else is released. */
 export function largestOf(pool: PoolState): number {
   return capacityOf(pool) + pool.occupied + pool.foreign;
 }
 
-/** The most machines that a request can ever get, as the nodes and the scaling are now: a larger one is impossible. */
+/** Maximum number of machines that a request can ever get with the current nodes and scaling: a larger request is impossible. */
 export function maxOf(pool: PoolState): number {
   return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
 }
 
 /**
- * The most whole machines that a request can get by waiting now: foreign pods may stay for ever, and nodes that cannot be had at present are not waited for
- * with free machines kept.
+ * Maximum number of whole machines that a request can get by waiting now. Foreign pods may stay forever, and no machines are kept in the hope of nodes that the
+ * provider cannot supply.
  */
 export function attainableOf(pool: PoolState): number {
   const present = pool.withoutForeign;
@@ -185,14 +185,14 @@ export function unsizedOf(pool: PoolState): number {
   return count;
 }
 
-/** Nodes, granted or not, that can take no work at present; `largestOf` and these are all nodes of the pool. */
+/** Counts nodes, granted or not, that can take no work now; `largestOf` plus these is the number of nodes of the pool. */
 export function brokenOf(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
 /**
- * The nodes of one pool that have no holder and cannot be granted as a whole now, in the order of their names. With a selection: of the nodes that it accepts.
- * Visits every node.
+ * Yields the nodes of one pool that have no holder and cannot be granted as a whole now, by name. With a selection: only nodes that it accepts. Visits every
+ * node.
  */
 export function* unusableNodes(machines: Machines, pool: string, selection?: NodeSelection): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
@@ -211,7 +211,7 @@ export function* unusableNodes(machines: Machines, pool: string, selection?: Nod
   }
 }
 
-/** The same machines when nothing changes. */
+/** Sets whether all nodes are known; returns the same machines if nothing changes. */
 export function withCompleteness(machines: Machines, complete: boolean): Machines {
   return machines.complete === complete ? machines : { ...machines, complete };
 }
@@ -224,7 +224,7 @@ export function withoutNode(machines: Machines, name: string): Machines {
   return replaceRecord(machines, name, heldOf(machines.nodes.get(name)));
 }
 
-/** Undefined: the pool is no longer scaled. Returns the same machines when nothing changes, because most writes of the scaler change nothing. */
+/** Sets how the pool is scaled; undefined: not scaled. Returns the same machines when nothing changes, because most writes of the scaler change nothing. */
 export function withScaling(machines: Machines, pool: string, scaling: PoolScaling | undefined): Machines {
   const before = machines.pools.get(pool)?.scaling;
   if (before?.max === scaling?.max && before?.exhausted === scaling?.exhausted) return machines;
@@ -232,7 +232,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
   return { ...machines, pools: withoutEmptyPool(machines.pools.set(pool, state), pool), sizesMark: {} };
 }
 
-/** The machines after one event of the ledger; `ledger` is the one before it. */
+/** Returns the machines after one event; `ledger` is the ledger before the event. */
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
   if (event.kind !== "granted" && event.kind !== "released" && event.kind !== "requeued") return machines;
   const { sequence } = event;
@@ -284,7 +284,7 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools, sizesMark };
 }
 
-/** Whether the node has the same for the same needs once nothing is granted. */
+/** Returns whether both offer the same to the same needs once nothing is granted. */
 function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
   if (before === undefined || after === undefined) return before === after;
   return sizeKey(before) === sizeKey(after);
@@ -308,16 +308,16 @@ function count(
   return pools.set(facts.pool, countNode(sized, facts, record, change));
 }
 
-/** By pool, what needs with a selection or a topology see of it. */
+/** Views for needs with a selection or a topology, by pool. */
 const partitions = new WeakMap<PoolState, Map<string, Partition>>();
 
 /** The nodes that a selection accepts, by their value of a label. */
 type Partition = {
   /** Undefined: the nodes without taints. */
   readonly selection: NodeSelection | undefined;
-  /** Undefined: all nodes together, as those of the empty value. */
+  /** Undefined: all nodes together, under the empty value. */
   readonly topology: string | undefined;
-  /** Only values that a node has. */
+  /** Only values that some node has. */
   readonly states: SortedMap<string, PoolState>;
 };
 
@@ -325,9 +325,9 @@ type Partition = {
 const MAX_PARTITIONS = 128;
 
 /**
- * The pool as the need sees it: with the nodes that its selection accepts, those with tolerated taints included, and of those the nodes of its domain. The
- * labels of nodes that the pool is still to get are not known: they may match, so that a request is not refused, and no machines are kept for a request in the
- * hope of them. Visits all nodes the first time; then each change of a node changes the views of its pool.
+ * Returns the pool as the need sees it: the nodes that its selection accepts, tolerated taints included, within its domain. Labels of future nodes are unknown.
+ * They may match, so the request is not refused, but no machines are kept for it. The first call visits all nodes; later each change of a node updates the
+ * views of its pool.
  */
 export function viewOf(machines: Machines, { pool, selection, domain }: View): PoolState | undefined {
   const state = machines.pools.get(pool);
@@ -335,7 +335,7 @@ export function viewOf(machines: Machines, { pool, selection, domain }: View): P
   return partitionOf(machines, state, selection, domain?.key).get(domain?.value ?? "") ?? emptyView(state);
 }
 
-/** The domains of a topology: for each value of the label that a node of the need has, the pool with these nodes. */
+/** The domains of a topology: the pool's nodes by each value of the label. */
 export function domainsOf(machines: Machines, { pool, selection }: View, topology: string): Partition["states"] {
   const state = machines.pools.get(pool);
   return state === undefined ? SortedMap.empty(compareText) : partitionOf(machines, state, selection, topology);
@@ -398,12 +398,12 @@ function countSeen(
   return { ...partition, states: states.set(value, after) };
 }
 
-/** Undefined: the node is in no domain of the topology. A label without a value names none. */
+/** Returns the node's domain; undefined: it is in none. A label without a value names no domain. */
 function domainOf({ labels }: NodeFacts, { topology }: Partition): string | undefined {
   return topology === undefined ? "" : labels[topology] || undefined;
 }
 
-/** The partition without the domain of this record if it has no node. */
+/** Drops the record's domain from the partition once it has no node. */
 function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefined): Partition {
   const value = record?.facts && domainOf(record.facts, partition);
   const state = value === undefined ? undefined : partition.states.get(value);
@@ -411,7 +411,7 @@ function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefi
   return { ...partition, states: partition.states.delete(value) };
 }
 
-/** Gives the pool after a change of one node the views that it had before, with the same change. */
+/** Carries the views of the old pool over to the new one with the same change of the node. */
 function updateViews(
   { pool, ...pools }: { readonly pool: string; readonly before: Machines["pools"]; readonly after: Machines["pools"] },
   change: { readonly before: MachineRecord | undefined; readonly next: MachineRecord; readonly isResized: boolean },
@@ -475,8 +475,8 @@ function emptyPool(name: string): PoolState {
 }
 
 /**
- * What the node counts as. A machine is free again once its reservation is released (`decideReservationRelease`), no exclusive pod is left on its
- * node, and the node is ready and schedulable.
+ * Returns the node's standing. A machine is free again once its reservation is released (`decideReservationRelease`), its node has no exclusive pod, and the
+ * node is ready and schedulable.
  */
 export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
@@ -499,7 +499,7 @@ export function partialNodeOf(facts: NodeFacts, record: MachineRecord, standing:
   return { free, allocatable, potential: potentialOf(facts), hasForeignUse: facts.foreign.pods > 0 };
 }
 
-/** Whether more of some resource is used than there is, as on a node that has shrunk: nothing is added there. */
+/** Returns whether use exceeds a resource, as on a node that shrank: no part is added there. */
 function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
   return [...allocatable].some(
     ([resource, amount]) => uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0) > amount,
@@ -509,8 +509,8 @@ function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
 const NOTHING: Amounts = new Map();
 
 /**
- * What pods use of the node that is counted by no grant: those that are not Muster's, those of owners who hold no part of it, such as after a release, and what
- * an owner's pods request beyond his parts. Undefined: nothing.
+ * Returns the use of the node that no grant counts: foreign pods, pods of owners without a part of it (such as after a release), and pod requests beyond their
+ * owner's parts. Undefined: none.
  */
 export function uncountedUseOf(
   { foreign, ownerUses }: NodeFacts,

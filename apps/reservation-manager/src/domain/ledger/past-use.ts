@@ -4,13 +4,13 @@ import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** The past borrowing of the queues below one queue. */
 export type PastShares = {
-  /** When they were counted. */
+  /** Time of the count. */
   readonly atMs: number;
-  /** By queue, the decayed average of its share, in millionths; without those of 0. */
+  /** Decayed average of the share by queue, in millionths; queues with 0 are omitted. */
   readonly shares: ReadonlyMap<string, number>;
 };
 
-/** By the queue above. Only of queues with a half-life. */
+/** By parent queue; only parents with a half-life. */
 export type PastUse = SortedMap<string, PastShares>;
 
 export const noPastUse: PastUse = SortedMap.empty(compareText);
@@ -20,7 +20,7 @@ export function pastShareOf({ queue, parent }: QueueNode, pastUse: PastUse): num
   return parent === undefined ? 0 : (pastUse.get(parent.queue.name)?.shares.get(queue.name) ?? 0);
 }
 
-/** After a count. Without shares nothing is kept. */
+/** Stores a count; a count without shares is dropped. */
 export function withPastShares(pastUse: PastUse, parent: string, { atMs, shares }: PastShares): PastUse {
   return shares.size === 0 ? pastUse.delete(parent) : pastUse.set(parent, { atMs, shares });
 }

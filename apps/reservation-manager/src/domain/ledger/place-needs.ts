@@ -4,10 +4,10 @@ import { placeShared, withoutKept, type FreeKey, type PartialKey, type PartialNo
 /** A need of a pool, and the room on the nodes that it accepts. Rooms of one pool may have nodes in common. */
 export type RoomForNeed = { readonly need: Pick<PoolNeed, "count" | "shared">; readonly room: Room };
 
-/** The nodes of the parts, undefined where none has room, and of the whole machines, fewer than the need's where there are too few. */
+/** Nodes of the parts (undefined: none has room), and of the whole machines (fewer than needed if too few are free). */
 export type PlacedNeed = { readonly parts: readonly (string | undefined)[]; readonly whole: readonly string[] };
 
-/** How many parts have a node. */
+/** Counts the parts that have a node. */
 export function countPlaced(parts: PlacedNeed["parts"]): number {
   return parts.filter((node) => node !== undefined).length;
 }
@@ -29,8 +29,8 @@ function takenOf(before: Room, after: Room): Taken {
 }
 
 /**
- * Places the needs of one pool, those with the fewest nodes first, each in what the ones before leave: its parts as `placeShared`, then its whole machines,
- * first on nodes that no later need accepts. Optimal for whole machines of two needs. A heuristic for more needs, and for parts.
+ * Places the needs of one pool, those with the fewest nodes first, each in the room that the earlier ones leave. Places parts as `placeShared` does, then whole
+ * machines, first on nodes that no later need accepts. Optimal for whole machines of two needs; a heuristic for more needs and for parts.
  */
 export function placeNeeds(rooms: readonly RoomForNeed[]): readonly PlacedNeed[] {
   const placed = new Map<RoomForNeed, PlacedNeed>();

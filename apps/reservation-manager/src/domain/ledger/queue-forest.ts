@@ -3,10 +3,10 @@ import type { PairAmounts, Queue, Queues } from "./queue.ts";
 /** The reason why a queue admits nothing. A problem of a queue, except that it has queues below it, is also a problem of those. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
-/** Its quota cannot be known. */
+/** Problems that make the quota unknown. */
 type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "TOO_DEEP" | "UNREADABLE";
 
-/** A queue in its tree. What depends on the machines is not here, so that a forest lives as long as its queues. */
+/** A queue in its tree. Amounts that depend on machines are not part of it, so a forest is valid as long as its queues. */
 export type QueueNode = {
   readonly queue: Queue;
   readonly parent: QueueNode | undefined;
@@ -22,13 +22,13 @@ export type QueueNode = {
   readonly problem: QueueProblem | undefined;
 };
 
-/** Ends of the pairs that are limited only where a queue or one above it names them. */
+/** Suffixes of the pairs that are limited only if a queue or one above it names them. */
 const OPTIONAL_RESOURCES = [" pods", " ephemeral-storage"];
 
 export type QueueTree = {
   /** Name of the root. */
   readonly name: string;
-  /** Pairs for which some queue of the tree has a quota. */
+  /** Pairs with a quota in some queue of the tree. */
   readonly named: ReadonlySet<string>;
   /** The root has no quota: for unnamed pairs it has the allocatable amounts of its pools' nodes. */
   readonly hasPoolsAsQuota: boolean;
@@ -38,7 +38,7 @@ export type QueueForest = ReadonlyMap<string, QueueNode>;
 
 const forests = new WeakMap<Queues, QueueForest>();
 
-/** The trees of these queues. A queue whose parent is missing, or that is below itself, has a tree of its own, and admits nothing. */
+/** Builds the trees of these queues. A queue with a missing parent, or in a cycle, gets a tree of its own and admits nothing. */
 export function forestOf(queues: Queues): QueueForest {
   const known = forests.get(queues);
   if (known !== undefined) return known;
@@ -72,7 +72,7 @@ function buildForest(queues: Queues): QueueForest {
   return forest;
 }
 
-/** Whether a walk up from the queue comes back to it. A queue that hangs below a cycle has a parent that is in one. */
+/** Returns whether the queue is part of a cycle. Queues that merely hang below a cycle are not. */
 function isBelowItself(queue: Queue, queues: Queues): boolean {
   const seen = new Set<string>();
   for (let { parent } = queue; parent !== undefined && !seen.has(parent); parent = queues.get(parent)?.parent) {
@@ -148,12 +148,12 @@ export function* withQueuesBelow(node: QueueNode): Generator<QueueNode> {
   for (const child of node.children) yield* withQueuesBelow(child);
 }
 
-/** Whether the quota of the queue cannot be known. */
+/** Returns whether the quota of the queue is unknown. */
 export function isBroken({ problem }: QueueNode): boolean {
   return problem !== undefined && problem !== "HELD" && problem !== "NOT_A_LEAF";
 }
 
-/** Whether a quota limits the pair for the queue. */
+/** Returns whether a quota limits the pair for the queue. */
 export function isLimited({ path }: QueueNode, pair: string): boolean {
   return !isOptional(pair) || path.some(({ queue }) => queue.quotas.has(pair));
 }
@@ -169,7 +169,7 @@ function isOptional(pair: string): boolean {
 
 const limited = new WeakMap<QueueNode, WeakMap<PairAmounts, PairAmounts>>();
 
-/** The amounts that a quota limits for the queue. */
+/** Returns the amounts that a quota limits for the queue. */
 export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
   const known = limited.get(node) ?? new WeakMap<PairAmounts, PairAmounts>();
   limited.set(node, known);

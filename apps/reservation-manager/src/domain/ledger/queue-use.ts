@@ -14,7 +14,7 @@ export type QueueUse = {
 
 export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: SortedMap.empty(compareText) };
 
-/** The use after a grant in the queue, or with the factor -1 after its release. */
+/** Returns the use after a grant in the queue, or with the factor -1 after its release. */
 export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
   const node = forestOf(queues).get(queue);
   const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
@@ -24,7 +24,7 @@ export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: P
   return { own, tree, ...(use.later && { later: withTreeUse(use.later, node, limited, factor) }) };
 }
 
-/** The use of the tree with so much more, or less, in the queue. `amounts`: those that are limited for it. */
+/** Returns the use of the tree after the queue's use changed by `amounts`, which are those limited for the queue. */
 export function withTreeUse(
   tree: QueueUse["tree"],
   node: QueueNode,
@@ -59,7 +59,7 @@ export function upOf(node: QueueNode, pair: string, used: number): number {
   return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
 }
 
-/** The use by tree after a change of the queues. */
+/** Recomputes the use by tree after a change of the queues. */
 export function rebuildUse(own: QueueUse["own"], queues: Queues): QueueUse {
   const forest = forestOf(queues);
   let tree = noUse.tree;

@@ -1,11 +1,11 @@
 import { compareText, SortedMap } from "./sorted-map.ts";
 
-/** A node of the tree of queues, as its team or administrator states it. Amounts are those of the ledger: millicores of cpu, otherwise bytes or pieces. */
+/** A node of the tree of queues, as its team or administrator configures it. Amounts have the ledger's units: millicores of cpu, otherwise bytes or pieces. */
 export type Queue = {
   readonly name: string;
   /** Undefined: it is the root of a tree. */
   readonly parent?: string;
-  /** In thousandths. With 0 it borrows only when no other queue has work that fits. */
+  /** Weight in thousandths. With 0 it borrows only when no other queue has work that fits. */
   readonly weightMilli: number;
   /** By `pairKey`. Empty: it has no quota of its own, and may use that of its tree. */
   readonly quotas: ReadonlyMap<string, Quota>;
@@ -13,21 +13,21 @@ export type Queue = {
   readonly stopPolicy: "None" | "Hold" | "HoldAndDrain";
   /** Higher priorities are lowered to this. */
   readonly maxPriority?: number;
-  /** Found where it was read; it admits nothing then. */
+  /** Set by the reader of an invalid queue, which then admits nothing. */
   readonly problem?: string;
   /** Which borrowing work of other queues its requests may preempt, for quota that the queue owns. Absent, as in the next two: none. */
   readonly reclaim?: Preemptible;
-  /** Which work of other queues that have a larger share. */
+  /** Work of queues with a larger share that its requests may preempt. */
   readonly fairSharing?: Preemptible;
-  /** Which work of its own. Any: of lower priority, or newer and of the same priority. */
+  /** Work of its own that its requests may preempt. Any: of lower priority, or newer and of the same priority. */
   readonly withinQueue?: Preemptible;
-  /** Requests that must borrow preempt borrowers of lower priority, of at most this one. */
+  /** Requests that have to borrow preempt borrowers of lower priority, up to this priority. */
   readonly whileBorrowing?: number;
-  /** Its work is not preempted before it has had its machines for so long. */
+  /** Minimum time that its work keeps its machines before it may be preempted. */
   readonly minRunTimeMs?: number;
-  /** Its work may state that it is not to be preempted. */
+  /** Its work may opt out of preemption. */
   readonly permitsNonPreemptible?: boolean;
-  /** The owner releases a gang that is not ready so long after its grant. The ledger only shows it. */
+  /** The owner releases a gang that is not ready within this time after its grant. The ledger only displays it. */
   readonly readyTimeoutMs?: number;
   /** Half-life of the past borrowing of the queues below it, which counts in their order. Absent: it does not count. */
   readonly pastUseHalfLifeMs?: number;
@@ -44,7 +44,7 @@ export type Quota = {
   readonly lendingLimit?: number;
 };
 
-/** Amounts by `pairKey`; without those of 0. */
+/** Amounts by `pairKey`; entries of 0 are omitted. */
 export type PairAmounts = ReadonlyMap<string, number>;
 
 export type Queues = SortedMap<string, Queue>;
@@ -52,10 +52,10 @@ export type Queues = SortedMap<string, Queue>;
 export const noQueues: Queues = SortedMap.empty(compareText);
 export const NO_PAIRS: PairAmounts = new Map();
 
-/** Stands for each resource of a pool that is not named. */
+/** Stands for each resource of a pool that the queue does not name. */
 export const ANY_RESOURCE = "";
 
-/** A resource in a pool. No name of a pool or a resource has a space. */
+/** Key of a resource in a pool. Names of pools and resources contain no space. */
 export function pairKey(pool: string, resource: string): string {
   return `${pool} ${resource}`;
 }

@@ -11,12 +11,12 @@ export type QuotaWorld = {
   readonly pools: PairAmounts;
 };
 
-/** A pair for which the quota does not suffice. */
+/** A pair whose quota does not suffice. */
 export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
 
 /**
- * What the queue could use in addition: what it guarantees itself and does not use, and of what its tree has free as much as its borrowing limit allows.
- * Negative where use exceeds quota. The formula of Kueue's resource nodes.
+ * Returns what the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative where use exceeds quota.
+ * The formula is that of Kueue's resource nodes.
  */
 export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
   const free = freeOfTree(node, pair, world);
@@ -30,8 +30,7 @@ export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }:
 }
 
 /**
- * How much has to be free for the parent of a queue that uses so much, so that `needed` more is free for the queue; undefined: it never is with this use. The
- * inverse of `freeOfTree`.
+ * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices. The inverse of `freeOfTree`.
  */
 export function neededAbove(
   node: QueueNode,
@@ -56,7 +55,7 @@ export function mostOf(node: QueueNode, pair: string, pools: PairAmounts): numbe
   return mayUse(node, pair) ? mostOfTree(node, pair, pools) : 0;
 }
 
-/** The most that the queue and the queues below it can ever have together. */
+/** Returns the maximum that the queue and those below it can ever use together. */
 export function mostOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
   return availableOf(node, pair, pools, undefined);
 }
@@ -84,7 +83,7 @@ export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): numb
   return total + (pools.get(pair) ?? pools.get(pairKey(pairOf(pair).pool, ANY_RESOURCE)) ?? 0);
 }
 
-/** The first pair whose available amount is less than requested. */
+/** Returns the first pair of which less is available than requested. */
 export function findShortage(asked: PairAmounts, availableFor: (pair: string) => number): PairShortage | undefined {
   for (const [pair, requested] of asked) {
     const available = availableFor(pair);
@@ -94,8 +93,8 @@ export function findShortage(asked: PairAmounts, availableFor: (pair: string) =>
 }
 
 /**
- * How far from the queue the quota is that suffices for what is asked for in addition to what is used: 0 is its own with those below it, 1 its parent's. More
- * than 0: the queue borrows.
+ * Returns how many levels above the queue the first quota is that suffices for the request: 0 is the queue's own with those below it, 1 its parent's. Above 0
+ * the queue borrows.
  */
 export function levelOf(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
   let level = 0;

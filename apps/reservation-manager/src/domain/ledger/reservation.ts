@@ -7,7 +7,7 @@ export type Need = {
   readonly component: string;
   /** The preferred one. */
   readonly pool: string;
-  /** Acceptable, too, in order of preference; absent: none. The needs of a reservation that accept the same pools are granted in one of them. */
+  /** Further acceptable pools, in order of preference; absent: none. Needs of a reservation with the same list are granted in one pool. */
   readonly otherPools?: readonly string[];
   /** The requests of the one pod on the machine; undefined: the need is exclusive, a whole machine. */
   readonly shared?: Amounts;
@@ -15,29 +15,29 @@ export type Need = {
   readonly selection?: NodeSelection;
 };
 
-/** One machine that is held, or a part of one. */
+/** One held machine, or a held part of one. */
 export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: string };
 
-/** One entry of the ledger: it waits until it has a `grant`, and then holds a machine or a part of one for each need, in the order of the needs. */
+/** One entry of the ledger. It waits until it has a `grant`; then it holds a machine or a part for each need, in the order of the needs. */
 export type Reservation = {
-  /** Place in the order of arrival; never used twice, so `idOf` is unique for ever. */
+  /** Sequence of arrival; never reused, so `idOf` is unique for ever. */
   readonly sequence: number;
   readonly owner: Owner;
   readonly needs: readonly Need[];
   /** All of its nodes have the same value of this label. Undefined: they may be anywhere. */
   readonly topology?: string;
-  /** The queue whose quota it uses. Undefined: no quota concerns it. */
+  /** The queue whose quota it uses. Undefined: no quota limits it. */
   readonly queue?: string;
-  /** Higher goes first. */
+  /** Higher values go first. */
   readonly priority: number;
   readonly createdAtMs: number;
-  /** It is not to be preempted, where its queue permits that. */
+  /** Opts out of preemption, if its queue permits that. */
   readonly notPreemptible?: true;
-  /** Its owner works without it: it is preempted before all reservations without this mark. */
+  /** Its owner can work without it, so it is preempted before reservations without this mark. */
   readonly beyondMinimum?: true;
   /** How long its work takes to end when it is preempted; absent: `DEFAULT_GRACE_MS`. */
   readonly graceMs?: number;
-  /** Grows with each change of its preemption, so that a later state is known as such. Absent: 0. */
+  /** Grows with each change of its preemption, so that receivers drop an earlier state. Absent: 0. */
   readonly revision?: number;
   /** Sequence of the request that it was last preempted for. */
   readonly preemptedFor?: number;
@@ -49,26 +49,26 @@ export const DEFAULT_GRACE_MS = 30_000;
 export type Grant = {
   readonly atMs: number;
   readonly machines: readonly Machine[];
-  /** The value of `topology` that the nodes have; only with `topology`. */
+  /** The value of the label `topology` on its nodes; set only with `topology`. */
   readonly domain?: string;
   /** Its use of the queue's quota until it is released; only with a queue. */
   readonly use?: PairAmounts;
-  /** Its owner shall end the work. */
+  /** Set while its owner is asked to end the work. */
   readonly preemption?: Preemption;
 };
 
 export type Preemption = {
-  /** Sequence of the request that waits for it; absent: none, its queue is drained. */
+  /** Sequence of the request that waits for the machines; absent: its queue is drained. */
   readonly beneficiary?: number;
   readonly reason: PreemptionReason;
   readonly atMs: number;
-  /** From then on the owner ends the work without grace. */
+  /** The owner ends the work without grace after this time. */
   readonly deadlineMs: number;
   /** Its owner has begun to end the work. */
   readonly isAccepted: boolean;
 };
 
-/** DRAIN: its queue asks all work to leave. */
+/** DRAIN: its queue asks all work to end. */
 export type PreemptionReason = "RECLAIM" | "FAIR_SHARING" | "WITHIN_QUEUE" | "DRAIN";
 
 /** The needs of a reservation in one pool, or on the nodes that one selection accepts. */
@@ -77,7 +77,7 @@ export type PoolNeed = {
   readonly selection?: NodeSelection;
   /** Only nodes whose label `key` has this value. */
   readonly domain?: { readonly key: string; readonly value: string };
-  /** Whole machines. */
+  /** Number of whole machines. */
   readonly count: number;
   /** Requests of the parts, in the order in which they are placed: the largest first. */
   readonly shared: readonly Amounts[];
@@ -99,7 +99,7 @@ export function ownerKey(owner: Owner): string {
   return `${owner.kind}!${owner.id}`;
 }
 
-/** The needs by pool and selection, in the order of their `viewKey`. */
+/** Groups the needs by pool and selection, in the order of their `viewKey`. */
 export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
   const views = new Map<string, Omit<PoolNeed, "count" | "shared"> & { count: number; shared: Amounts[] }>();
   for (const { pool, selection, shared } of needs) {
@@ -113,7 +113,7 @@ export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
   return [...views].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, need]) => need);
 }
 
-/** Equal for needs that accept the same nodes. No name of a pool has an exclamation mark, and it sorts before all their characters. */
+/** Equal for needs that accept the same nodes. Pool names contain no exclamation mark, which sorts before all their characters. */
 export function viewKey({ pool, selection, domain }: View): string {
   const key = selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
   return domain === undefined ? key : `${key}!${domain.key}=${domain.value}`;
@@ -122,7 +122,7 @@ export function viewKey({ pool, selection, domain }: View): string {
 /** The nodes that a need accepts. */
 export type View = Pick<PoolNeed, "pool" | "selection" | "domain">;
 
-/** How many machines and parts of machines these are. */
+/** Number of machines and parts of machines. */
 export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
   return count + shared.length;
 }
@@ -131,7 +131,7 @@ export function needsOf(pool: string, needs: readonly PoolNeed[]): readonly Pool
   return needs.filter((need) => need.pool === pool);
 }
 
-/** Whether other needs are of the same pool, with another selection. */
+/** Returns whether other needs are of the same pool with another selection. */
 export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean {
   return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
@@ -139,10 +139,10 @@ export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean
 /** The request of a reservation, all of it or nothing. */
 export type Gang = Pick<Reservation, "needs" | "topology">;
 
-/** The same by pool. */
+/** A gang with its needs grouped by pool. */
 export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
 
-/** True when both ask for the same machines, or the same parts of machines, on the same nodes, for the same components, in whatever order. */
+/** Returns whether both ask for the same machines or parts, on the same nodes, for the same components, in any order. */
 export function sameNeeds(a: Gang, b: Gang): boolean {
   if (a.needs.length !== b.needs.length || a.topology !== b.topology) return false;
   const keys = new Map(a.needs.map((need) => [need.component, needKey(need)]));
@@ -152,7 +152,7 @@ export function sameNeeds(a: Gang, b: Gang): boolean {
 /** Bytes beside the name of a resource in a message: tags, lengths and the amount. */
 const BYTES_PER_RESOURCE = 16;
 
-/** About as many bytes as the requests of a part take in a message; 0 for a whole machine. */
+/** Estimates the bytes of a part's requests in a message; 0 for a whole machine. */
 export function shareBytes(requests: Amounts | undefined): number {
   let bytes = 0;
   for (const resource of requests?.keys() ?? []) bytes += resource.length + BYTES_PER_RESOURCE;

@@ -10,18 +10,18 @@ import {
 import type { PoolNeed } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap, type Summaries } from "./sorted-map.ts";
 
-/** A node that can be granted in parts and not as a whole: parts of it are held, or foreign pods are on it. */
+/** A node that can be granted in parts but not as a whole: parts of it are held, or foreign pods run on it. */
 export type PartialNode = {
   readonly free: Amounts;
   /** Its allocatable amounts, less its overhead. */
   readonly allocatable: Amounts;
   /** Its free amounts once all parts are released: less than `allocatable` while it has foreign pods. */
   readonly potential: Amounts;
-  /** Pods are on it that the ledger does not know, so that it does not become free by releases. */
+  /** Pods that the ledger does not know run on it, so releases alone do not free the node. */
   readonly hasForeignUse: boolean;
 };
 
-/** First the nodes without extended resources, then the smaller ones, then by name. */
+/** Orders nodes without extended resources first, then by size from small to large, then by name. */
 export type FreeKey = { readonly isSpecial: boolean; readonly size: Amounts; readonly node: string };
 
 /** The most allocated node first, so that whole machines stay free; ties as free nodes. */
@@ -38,7 +38,7 @@ export const emptyRoom: Room = { free: SortedMap.empty(compareFree), partial: So
 
 const UNKNOWN: Amounts = new Map();
 
-/** A node of unknown size comes first among the plain ones: no part can use it. */
+/** A node of unknown size comes first among those without extended resources, because no part can use it. */
 export function freeKey(node: string, allocatable: Amounts | undefined): FreeKey {
   const size = allocatable ?? UNKNOWN;
   return { isSpecial: hasUnrequested(size, UNKNOWN), size, node };
@@ -60,13 +60,13 @@ function comparePartial(a: PartialKey, b: PartialKey): number {
   return compareNumbers(b.fraction, a.fraction) || compareFree(a, b);
 }
 
-/** A node for each part, undefined where none has room for it, and the room that is left. */
+/** A node for each part (undefined: none has room), and the remaining room. */
 type Placed = { readonly nodes: readonly (string | undefined)[]; readonly room: Room };
 
 /**
- * Places parts one by one, as `compareLargestFirst` orders them: on the most allocated node with room for it, otherwise on the smallest free node. Nodes with
- * extended resources that the part does not request come after all others. Names decide only between nodes of one size, so that pools with the same sizes
- * hold the same lists. First fit decreasing, a heuristic of bin packing: a list may fit in another way although it does not fit in this one.
+ * Places parts one by one, as `compareLargestFirst` orders them: on the most allocated node with room, otherwise on the smallest free node. Nodes with extended
+ * resources that the part does not request come last. Names decide only between nodes of one size, so pools with the same sizes hold the same lists. This is
+ * first fit decreasing, a heuristic of bin packing: a list that it cannot place may still fit in another way.
  */
 export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
   const nodes: (string | undefined)[] = [];
@@ -88,11 +88,11 @@ type Search = {
   readonly key: string;
   /** Where the last part was placed, among the partial nodes. */
   readonly at: PartialKey | undefined;
-  /** Only nodes that have extended resources which the part does not request are left. */
+  /** Only nodes with extended resources that the part does not request remain. */
   readonly isSpecial: boolean;
-  /** Only partial nodes from here on may have room; undefined: all. */
+  /** Only partial nodes from this key on may have room; undefined: all. */
   readonly partialFrom: PartialKey | undefined;
-  /** The same for free nodes. */
+  /** As `partialFrom`, for free nodes. */
   readonly freeFrom: FreeKey | undefined;
   /** No node has room. */
   readonly isOver: boolean;
@@ -132,7 +132,7 @@ function placeAmong(room: Room, request: Amounts, search: Search): Found | undef
   return undefined;
 }
 
-/** After all partial nodes. */
+/** Sorts after all partial nodes. */
 const END: PartialKey = { fraction: -1, ...freeKey("", undefined) };
 
 function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, search: Search): Found {
@@ -142,7 +142,7 @@ function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, s
   return { node: at.node, room: { ...room, partial }, search: { ...search, at: next } };
 }
 
-/** Whether the node has an extended resource, such as a GPU, that is not requested. */
+/** Returns whether the node has an extended resource, such as a GPU, that is not requested. */
 function hasUnrequested(allocatable: Amounts, request: Amounts): boolean {
   for (const [resource, amount] of allocatable)
     if (amount > 0 && resource.includes("/") && (request.get(resource) ?? 0) === 0) return true;
@@ -150,9 +150,9 @@ function hasUnrequested(allocatable: Amounts, request: Amounts): boolean {
 }
 
 /**
- * The room that is left for others while machines are kept for this need: where its parts fit they are kept, and for each machine and each part that is missing
- * a node that may become free for it. Those are free nodes from the end of their order, because others take them from its beginning, and then the least
- * allocated ones. What is kept gets no other part, so that it only becomes emptier, and so does the node that is kept in its place later.
+ * Returns the room for others while machines are kept for this need: where its parts fit, plus one future node per missing machine or part. Those are free
+ * nodes from the end of the order, because others take them from the beginning, then the least allocated nodes. A kept node gets no other part, so it only
+ * becomes emptier; the same holds for a node that replaces it later.
  */
 export function withoutKept(room: Room, { count, shared }: Pick<PoolNeed, "count" | "shared">): Room {
   const { nodes, room: afterParts } = placeShared(room, shared);
@@ -162,7 +162,7 @@ export function withoutKept(room: Room, { count, shared }: Pick<PoolNeed, "count
     if (free === undefined) left = withoutLast(left, ({ hasForeignUse }) => !hasForeignUse);
     else left = { ...left, free: left.free.delete(free[0]) };
   }
-  // No free node has room for a part that is missing: it would have been placed there.
+  // No free node has room for a missing part, or the part would have been placed there.
   for (const [index, request] of shared.entries())
     if (nodes[index] === undefined) left = withoutLast(left, ({ potential }) => fitsInto(request, potential));
   return left;
@@ -179,7 +179,7 @@ function withoutLast(room: Room, mayKeep: (node: PartialNode) => boolean): Room 
   return { ...room, partial: skipped.reduce((kept, [key, node]) => kept.set(key, node), partial) };
 }
 
-/** False: some part of the need fits on no node now. */
+/** False: at least one part of the need fits on no node now. */
 export function mayHaveRoom({ free, partial }: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
   if (shared.length === 0) return true;
   const most = mergeLargest(free.summary(sizesOfFree) ?? UNKNOWN, partial.summary(freeOfPartial) ?? UNKNOWN);
@@ -201,7 +201,7 @@ const freeOfPartial: Summaries<PartialNode, Amounts> = {
   known: new WeakMap(),
 };
 
-/** One of both where it has no less of anything: most nodes are alike. */
+/** Returns one of both if it is at least as large in every resource, which avoids an allocation: most nodes are alike. */
 function mergeLargest(a: Amounts, b: Amounts): Amounts {
   if (a === b || hasAllOf(a, b)) return a;
   return hasAllOf(b, a) ? b : largestAmounts([a, b]);
@@ -212,7 +212,7 @@ function hasAllOf(a: Amounts, b: Amounts): boolean {
   return true;
 }
 
-/** By resource, the largest of these amounts; without those of 0. */
+/** Maximum of each resource over these amounts; entries of 0 are omitted. */
 export function largestAmounts(all: Iterable<Amounts>): Amounts {
   const most = new Map<string, number>();
   for (const amounts of all)

@@ -4,7 +4,7 @@ import { pairOf, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
 export type Share = {
-  /** Its weight is 0 and it borrows: it comes after all queues that have a weight. */
+  /** Its weight is 0 and it borrows, so it comes after all queues that have a weight. */
   readonly isLast: boolean;
   readonly numerator: bigint;
   /** 0 with a numerator above 0: the queue borrows although its tree can lend nothing. */
@@ -14,8 +14,8 @@ export type Share = {
 export const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n };
 
 /**
- * The largest share over all resources: what the queue borrows of the resource in all pools, over what its parent can have at most in all pools, over its
- * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to what is borrowed, as in Kueue's fair sharing.
+ * Returns the largest share over all resources. A share is the borrowed amount over the parent's maximum, each summed over all pools, divided by the queue's
+ * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to borrowing, as in Kueue's fair sharing.
  */
 export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
   const { parent } = node;
@@ -89,13 +89,13 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   return lendable;
 }
 
-/** The exact fraction in lowest terms, such as 3/8; 1/0 where nothing can be lent. */
+/** The exact fraction in lowest terms, such as 3/8; 1/0 if the tree can lend nothing. */
 export function fractionOf({ numerator, denominator }: Share): string {
   const divisor = greatestDivisor(numerator, denominator);
   return `${numerator / divisor}/${denominator / divisor}`;
 }
 
-/** For people: the exact fraction, and as a decimal with up to 6 digits. */
+/** Prints the exact fraction and a decimal of up to 6 digits. */
 export function printShare(share: Share): string {
   const { numerator, denominator } = share;
   if (denominator === 0n) return "infinite";

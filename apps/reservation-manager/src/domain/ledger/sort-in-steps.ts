@@ -1,9 +1,9 @@
 import type { Steps } from "./steps.ts";
 
-/** Entries that are sorted or merged between two steps: a few milliseconds. */
+/** Entries that are sorted or merged per step, which takes a few milliseconds. */
 export const ENTRIES_PER_STEP = 16_384;
 
-/** Sorts as `Array.sort` does, equal entries in the order given, a little at a time. */
+/** Sorts in steps as `Array.sort` does: equal entries keep their order. */
 export function* sortInSteps<Entry extends object>(
   entries: readonly Entry[],
   order: (a: Entry, b: Entry) => number,

@@ -7,7 +7,7 @@ const changes = fc.array(
   { maxLength: 300 },
 );
 
-it("holds what a plain map holds, in key order, after any changes", () => {
+it("equals a plain map, in key order, after any changes", () => {
   fc.assert(
     fc.property(changes, fc.integer({ min: -1, max: 61 }), (steps, probe) => {
       let sorted = SortedMap.empty<number, number>(compareNumbers);
@@ -30,7 +30,7 @@ it("holds what a plain map holds, in key order, after any changes", () => {
   );
 });
 
-it("is the same built at once as built one by one, and takes changes as well", () => {
+it("equals a map that was built entry by entry, and accepts changes as well", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat({ max: 60 }), fc.integer())), changes, (entries, steps) => {
       let sorted = SortedMap.from(compareNumbers, entries);
@@ -46,7 +46,7 @@ it("is the same built at once as built one by one, and takes changes as well", (
   );
 });
 
-it("leaves the older map as it was", () => {
+it("leaves the older map unchanged", () => {
   fc.assert(
     fc.property(changes, (steps) => {
       let sorted = SortedMap.empty<number, number>(compareNumbers);
@@ -75,7 +75,7 @@ it("needs few comparisons to find a key, whatever the order of insertion", () =>
   expect(comparisons).toBeLessThan(2 * 30);
 });
 
-it("lists the changes since an earlier map, whatever has changed", () => {
+it("lists the changes since an earlier map, after any changes", () => {
   fc.assert(
     fc.property(changes, changes, (first, then) => {
       const applied = (map: SortedMap<number, number>, steps: typeof first): SortedMap<number, number> =>
@@ -92,7 +92,7 @@ it("lists the changes since an earlier map, whatever has changed", () => {
   );
 });
 
-it("compares few keys for the changes of a large map", () => {
+it("compares few keys to list the changes of a large map", () => {
   let compared = 0;
   const counting = (a: number, b: number): number => {
     compared += 1;
@@ -114,7 +114,7 @@ function largest(visited: number[] = []): Summaries<number, number> {
   return { of, merge: Math.max, isCurrent: () => true, known: new WeakMap() };
 }
 
-it("summarises what it holds, and finds by summaries what a scan finds, after any changes", () => {
+it("summarises its values, and finds by summaries what a scan finds, after any changes", () => {
   fc.assert(
     fc.property(changes, fc.integer({ min: -1, max: 61 }), fc.integer(), (steps, from, least) => {
       const summaries = largest();
@@ -137,7 +137,7 @@ it("summarises what it holds, and finds by summaries what a scan finds, after an
   );
 });
 
-it("finds the best of many with few visits, and summarises few branches after a change", () => {
+it("finds the best values with few visits, and recomputes few summaries after a change", () => {
   const visited: number[] = [];
   const summaries = largest(visited);
   const entries = Array.from({ length: 10_000 }, (_, key): [number, number] => [key, (key * 7919) % 10_007]);

@@ -2,8 +2,8 @@ import { ENTRIES_PER_STEP, sortInSteps } from "./sort-in-steps.ts";
 import { finish, type Steps } from "./steps.ts";
 
 /**
- * An ordered map that is never changed: `set` and `delete` give a new map that shares all but O(log n) nodes with the old one, so that the ledger as it is on
- * disk and the ledger as it will be can stand side by side. A weight-balanced tree, because the sizes it keeps answer "how many are before me" as well.
+ * An immutable ordered map: `set` and `delete` return a new map that shares all but O(log n) nodes with the old one. So the ledger on disk and the ledger after
+ * pending writes exist side by side. It is a weight-balanced tree, whose stored sizes also answer `rank`.
  */
 export class SortedMap<Key, Value> {
   readonly #compare: (a: Key, b: Key) => number;
@@ -18,7 +18,7 @@ export class SortedMap<Key, Value> {
     return new SortedMap<Key, Value>(compare, undefined);
   }
 
-  /** A map of these entries, for much less than setting one after the other. Of entries with one key the last one counts. */
+  /** Builds a map of these entries faster than repeated `set`. Of entries with one key the last one counts. */
   static from<Key, Value>(
     compare: (a: Key, b: Key) => number,
     entries: Iterable<readonly [Key, Value]>,
@@ -26,7 +26,7 @@ export class SortedMap<Key, Value> {
     return finish(SortedMap.inSteps(compare, [...entries]));
   }
 
-  /** The same in steps, so that other work continues in between. */
+  /** As `from`, in steps, so that other work continues in between. */
   static *inSteps<Key, Value>(
     compare: (a: Key, b: Key) => number,
     entries: readonly (readonly [Key, Value])[],
@@ -68,7 +68,7 @@ export class SortedMap<Key, Value> {
     return new SortedMap(this.#compare, insert(this.#compare, this.#root, key, value));
   }
 
-  /** The same map when the key is not there. */
+  /** Returns the same map if the key is missing. */
   delete(key: Key): SortedMap<Key, Value> {
     const root = remove(this.#compare, this.#root, key);
     return root === this.#root ? this : new SortedMap(this.#compare, root);
@@ -86,7 +86,7 @@ export class SortedMap<Key, Value> {
     return at && [at.key, at.value];
   }
 
-  /** How many keys come before this one, which need not be in the map. */
+  /** Number of keys that sort before this one, which need not be in the map. */
   rank(key: Key): number {
     let before = 0;
     let at = this.#root;
@@ -134,8 +134,8 @@ export class SortedMap<Key, Value> {
   }
 
   /**
-   * The entries that may matter, in key order, beginning with the first key that is not before `from`. Skips each branch whose summary is not promising; the
-   * answer may change from one entry to the next.
+   * Yields the candidates in key order, beginning with the first key that is not before `from`. Skips each branch whose summary is not promising; the predicate
+   * may change its answer between entries.
    */
   *search<Summary>(
     summaries: Summaries<Value, Summary>,
@@ -145,7 +145,7 @@ export class SortedMap<Key, Value> {
     yield* search({ compare: this.#compare, summaries, isPromising }, this.#root, from);
   }
 
-  /** As `search`, in an order in which better ranks come early. `rankOf`: undefined for a summary that is not promising. */
+  /** As `search`, but yields better ranks early. `rankOf` returns undefined for a summary that is not promising. */
   *searchBest<Summary, Rank>(
     summaries: Summaries<Value, Summary>,
     rankOf: (summary: Summary) => Rank | undefined,
@@ -155,8 +155,8 @@ export class SortedMap<Key, Value> {
   }
 
   /**
-   * The values that differ from those of an earlier map with the same order, undefined where a map has none, in key order. Skips what both maps share: after
-   * few changes it visits O(log n) branches for each.
+   * Yields, in key order, the values that differ from an earlier map with the same order; undefined where one map lacks the key. Skips branches that both maps
+   * share: it visits O(log n) branches for each change.
    */
   *changesSince(earlier: SortedMap<Key, Value>): Generator<{ readonly before?: Value; readonly after?: Value }> {
     const [old, now] = [unvisited(earlier.#root), unvisited(this.#root)];
@@ -192,21 +192,18 @@ export class SortedMap<Key, Value> {
   }
 }
 
-/**
- * How values are summarised, so that a search can skip many of them together. Branches are shared by all maps that were made from one, so that a change of one
- * entry summarises O(log n) branches again.
- */
+/** How values are summarised, so that a search skips whole branches. Maps share branches, so a change of one entry recomputes O(log n) summaries. */
 export type Summaries<Value, Summary> = {
   /** Undefined for a value that no search asks for. */
   readonly of: (value: Value) => Summary | undefined;
   readonly merge: (a: Summary, b: Summary) => Summary;
-  /** Whether a summary that was made earlier holds still. */
+  /** Returns whether an earlier summary is still valid. */
   readonly isCurrent: (summary: Summary) => boolean;
-  /** By branch. Null: nothing. */
+  /** Summary by branch; null: nothing. */
   readonly known: WeakMap<object, Summary | null>;
 };
 
-/** Order of strings by code unit: the same on every machine, which the order of a locale is not. */
+/** Orders strings by code unit, which does not depend on the machine's locale. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
@@ -237,14 +234,14 @@ function join<Key, Value>(key: Key, value: Value, left: Side<Key, Value>, right:
   return { key, value, left, right, size: sizeOf(left) + sizeOf(right) + 1 };
 }
 
-/** A branch of a walk with all below it, or its entry alone. */
+/** A pending branch of a walk with its subtrees, or its entry alone. */
 type Unvisited<Key, Value> = { readonly branch: Branch<Key, Value>; readonly isEntry: boolean };
 
 function unvisited<Key, Value>(branch: Side<Key, Value>): Unvisited<Key, Value>[] {
   return branch === undefined ? [] : [{ branch, isEntry: false }];
 }
 
-/** Replaces the last branch by its right side, its entry and its left side, which is visited first. */
+/** Replaces the last branch by its right side, its entry and its left side, so that the walk visits the left side first. */
 function expandLast<Key, Value>(path: Unvisited<Key, Value>[]): void {
   const last = path.pop();
   if (last === undefined) return;
@@ -334,7 +331,7 @@ function* searchBest<Key, Value, Summary, Rank>(
   }
 }
 
-/** The middle one on top, so that both sides weigh the same. */
+/** Places the middle entry on top, so that both sides weigh the same. */
 function buildBranch<Key, Value>(
   sorted: readonly (readonly [Key, Value])[],
   from: number,
@@ -360,7 +357,7 @@ function* buildInSteps<Key, Value>(
   return join(entry[0], entry[1], left, right);
 }
 
-/** Joins two sides after one of them has gained or lost at most one entry. */
+/** Joins two sides after one of them gained or lost at most one entry. */
 function balance<Key, Value>(
   key: Key,
   value: Value,

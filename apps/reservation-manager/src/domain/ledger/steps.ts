@@ -1,4 +1,4 @@
-/** Work that takes long, cut into steps: each yield is a moment for something else. */
+/** Long work, cut into steps: at each yield the caller may run other work. */
 export type Steps<Result> = Generator<undefined, Result>;
 
 /** Runs all steps synchronously. */

@@ -4,8 +4,8 @@ import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
 
 /**
- * Lists of needs in the order in which they are tried; one must fit. Without a topology these are the needs themselves, otherwise the needs in each domain
- * where each need has a node. The domain with the fewest free machines comes first, so that large ones stay free; ties by value.
+ * Lists the needs to try, in order; one list must fit. Without a topology these are the needs themselves, otherwise the needs in each domain where each need
+ * has a node. The domain with the fewest free machines comes first, which keeps large domains free; ties by value.
  */
 export function alternativesOf(gang: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
   const { topology } = gang;

@@ -9,30 +9,30 @@ export type Place = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly sequence: number;
-  /** Which of its options (`optionsOf`) stands there; absent: it has one, or the request as a whole is meant. */
+  /** The option of the request (`optionsOf`) at this place; absent: the request has one option, or is meant as a whole. */
   readonly option?: number;
 };
 
 /**
- * Requests that are alike in everything that a grant depends on. A request with several options is in the class of each of them. When the first one does not
- * fit, none does, so a decision visits classes and never at all the requests behind them.
+ * Requests that are equal in everything that a grant depends on. A request with several options is in one class per option. If the first of a class does not
+ * fit, none does, so a decision never visits the rest.
  */
 export type WaitingClass = {
   readonly ownerKind: string;
   /** Undefined: no quota concerns it. */
   readonly queue?: string | undefined;
   readonly priority: number;
-  /** In the order of the pools' names. */
+  /** Needs in the order of the pools' names. */
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
   /** As in `Reservation`; only with a queue. */
   readonly notPreemptible?: true | undefined;
-  /** Equal for classes that ask for the same. Empty without a queue: shapes are their index. */
+  /** Equal for classes with equal needs. Empty without a queue, where the shape is the index. */
   readonly gangKey: string;
   readonly places: SortedMap<Place, true>;
 };
 
-/** Classes without a queue that need the same machines, higher priorities first. */
+/** Classes without a queue that need the same machines, the highest priority first. */
 export type Shape = {
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
@@ -45,22 +45,21 @@ type ClassKey = Pick<WaitingClass, "priority" | "ownerKind">;
 type ShapeKey = { readonly counts: readonly number[]; readonly parts: string };
 
 /**
- * Shapes that need machines of the same pools, selections and topology, by how many they need of each: what needs more whole machines of the first pool comes
- * later.
+ * Shapes that need machines of the same pools, selections and topology, ordered by the number needed of each: more whole machines of the first pool come later.
  */
 type PoolGroup = {
   readonly pools: readonly string[];
-  /** They have a topology or select labels or taints, so that they may accept nodes that are not free for others. With only a minimum they do not. */
+  /** The needs have a topology, or select labels or taints, so they may accept nodes that are not free for others. A minimum size alone does not count. */
   readonly hasViews: boolean;
   /** The shapes of the requests without a queue. */
   readonly shapes: SortedMap<ShapeKey, Shape>;
-  /** How many of the shapes have parts: only these may fit where a pool has no free machine. */
+  /** Number of shapes with parts: only these may fit if a pool has no free machine. */
   readonly shapesWithParts: number;
-  /** By owner kind: a scan in queue order for some pools and kinds visits no others. */
+  /** Requests by owner kind, so that a scan for some pools and kinds visits no others. */
   readonly kinds: SortedMap<string, WaitingKind>;
 };
 
-/** The requests of one owner kind: how many, and the first one of each class, in queue order. */
+/** The requests of one owner kind: their number, and the first one of each class in queue order. */
 export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<Place, WaitingClass> };
 
 /** The waiting requests, with an index for each query of the decisions. */
@@ -68,7 +67,7 @@ export type WaitingQueue = {
   readonly places: SortedMap<Place, true>;
   /** The first request of each class without a queue, in queue order. */
   readonly heads: SortedMap<Place, WaitingClass>;
-  /** By the pools that are needed, in the order of the first one's name: where it has nothing free, none of its groups is looked at. */
+  /** Groups by needed pools, in the order of the first pool's name: if that pool has nothing free, a decision skips its groups. */
   readonly groups: SortedMap<string, PoolGroup>;
   readonly waitingByPool: SortedMap<string, number>;
   /** The requests that name a queue. */
@@ -78,15 +77,15 @@ export type WaitingQueue = {
 /** The requests of one queue. */
 export type QueuedRequests = {
   readonly places: SortedMap<Place, true>;
-  /** The first request of each class, in their order. */
+  /** The first request of each class, in queue order. */
   readonly heads: SortedMap<Place, WaitingClass>;
   readonly classes: SortedMap<string, WaitingClass>;
 };
 
-/** Requests that are looked at between two steps: a few milliseconds. */
+/** Requests visited per step, which takes a few milliseconds. */
 const REQUESTS_PER_STEP = 2000;
 
-/** Lists whose shape is remembered while a queue is built. */
+/** Limit of lists whose shape is cached while a queue is built. */
 const MAX_KEPT_SHAPES = 10_000;
 
 export const emptyQueue: WaitingQueue = {
@@ -116,22 +115,22 @@ export function comparePlaces(a: Place, b: Place): number {
   );
 }
 
-/** The place after all options of the request: none of them is behind it. */
+/** The place after all options of the request. */
 export function endOf(place: Place): Place {
   return place.option === undefined ? place : { ...place, option: Number.POSITIVE_INFINITY };
 }
 
-/** The first place behind this one, which may be that of the next option of the same request. */
+/** The next possible place, such as that of the next option of the same request. */
 export function placeAfter(place: Place): Place {
   return { ...place, option: (place.option ?? 0) + 1 };
 }
 
-/** The first place that another request behind this one may have. */
+/** The next possible place of another request. */
 export function nextRequestAfter({ priority, createdAtMs, sequence }: Place): Place {
   return { priority, createdAtMs, sequence: sequence + 1 };
 }
 
-/** A way to grant a request: the pools of its needs are chosen. */
+/** One way to grant a request, with one pool chosen per need. */
 export type RequestOption = { readonly place: Place; readonly needs: readonly Need[] };
 
 /** In order of preference. */
@@ -142,17 +141,17 @@ export function optionsOfRequest(reservation: Reservation): readonly RequestOpti
   return options.map((needs, option) => ({ place: { ...place, option }, needs }));
 }
 
-/** The needs of the option that stands at the place. */
+/** Returns the needs of the option at this place. */
 export function needsAt({ needs }: Pick<Reservation, "needs">, { option }: Place): readonly Need[] {
   return option === undefined ? needs : (optionsOf(needs)[option] ?? needs);
 }
 
-/** The place before which everything of a higher priority stands, and nothing else. */
+/** The place that separates higher priorities from this one and lower ones. */
 export function firstPlaceOf(priority: number): Place {
   return { priority, createdAtMs: Number.NEGATIVE_INFINITY, sequence: 0 };
 }
 
-/** The queue of these requests, for much less than adding one after the other. */
+/** Builds the queue of these requests faster than adding one after the other. */
 export function* buildQueue(reservations: readonly Reservation[]): Steps<WaitingQueue> {
   const waitingByPool = new Map<string, number>();
   const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
@@ -216,7 +215,7 @@ function rememberShapes() {
   };
 }
 
-/** The requests among which this one has its place: all, or those of its queue if it has one. */
+/** Returns the places that the request competes with: those of its queue, or all without a queue. */
 export function placesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
   return queue === undefined ? places : (byQueue.get(queue)?.places ?? noRequests.places);
 }
@@ -225,7 +224,7 @@ export function countAhead(reservation: Reservation, queue: WaitingQueue): numbe
   return placesAround(reservation, queue).rank(placeOf(reservation));
 }
 
-/** The groups whose first pool is this one. */
+/** Yields the groups whose first pool is this one. */
 export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
   for (const [, group] of queue.groups.entries(pool)) {
     if (group.pools[0] !== pool) return;
@@ -284,7 +283,7 @@ function replaceQueue(
   return requests.places.size === 0 ? byQueue.delete(name) : byQueue.set(name, requests);
 }
 
-/** The class of a request that waits, with the pools of one of its options. */
+/** Returns the class of one option of a waiting request. */
 export function classOfOption(queue: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
   const waiting = findClassOfOption(queue, reservation, place);
   if (waiting === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
@@ -393,13 +392,13 @@ function replaceInKinds(
   return kinds.set(ownerKind, { waiting, heads: replaceHead(before.heads, previous, next) });
 }
 
-/** Adds to a count; a count of 0 is not kept, so that the map does not grow with names that are gone. */
+/** Adds to a count and drops a count of 0, so that names that are no longer used do not accumulate. */
 export function addTo(counts: SortedMap<string, number>, key: string, change: number): SortedMap<string, number> {
   const count = (counts.get(key) ?? 0) + change;
   return count === 0 ? counts.delete(key) : counts.set(key, count);
 }
 
-/** A space is in no name and sorts before all that is, as the mark of a selection does, so groups with one first pool stand together. */
+/** Names contain no space, which sorts before all other characters, so groups with one first pool are adjacent. */
 function groupKey({ needs, topology }: PoolGang): string {
   const key = needs.map(viewKey).join(" ");
   return topology === undefined ? key : `${key} !${topology}`;

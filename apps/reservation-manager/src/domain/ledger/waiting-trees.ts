@@ -5,13 +5,10 @@ import type { QueueUse } from "./queue-use.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 import type { QueuedRequests, WaitingQueue } from "./waiting-queue.ts";
 
-/**
- * A queue with waiting requests in it or below it. Another object after each change of these requests or of what the queue or one below it uses, so that what
- * is known of a tree is kept by it.
- */
+/** A queue with waiting requests in or below it. Each change of these requests or of the use below it creates a new object, so caches use it as their key. */
 export type WaitingTree = {
   readonly node: QueueNode;
-  /** Undefined: they are all below it. */
+  /** Undefined: all requests are in queues below it. */
   readonly requests: QueuedRequests | undefined;
   /** As `QueueUse.tree`. */
   readonly used: PairAmounts;
@@ -39,13 +36,13 @@ export function buildTrees(source: Source): WaitingTrees {
   return trees;
 }
 
-/** The trees after a change of the requests of a queue or of its use. */
+/** Returns the trees after a change of the requests or the use of a queue. */
 export function withTree(trees: WaitingTrees, queue: string, source: Source): WaitingTrees {
   if (trees.size === 0 && source.queue.byQueue.size === 0) return trees;
   return withPath(trees, forestOf(source.queues).get(queue)?.pathFromRoot ?? [], source);
 }
 
-/** The trees after past use was counted between the queues below this one: no other tree changes. */
+/** Returns the trees after a count of past use below this queue; other trees stay the same. */
 export function withPastOf(trees: WaitingTrees, parent: string, source: Source): WaitingTrees {
   const node = forestOf(source.queues).get(parent);
   return node === undefined ? trees : withPastBelow(trees, node.pathFromRoot, source.pastUse);

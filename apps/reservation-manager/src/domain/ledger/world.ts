@@ -1,7 +1,7 @@
 import { evolve, evolveImmediateGrant, type Ledger, type LedgerEvent } from "./ledger.ts";
 import { withEvent, type Machines } from "./machines.ts";
 
-/** All that a decision reads. */
+/** The input of a decision. */
 export type World = {
   readonly ledger: Ledger;
   readonly machines: Machines;
@@ -12,7 +12,7 @@ export type World = {
 /** Ledgers before and after events that were applied. */
 const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly after: Ledger }>();
 
-/** As `evolve`. An event is applied by the decision that makes it and again by the log that keeps it: the second time costs nothing. */
+/** As `evolve`, cached: the decision applies its event, and the log applies it again at no cost. */
 export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
   const known = applied.get(event);
   if (known?.before === ledger) return known.after;
@@ -32,7 +32,7 @@ export function evolveWorld(world: World, events: readonly LedgerEvent[]): World
   return { ledger, machines, ...(attainable && { attainable }) };
 }
 
-/** Has both events applied before they are asked for one by one. */
+/** Applies both events in one step and caches the results, before callers ask for them one by one. */
 function prepareImmediateGrant(ledger: Ledger, event: LedgerEvent, next: LedgerEvent | undefined): void {
   if (event.kind !== "requested" || next?.kind !== "granted" || next.sequence !== event.reservation.sequence) return;
   if (applied.get(event)?.before === ledger) return;

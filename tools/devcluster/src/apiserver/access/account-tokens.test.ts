@@ -5,7 +5,7 @@ import { accountTokens } from "./account-tokens.ts";
 const ACCOUNT: JsonObject = { metadata: { name: "robot", namespace: "a", uid: "1" } };
 const WISH = { audiences: ["https://kubernetes.default.svc"], expirationSeconds: 600 };
 
-it("is worth nothing once its time is over, its account is gone or another one, or to a server with another key", () => {
+it("is invalid after its time, after its account is deleted or recreated, and for a server with another key", () => {
   let nowMs = 1_000_000_500;
   let account: JsonObject | undefined = ACCOUNT;
   const deps = { find: () => account, nowMs: () => nowMs };

@@ -13,12 +13,12 @@ export type TokenRequest = { readonly audiences: readonly string[]; readonly exp
 /** Self-contained tokens of service accounts (JWT), in the form of Kubernetes. */
 export type AccountTokens = {
   issue(account: JsonObject, request: TokenRequest): { readonly token: string; readonly expirationTimestamp: string };
-  /** Undefined for a token of another issuer or audience, an expired one, or one of a deleted account. */
+  /** Returns undefined for a token of another issuer or audience, an expired one, or one of a deleted account. */
   verify(token: string): User | undefined;
 };
 
 export type AccountTokenDeps = {
-  /** Signs the tokens. */
+  /** Key that signs the tokens. */
   readonly key: string;
   readonly find: (target: ObjectName) => JsonObject | undefined;
   readonly nowMs: () => number;

@@ -25,7 +25,7 @@ const VERBS: Readonly<Record<string, string>> = {
 };
 const SUBRESOURCES_OF_NAMESPACES = ["status", "finalize"];
 
-/** Also of a resource that the server does not know. */
+/** Reads the attributes of a request, even of one for an unknown resource. */
 export function attributesOf(method: string, path: string, query: URLSearchParams): Attributes {
   const segments = (decodeSegments(path) ?? []).filter((segment) => segment !== "");
   const [group = "", first = "", second = "", third, ...rest] =
@@ -41,7 +41,7 @@ export function attributesOf(method: string, path: string, query: URLSearchParam
     group,
     resource,
     subresource,
-    // A role of a namespace may also speak of the namespace itself.
+    // A Role may also name its own namespace as a resource.
     namespace: isInside || first === "namespaces" ? second : "",
     name: isCollection ? nameIn(query.get("fieldSelector") ?? "") : name,
   };
@@ -53,12 +53,12 @@ function collectionVerb(verb: string, query: URLSearchParams): string {
   return ["true", "1", ""].includes(query.get("watch") ?? "false") ? "watch" : "list";
 }
 
-/** A request for a collection by one name is a request for that object. */
+/** A request for a collection by one name counts as a request for that object. */
 function nameIn(selector: string): string {
   return /(?:^|,)metadata\.name==?([^,!=\\]+)(?:,|$)/.exec(selector)?.[1] ?? "";
 }
 
-/** Those of an access review. */
+/** Reads the attributes of an access review. */
 export function attributesIn(review: Json): Attributes {
   const { nonResourceAttributes } = objectAt(review, "spec");
   if (nonResourceAttributes !== undefined)

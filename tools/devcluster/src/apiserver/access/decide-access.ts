@@ -6,7 +6,7 @@ import { hasAllRights, type User } from "./user.ts";
 
 /** The kept part of roles and bindings. */
 export type RoleBook = {
-  /** The bindings of the whole cluster, and those of the namespace unless it is "". */
+  /** Cluster-wide bindings, and those of the namespace unless it is "". */
   readonly bindings: (namespace: string) => readonly JsonObject[];
   readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
 };
@@ -44,7 +44,7 @@ const EVERYTHING: readonly JsonObject[] = [
   { verbs: ["*"], nonResourceURLs: ["*"] },
 ];
 
-/** All that a user may do in a namespace; "" stands for the cluster. */
+/** Lists all grants of a user in a namespace; "" stands for the cluster. */
 function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
   if (hasAllRights(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
@@ -57,13 +57,13 @@ function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
   return [...BASIC.map((rule) => ({ rule, because: "" })), ...bound];
 }
 
-/** The grant by which a user may do something; undefined where he may not. */
+/** Finds the grant that permits an action; undefined: the user may not do it. */
 export function findGrant(user: User, attributes: Attributes, book: RoleBook): Grant | undefined {
   const namespace = "path" in attributes ? "" : attributes.namespace;
   return grantsOf(user, namespace, book).find(({ rule }) => covers(rule, attributes));
 }
 
-/** In Kubernetes' words. */
+/** Words the refusal as Kubernetes does. */
 export function refusal(user: User, attributes: Attributes): Failure {
   const who = `User ${JSON.stringify(user.name)} cannot ${attributes.verb}`;
   if ("path" in attributes) {

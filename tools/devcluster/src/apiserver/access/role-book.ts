@@ -5,7 +5,7 @@ import type { ObjectStore } from "../store.ts";
 import { keyNamespace } from "../watch-events.ts";
 import type { RoleBook } from "./decide-access.ts";
 
-/** Roles and bindings as they are now. */
+/** Reads the current roles and bindings. */
 export function roleBook(store: ObjectStore): RoleBook {
   return {
     bindings: (namespace) => {

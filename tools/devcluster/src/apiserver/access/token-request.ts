@@ -17,7 +17,7 @@ type Deps = {
   readonly nowMs: () => number;
 };
 
-/** Gives a token of the service account for some time. */
+/** Issues a token of the service account for a limited time. */
 export function answerTokenRequest(
   { registry, tokens, nowMs }: Deps,
   account: ObjectName,

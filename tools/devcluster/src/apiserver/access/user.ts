@@ -1,6 +1,6 @@
 import type { JsonObject } from "../json.ts";
 
-/** Who sends a request. */
+/** The sender of a request. */
 export type User = {
   readonly name: string;
   readonly uid: string | undefined;
@@ -10,10 +10,10 @@ export type User = {
 
 const MASTERS = "system:masters";
 
-/** The one who has the server's own token. */
+/** The user of the server's own token. */
 export const ADMIN: User = { name: "admin", uid: undefined, groups: [MASTERS, "system:authenticated"], extra: {} };
 
-/** Whether there is nothing that the user may not do. */
+/** Returns whether the user may do everything. */
 export function hasAllRights({ groups }: User): boolean {
   return groups.includes(MASTERS);
 }

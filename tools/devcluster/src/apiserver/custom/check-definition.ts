@@ -9,7 +9,9 @@ import { findNotServed } from "./validate-value.ts";
 
 const SCOPES = ["Cluster", "Namespaced"];
 
-/** Checks of a definition that the server relies on; a schema is taken as it is, because a real API server judges schemas before they are published. */
+/**
+ * Checks the parts of a definition that the server relies on. Schemas are accepted unchecked, because a real API server judges them before they are published.
+ */
 export function checkDefinition(definition: JsonObject): Problem[] {
   const spec = objectAt(definition, "spec");
   const scope = textAt(spec, "scope");

@@ -32,7 +32,7 @@ export const definitionResource: Resource = defineResource({
   validate: (definition) => [...checkDefinitionName(definition), ...checkDefinition(definition)],
   validateUpdate: (_before, after) => checkDefinition(after),
   validateChange: checkDefinitionChange,
-  // Its objects are waited for, however long that takes.
+  // The definition waits for its objects, however long their deletion takes.
   whileDeleting: (definition) => put(definition, ["metadata", "deletionGracePeriodSeconds"], undefined),
   holdDeletion: (definition, time) => {
     const finalizers = finalizersOf(definition);
@@ -49,7 +49,7 @@ export const definitionResource: Resource = defineResource({
   },
 });
 
-/** The definition with a condition in place of an earlier one of its type; the time of a state that lasts stays. */
+/** Replaces the condition of its type; the transition time of an unchanged status stays. */
 export function withCondition(definition: JsonObject, condition: JsonObject): JsonObject {
   const conditions = listAt(definition, "status", "conditions");
   const index = conditions.findIndex((one) => textAt(one, "type") === textAt(condition, "type"));

@@ -16,7 +16,7 @@ type Served = {
   readonly resources: readonly Resource[];
 };
 
-/** The resources of all definitions that are established. */
+/** Returns the resources of all established definitions. */
 export function customResources(store: ObjectStore): () => readonly Resource[] {
   let served = new Map<string, Served>();
   let seen: number | undefined;
@@ -60,7 +60,7 @@ export type DefinitionDeps = {
   readonly onDefect: (error: unknown) => void;
 };
 
-/** Accepts the names of definitions, and ends the objects of those that end. Soon after each change that may matter. */
+/** Accepts the names of definitions, and deletes the objects of definitions in deletion, soon after each relevant change. */
 export function startDefinitions(deps: DefinitionDeps): Disposable {
   const { store, nowMs } = deps;
   const bucket = bucketOf(definitionResource);
@@ -116,7 +116,7 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
       }
     }
   } catch (error) {
-    // Another write came first, and has caused the next pass.
+    // Another write came first, and has triggered the next pass.
     if (!(error instanceof FailureError)) throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { isList, isObject, type Json, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
 import { itemSchema, type Structural } from "./structural.ts";
 
-/** The value with the schema's defaults for missing fields; the value itself when none is missing. */
+/** Fills in the schema's defaults for missing fields; returns the value itself if none is missing. */
 export function fillDefaults(schema: Structural, value: Json): Json {
   if (isList(value)) {
     const items = itemSchema(schema);

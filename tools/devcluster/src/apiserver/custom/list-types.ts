@@ -2,7 +2,7 @@ import { at, isList, isObject, type Json, type JsonObject, objectAt } from "../j
 import { type Problem } from "../status.ts";
 import { itemSchema, listKeysOf, type Structural } from "./structural.ts";
 
-/** Items that occur twice in lists that are sets or maps. */
+/** Finds duplicate items in lists of type set or map. */
 export function checkListTypes(schema: Structural, value: Json, path = ""): Problem[] {
   if (isList(value)) {
     const items = itemSchema(schema);

@@ -18,7 +18,7 @@ function definition(plural: string, kind: string, more: JsonObject = {}): JsonOb
   };
 }
 
-/** The world after all that was planned. */
+/** Executes plans until nothing remains to do. */
 function settle(definitions: readonly JsonObject[]): JsonObject[] {
   const world = new Map(definitions.map((one) => [textAt(one, "metadata", "uid"), one]));
   for (const step of planDefinitions(definitions, () => 0, TIME)) {
@@ -30,7 +30,7 @@ function settle(definitions: readonly JsonObject[]): JsonObject[] {
 const ending = (finalizers: readonly string[]): JsonObject => ({ deletionTimestamp: TIME, finalizers });
 
 describe("planning definitions", () => {
-  it("gives a kind to one definition only, and then has nothing to do", () => {
+  it("assigns a kind to one definition only, and then plans nothing", () => {
     const kinds = fc.uniqueArray(fc.tuple(fc.constantFrom("as", "bs", "cs", "ds"), fc.constantFrom("A", "B")), {
       selector: ([plural]) => plural,
     });
@@ -54,7 +54,7 @@ describe("planning definitions", () => {
     expect(alone !== undefined && isTrue(alone, "Established")).toBe(true);
   });
 
-  it("deletes the objects of a definition that ends, and lets it go when there are none", () => {
+  it("deletes the objects of a definition in deletion, and then removes the definition", () => {
     const one = definition("a", "A", ending([CLEANUP, "x/y"]));
     const busy = planDefinitions([one], () => 2, TIME);
     expect(busy.map((step) => [step.kind, step.because])).toEqual([
@@ -65,7 +65,7 @@ describe("planning definitions", () => {
     expect(done).toMatchObject({ kind: "release", definition: { metadata: { finalizers: ["x/y"] } } });
   });
 
-  it("leaves a definition that others hold", () => {
+  it("keeps a definition with foreign finalizers", () => {
     expect(planDefinitions([definition("a", "A", ending(["x/y"]))], () => 0, TIME)).toEqual([]);
   });
 });

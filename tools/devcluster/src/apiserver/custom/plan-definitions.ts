@@ -12,7 +12,7 @@ export type DefinitionStep =
   | { readonly kind: "delete-objects"; readonly definition: JsonObject; readonly because: "definition-ends" }
   | { readonly kind: "release"; readonly definition: JsonObject; readonly because: "no-objects-left" };
 
-/** `countObjects`: how many objects of a definition are kept. */
+/** `countObjects`: number of stored objects of a definition. */
 export function planDefinitions(
   definitions: readonly JsonObject[],
   countObjects: (definition: JsonObject) => number,
@@ -63,7 +63,7 @@ export function isTrue(definition: JsonObject, type: string): boolean {
 
 type Names = { readonly resources: ReadonlySet<string>; readonly kinds: ReadonlySet<string> };
 
-/** A definition gets the names that no other of its group has; it is served once it has had all of them. */
+/** Assigns names that no other definition of the group has; a definition is served once it has all of its names. */
 function acceptNames(definition: JsonObject, others: readonly JsonObject[], time: string): JsonObject {
   const wanted = objectAt(definition, "spec", "names");
   const taken = takenNames(others, textAt(definition, "spec", "group"));

@@ -42,7 +42,7 @@ export function columnPaths(version: JsonObject): string[] {
   return listAt(version, "additionalPrinterColumns").map((column) => textAt(column, "jsonPath"));
 }
 
-/** Fields apart by dots; `[-1:]` takes the last item of a list. Undefined for any other path. */
+/** Parses a dotted path; `[-1:]` takes the last item of a list. Undefined for any other path. */
 export function readColumnPath(path: string): ((object: Json) => Json | undefined) | undefined {
   if (!/^(\.[\w-]+(\[-1:\])?)+$/.test(path)) return undefined;
   const names = path.slice(1).replaceAll("[-1:]", ".[-1:]").split(".");

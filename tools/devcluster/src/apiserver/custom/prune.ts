@@ -1,7 +1,7 @@
 import { isList, isObject, type Json, type JsonObject, mapEntries, mapItems } from "../json.ts";
 import { fieldSchema, itemSchema, keepsUnknown, type Structural } from "./structural.ts";
 
-/** Fields that every object of Kubernetes has, whatever its schema says. */
+/** Fields that every Kubernetes object has, whatever its schema defines. */
 const OBJECT_FIELDS = ["apiVersion", "kind", "metadata"];
 
 export type Pruned = {
@@ -39,7 +39,7 @@ function pruneObject(schema: Structural, object: JsonObject, path: string, { isR
   });
 }
 
-/** Leaves null out where the schema allows none, as if it had not been written. */
+/** Drops null where the schema does not permit it, as if it had not been written. */
 export function withoutNulls(schema: Structural, value: Json): Json {
   if (isList(value)) {
     const items = itemSchema(schema);

@@ -8,7 +8,7 @@ export type RuleDefect = { readonly rule: JsonObject; readonly because: string }
 
 /** The compiled rules of one schema. */
 export type Rules = {
-  /** The problems that the rules find in an object; `old` is its state before, for rules about changes. */
+  /** Returns the violations of an object; `old` is its previous state, for transition rules. */
   validate(object: JsonObject, old: JsonObject | undefined): Problem[];
   readonly defined: boolean;
   readonly defects: readonly RuleDefect[];
@@ -23,10 +23,10 @@ type Rule = {
 
 const SELF = "self";
 const OLD = "oldSelf";
-/** Values are untyped here: times and durations are texts, and names of fields are not escaped. */
+/** Values are untyped here: times and durations are texts, and field names are not escaped. */
 const NEEDS_TYPES = /\b(timestamp|duration)\(|__/;
 
-/** CEL and `sum()`, the one function of Kubernetes that Muster's definitions use. */
+/** CEL with `sum()`, the only Kubernetes function that Muster's definitions use. */
 const environment = new Environment({
   enableOptionalTypes: true,
   homogeneousAggregateLiterals: false,
@@ -42,12 +42,12 @@ function add(a: bigint | number, b: bigint | number): bigint | number {
   return typeof a === "bigint" && typeof b === "bigint" ? a + b : Number(a) + Number(b);
 }
 
-/** Compiles `x-kubernetes-validations` of a schema and of all schemas in it. */
+/** Compiles `x-kubernetes-validations` of a schema and of all nested schemas. */
 export function compileRules(root: Structural): Rules {
   const defects: RuleDefect[] = [];
   const nodes = new Map<Structural, readonly Rule[]>();
   const inside = new Set<Structural>();
-  /** Whether the schema or one in it has rules: all other parts of an object are skipped. */
+  /** Returns whether the schema, or a nested one, has rules: other parts of an object are skipped. */
   const collect = (schema: Structural): boolean => {
     const rules = listAt(schema, "x-kubernetes-validations").filter(isObject);
     if (rules.length > 0)
@@ -90,7 +90,7 @@ function summaryOf(error: unknown): string {
   return "summary" in error && typeof error.summary === "string" ? error.summary : error.message;
 }
 
-/** A value as rules see it: whole numbers are ints, objects are maps. */
+/** Converts a value for rules: whole numbers are ints, objects are maps. */
 function toRuleValue(value: Json): unknown {
   if (typeof value === "number" && Number.isInteger(value)) return BigInt(value);
   if (isList(value)) return value.map(toRuleValue);
@@ -153,7 +153,7 @@ function runRules(
   return rules.flatMap((rule) => {
     if (rule.program === undefined || (rule.usesOld && before === undefined)) return [];
     const found = runRule(rule, { [SELF]: self, [OLD]: before }, { schema, value, path });
-    // An unchanged value stays accepted, except by rules about changes.
+    // An unchanged value stays accepted, except by transition rules.
     return found === undefined || (unchanged && !rule.usesOld) ? [] : [found];
   });
 }

@@ -22,7 +22,7 @@ const SCHEMA: Structural = {
   },
 };
 
-/** Objects that use the names of the schema, rightly and wrongly. */
+/** Objects with fields of the schema, with valid and invalid values. */
 const object: fc.Arbitrary<JsonObject> = fc
   .object({
     key: fc.constantFrom("a", "b", "c", "d", "e", "x", "__proto__"),
@@ -32,7 +32,7 @@ const object: fc.Arbitrary<JsonObject> = fc
   .map((value) => JSON.parse(JSON.stringify(value)) as JsonObject);
 
 describe("a schema", () => {
-  it("fills in defaults once: the second time there is nothing to do", () => {
+  it("fills in defaults once: the second time changes nothing", () => {
     fc.assert(
       fc.property(object, (given) => {
         const filled = fillDefaults(SCHEMA, given);
@@ -41,7 +41,7 @@ describe("a schema", () => {
     );
   });
 
-  it("keeps what is given when it fills in defaults", () => {
+  it("keeps given values when it fills in defaults", () => {
     fc.assert(
       fc.property(object, (given) => {
         const filled = fillDefaults(SCHEMA, given) as JsonObject;
@@ -61,7 +61,7 @@ describe("a schema", () => {
     );
   });
 
-  it("takes a value that did not change, however wrong it is", () => {
+  it("accepts an unchanged value, however invalid it is", () => {
     fc.assert(
       fc.property(object, (given) => {
         expect(validateValue(SCHEMA, given, "", given)).toEqual([]);
@@ -69,7 +69,7 @@ describe("a schema", () => {
     );
   });
 
-  it("finds no more wrong with a change than with a new object", () => {
+  it("finds no more problems in a change than in a new object", () => {
     fc.assert(
       fc.property(object, object, (before, after) => {
         const whole = validateValue(SCHEMA, after, "").map(({ field, message }) => `${field}: ${message}`);

@@ -1,9 +1,9 @@
 import { at, isObject, type Json, type JsonObject, objectAt, textAt } from "../json.ts";
 
-/** A structural schema of a CustomResourceDefinition, as it stands there. */
+/** A structural schema of a CustomResourceDefinition, as stored. */
 export type Structural = JsonObject;
 
-/** The schema of a field of an object; undefined when the schema has none for it. */
+/** Returns the schema of an object's field; undefined if there is none. */
 export function fieldSchema(schema: Structural, key: string): Structural | undefined {
   const property = at(schema, "properties", key);
   if (isObject(property)) return property;
@@ -16,7 +16,7 @@ export function itemSchema(schema: Structural): Structural | undefined {
   return isObject(items) ? items : undefined;
 }
 
-/** The schemas directly below one. */
+/** Returns the direct child schemas. */
 export function childrenOf(schema: Structural): Structural[] {
   const rest = schema["additionalProperties"];
   const items = itemSchema(schema);
@@ -27,7 +27,7 @@ export function childrenOf(schema: Structural): Structural[] {
   ];
 }
 
-/** Fields that no schema names are kept. */
+/** Returns whether fields without a schema are kept. */
 export function keepsUnknown(schema: Structural): boolean {
   return schema["x-kubernetes-preserve-unknown-fields"] === true;
 }
@@ -36,7 +36,7 @@ export function isIntOrString(schema: Structural): boolean {
   return schema["x-kubernetes-int-or-string"] === true;
 }
 
-/** The identity of list items: their keys, or their value; undefined for items without identity. */
+/** Returns the identity of list items: their keys, or their value; undefined: they have none. */
 export function listKeysOf(schema: Structural): readonly string[] | "value" | undefined {
   switch (textAt(schema, "x-kubernetes-list-type")) {
     case "set":
@@ -50,7 +50,7 @@ export function listKeysOf(schema: Structural): readonly string[] | "value" | un
   }
 }
 
-/** The item of an earlier list that an item is the next state of. */
+/** Finds the earlier list item that this item updates. */
 export function correlate(schema: Structural, item: Json, earlier: readonly Json[]): Json | undefined {
   const keys = listKeysOf(schema);
   if (keys === undefined || keys === "value") return undefined;

@@ -16,8 +16,8 @@ import { childrenOf, correlate, isIntOrString, itemSchema, type Structural } fro
 const INT32_MAX = 2 ** 31 - 1;
 
 /**
- * What a schema finds wrong with a value, in the words of Kubernetes. What was the same in `old` is taken as it is, so that an object that was valid
- * once can still be changed after its schema became stricter.
+ * Validates a value against a schema, in the words of Kubernetes. Values that are unchanged from `old` are accepted, so that a once valid object can still be
+ * changed after its schema became stricter.
  */
 export function validateValue(schema: Structural, value: Json, path: string, old?: Json): Problem[] {
   if (old !== undefined && sameJson(value, old)) return [];
@@ -33,7 +33,7 @@ export function validateValue(schema: Structural, value: Json, path: string, old
   ];
 }
 
-/** Problems after which rules of CEL are not asked: the value has not the form that they count on. */
+/** Returns whether the problem prevents CEL rules, which rely on well-formed values. */
 export function blocksRules({ reason }: Problem): boolean {
   return [
     "FieldValueNotSupported",
@@ -73,7 +73,7 @@ function typeName(value: Json): string {
   return typeof value;
 }
 
-/** As Go names what holds a value. */
+/** Formats a value's type as Go does. */
 function formatName(value: Json): string {
   if (typeof value !== "number") return "";
   return Number.isInteger(value) ? "int64" : "float64";
@@ -107,10 +107,10 @@ function checkText(schema: Structural, value: string, path: string): Problem[] {
   return problems;
 }
 
-/** The keywords of schemas that no definition here uses; `not` and its like change the meaning of a schema, so they are refused. */
+/** Schema keywords that no definition here uses. `not` and similar ones change the meaning of a schema, so they are refused. */
 const NOT_SERVED = ["exclusiveMaximum", "exclusiveMinimum", "multipleOf", "not", "oneOf", "uniqueItems"];
 
-/** The first keyword or pattern of a schema that this server does not check; undefined for a schema that it checks as a whole. */
+/** Finds the first keyword or pattern of a schema that this server cannot check; undefined: it checks all. */
 export function findNotServed(schema: Structural): string | undefined {
   const keyword = NOT_SERVED.find((name) => schema[name] !== undefined);
   if (keyword !== undefined) return keyword;
@@ -120,7 +120,7 @@ export function findNotServed(schema: Structural): string | undefined {
   return parts.map(findNotServed).find((found) => found !== undefined);
 }
 
-/** The expression of a pattern; undefined for one of Go that JavaScript cannot compile. */
+/** Compiles a pattern; undefined for a Go pattern that JavaScript cannot compile. */
 function patternOf(pattern: string): RegExp | undefined {
   try {
     return new RegExp(pattern, "u");
@@ -225,7 +225,7 @@ function checkCombinations(schema: Structural, value: Json, path: string): Probl
   return problems;
 }
 
-/** The way to fail that comes nearest, of several ways. */
+/** Of several alternatives, returns the one with the fewest problems. */
 function fewest(found: readonly (readonly Problem[])[]): readonly Problem[] {
   return found.toSorted((a, b) => a.length - b.length)[0] ?? [];
 }

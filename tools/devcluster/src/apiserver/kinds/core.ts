@@ -18,7 +18,7 @@ export const namespaces: Resource = defineResource({
   columns: [NAME, column("Status", (namespace) => textAt(namespace, "status", "phase")), AGE],
   deleteReturnsObject: true,
   keepAlways: (namespace) => (IMMORTAL.includes(nameOf(namespace)) ? "this namespace may not be deleted" : undefined),
-  // A namespace has no grace period: it goes once it is empty.
+  // A namespace has no grace period: it is removed once it is empty.
   whileDeleting: (namespace) =>
     put(put(namespace, ["metadata", "deletionGracePeriodSeconds"], undefined), ["status", "phase"], "Terminating"),
   carryOver: (before, after) => put(after, ["spec"], before["spec"]),
@@ -88,7 +88,7 @@ function checkLease(lease: JsonObject): Problem[] {
   ];
 }
 
-/** `stringData` is written and never read: it goes to `data`, in base64. */
+/** Moves the write-only `stringData` to `data`, in base64. */
 export function encodeSecret(secret: JsonObject): JsonObject {
   const plain = objectAt(secret, "stringData");
   if (Object.keys(plain).length === 0) return put(secret, ["stringData"], undefined);

@@ -48,7 +48,7 @@ it.each<[string, () => unknown]>([
   ["oneOf in the schema of a definition", () => checkDefinition(definition({ properties: { a: { oneOf: [] } } }))],
   ["the pattern ( in the schema of a definition", () => checkDefinition(definition({ pattern: "(" }))],
   ["the column .a[0] of a definition", () => checkDefinition(definition({}, [{ jsonPath: ".a[0]" }]))],
-])("refuses %s, which nothing here would enforce", (field, validate) => {
+])("refuses %s, which this server would not enforce", (field, validate) => {
   const refused = failureOf(validate);
   expect(refused?.code).toBe(501);
   expect(refused?.message).toContain(` ${field}: `);

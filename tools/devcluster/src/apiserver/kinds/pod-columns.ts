@@ -27,11 +27,11 @@ export type PodSummary = {
   readonly total: number;
   readonly status: string;
   readonly restarts: number;
-  /** "" when no container has ended before. */
+  /** "" if no container has ended before. */
   readonly lastRestart: string;
 };
 
-/** The one word for the state of a pod, and its numbers, as kubectl shows them. */
+/** Summarises the state of a pod in one word, with its numbers, as kubectl does. */
 export function describePod(pod: JsonObject): PodSummary {
   const total = listAt(pod, "spec", "containers").length + sidecarNames(pod).length;
   const init = describeInit(pod);
@@ -100,7 +100,7 @@ function initWord(status: Json, index: number, total: number): string {
   return word === undefined || word === "Init:PodInitializing" ? `Init:${index}/${total}` : word;
 }
 
-/** The reason for which a container does not run; undefined when it runs or nothing is known. */
+/** Returns the reason why a container does not run; undefined if it runs or its state is unknown. */
 function wordFor(status: Json, prefix: string): string | undefined {
   const waiting = textAt(status, "state", "waiting", "reason");
   if (waiting !== "") return prefix + waiting;
@@ -124,7 +124,7 @@ function lastRestart(pod: JsonObject): string {
   return ends.sort().at(-1) ?? "";
 }
 
-/** "" when the pod has no such condition. */
+/** "" if the pod has no such condition. */
 function conditionOf(pod: JsonObject, type: string): string {
   return textAt(
     listAt(pod, "status", "conditions").find((condition) => textAt(condition, "type") === type),

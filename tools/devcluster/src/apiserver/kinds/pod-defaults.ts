@@ -3,7 +3,7 @@ import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, te
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
 
-/** Fills in what Kubernetes' own defaults and admission fill in when a pod is created. */
+/** Adds the defaults that Kubernetes and its admission set on a new pod. */
 export function defaultPod(pod: JsonObject): JsonObject {
   const spec = defaultPodSpec(objectAt(pod, "spec"));
   const filled = withDefaults(
@@ -22,7 +22,7 @@ export function defaultPod(pod: JsonObject): JsonObject {
   return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
 }
 
-/** A new pod with another spec, and the class of service that follows from it. */
+/** Replaces the spec of a new pod, and updates its class of service. */
 export function withSpec(pod: JsonObject, spec: JsonObject): JsonObject {
   return put({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
 }
@@ -58,7 +58,7 @@ function gated(pod: JsonObject): JsonObject {
   };
 }
 
-/** Replaces a list of the object by its mapped one; nothing when there is no list. */
+/** Replaces a list of the object by its mapped one; does nothing without the list. */
 function mapList(object: JsonObject, key: string, map: (item: JsonObject) => JsonObject): JsonObject {
   const list = object[key];
   return isList(list) ? { [key]: list.map((item) => (isObject(item) ? map(item) : item)) } : {};

@@ -57,7 +57,7 @@ export function validatePod(pod: JsonObject): Problem[] {
 /** The fields that neither kubelet nor scheduler here supports. Sessions, jobs and leases use readiness alone, and end by themselves. */
 const NOT_SERVED = ["livenessProbe", "startupProbe", "readinessProbe.grpc", "lifecycle.postStart"];
 
-/** Refuses them, and required pod affinity. */
+/** Refuses unsupported features, and required pod affinity. */
 function refuseUnsupported(spec: JsonObject): void {
   if (at(spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution") !== undefined)
     fail(notServed("required podAffinity"));
@@ -171,7 +171,7 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
   return [...problems, forbiddenValue("spec", CHANGEABLE)];
 }
 
-/** Whether the pod accepts no node that it did not accept before, as far as terms of its node affinity show. */
+/** Returns whether the pod accepts no additional node, judged by the terms of its node affinity. */
 function isNarrower(before: JsonObject, after: JsonObject): boolean {
   const termsOf = (pod: JsonObject): readonly Json[] =>
     listAt(

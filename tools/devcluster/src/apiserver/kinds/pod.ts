@@ -41,7 +41,7 @@ export function decideGracePeriod(pod: JsonObject, wanted: number | undefined): 
 
 export type Bound = { readonly pod: JsonObject } | { readonly refused: string };
 
-/** Gives a pod its node, once. */
+/** Binds a pod to its node, once. */
 export function bindPod(pod: JsonObject, name: string, node: string, time: string): Bound {
   const current = textAt(pod, "spec", "nodeName");
   if (isDeleting(pod)) return { refused: `pod ${name} is being deleted, cannot be assigned to a host` };

@@ -19,10 +19,10 @@ const PLAIN = [
   "services.nodeports",
   "services.loadbalancers",
 ];
-/** Leases of type kubernetes have a quota with it. */
+/** The scope of the quotas of leases of type kubernetes. */
 const SCOPE = "PriorityClass";
 
-/** Limits of the objects of a namespace together, for leases of type kubernetes. */
+/** Limits on all objects of a namespace together, for leases of type kubernetes. */
 export const resourceQuotas: Resource = defineResource({
   kind: "ResourceQuota",
   plural: "resourcequotas",

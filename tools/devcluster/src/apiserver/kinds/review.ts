@@ -54,7 +54,7 @@ export const subjectReviews: Resource = defineResource({
   answer: (review, { user }) => ({ metadata: {}, ...review, status: { userInfo: describeUser(user) } }),
 });
 
-/** Whose a token is, for a server of another API. */
+/** Returns the user of a token to a server of another API. */
 export const tokenReviews: Resource = defineResource({
   group: "authentication.k8s.io",
   kind: "TokenReview",

@@ -101,7 +101,7 @@ function checkReference(reference: JsonObject, kinds: readonly string[]): Proble
   ];
 }
 
-/** With the names of Go's fields, as the message has them. */
+/** Prints a reference with the names of Go's fields, as Kubernetes' message does. */
 function printReference(reference: JsonObject): JsonObject {
   return {
     APIGroup: textAt(reference, "apiGroup"),

@@ -16,10 +16,10 @@ import { fail, invalidValue, notServed, type Problem, required } from "../status
 import { AGE, column, NAME, orNone } from "../table.ts";
 
 const MAX_PORT = 65_535;
-/** As many services as the network 10.96.0.0/16 is used for. */
+/** Maximum number of services, within the network 10.96.0.0/16. */
 const MAX_ADDRESSES = 62_500;
 
-/** Services as data: nothing here routes traffic, so their addresses are those of the pods. */
+/** Services are only data: nothing here routes traffic, so clients use the addresses of the pods. */
 export const services: Resource = defineResource({
   kind: "Service",
   plural: "services",
@@ -50,7 +50,7 @@ export const services: Resource = defineResource({
     withClusterAddress(service, () => new Set(others().map((other) => textAt(other, "spec", "clusterIP")))),
 });
 
-/** An address of the service network for a service without one. */
+/** Assigns an address of the service network to a service without one. */
 function withClusterAddress(service: JsonObject, takenBy: () => ReadonlySet<string>): JsonObject {
   if (textAt(service, "spec", "clusterIP") !== "") return service;
   const taken = takenBy();

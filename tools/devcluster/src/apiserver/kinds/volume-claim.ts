@@ -43,7 +43,7 @@ function checkSpec(spec: JsonObject): Problem[] {
   return problems;
 }
 
-/** A volume may be named once. Nothing else may change, because no class of storage exists that could enlarge a bound claim. */
+/** A claim may name a volume once. Nothing else may change, because no storage class exists that could enlarge a bound claim. */
 function checkChange(before: JsonObject, after: JsonObject): Problem[] {
   const wishOf = (claim: JsonObject): JsonObject =>
     isBound(before) ? objectAt(claim, "spec") : put(objectAt(claim, "spec"), ["volumeName"], undefined);

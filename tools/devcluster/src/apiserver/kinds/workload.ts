@@ -17,7 +17,7 @@ import { type Column, column } from "../table.ts";
 import { defaultPodSpec } from "./pod-defaults.ts";
 import { validatePod } from "./pod-validation.ts";
 
-/** A column that counts something of the spec or the status. */
+/** Builds a column for a count in the spec or the status. */
 export function countColumn(name: string, ...path: readonly string[]): Column {
   return { ...column(name, (workload) => numberAt(workload, ...path) ?? 0), type: "integer" };
 }
@@ -29,7 +29,7 @@ export function readyColumn(): Column {
   });
 }
 
-/** One replica by default, and the template of a pod with Kubernetes' defaults. */
+/** Defaults to one replica, and adds Kubernetes' defaults to the pod template. */
 export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObject {
   const spec = withDefaults(objectAt(workload, "spec"), { replicas: 1, ...more });
   const template = objectAt(spec, "template");
@@ -41,8 +41,8 @@ export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObj
 }
 
 /**
- * Checks the spec of every workload. `kind` is Kubernetes' own word for it. Refuses a field with another value than `served`, and more than one replica:
- * leases have one, and a real cluster serves the rest.
+ * Checks the spec of every workload. `kind` is Kubernetes' own word for it. Refuses any value other than `served`, and more than one replica: leases have one,
+ * and a real cluster serves the rest.
  */
 export function checkWorkload(
   workload: JsonObject,

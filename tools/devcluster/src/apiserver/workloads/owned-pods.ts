@@ -39,7 +39,7 @@ export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
   };
 }
 
-/** The pod has neither ended nor is it being deleted. */
+/** Returns whether the pod has not ended and is not in deletion. */
 export function isActive(pod: JsonObject): boolean {
   return !isOver(pod) && !isDeleting(pod);
 }
@@ -54,7 +54,7 @@ export function isReady(pod: JsonObject): boolean {
   );
 }
 
-/** The condition, with its old transition time while its status stays the same. */
+/** Keeps the transition time of a condition while its status stays the same. */
 export function continueCondition(known: readonly Json[], next: JsonObject, time: string): JsonObject {
   const before = known.find((one) => textAt(one, "type") === next["type"]);
   const isSame = textAt(before, "status") === next["status"];
