@@ -27,7 +27,7 @@ export function stepReal(run: Run, operation: PreemptionOperation): Verdict | un
 }
 
 /** Prints the decisions; the owners' requests are left out. */
-export function sayEvents(events: readonly LedgerEvent[]): readonly string[] {
+export function printEvents(events: readonly LedgerEvent[]): readonly string[] {
   return events.flatMap((event) => {
     switch (event.kind) {
       case "granted":
