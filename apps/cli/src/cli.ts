@@ -12,7 +12,7 @@ import type { Link } from "./kinds/kind.ts";
 /** Options that every command has. */
 export type CommonOptions = GatewayOptions & { readonly namespace?: string };
 
-/** Everything outside the process that a command uses: the terminal, files, time, and the services after `connect`. */
+/** The command's access to everything outside the process: the terminal, files, time, and the services after `connect`. */
 export type Cli = {
   readonly io: Io;
   readonly now: () => number;
@@ -85,7 +85,7 @@ export type Connected = AsyncDisposable & {
 };
 
 export type Io = {
-  /** Prints result lines on standard output. */
+  /** Prints the result on standard output. */
   readonly out: (lines: readonly string[]) => void;
   /** Prints progress and errors on standard error. */
   readonly err: (lines: readonly string[]) => void;

@@ -58,7 +58,6 @@ function condition(type: string, reason: string, message: string, second: number
 
 const RESERVED = condition("MachinesReserved", "MachinesGranted", "2 machines are reserved", 1);
 
-/** Builds a job of two workers. */
 function job(name: string, state: string, more: Job = {}, kind = "Job"): Job {
   return {
     key: { kind, name },
@@ -77,7 +76,6 @@ function keep(each: Job): Job {
   return each;
 }
 
-/** Checks the namespace as the job controller does. */
 function checkNamespace(field: string, namespace: string | null | undefined): void {
   if (!["", "default", undefined].includes(namespace ?? undefined))
     throwFault({ code: "invalid_request", field, reason: `"${namespace}" is not served` });

@@ -252,7 +252,7 @@ it(
       expect(other.code).toBe(4);
       expect(other.err).toContain(`error: engine main has the key ${engine.userId}, and not zzz`);
     }
-    // This engine has no cluster.
+    // The engine runs without a cluster.
     const ordered = await runLine(`lease order --wait -o json -f - --engine-key ${engine.userId}`, store("5-1"));
     expect(ordered.code).toBe(1);
     expect(ordered.err).toMatch(/lease 5-1 is FAILED: /);

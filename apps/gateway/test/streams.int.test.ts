@@ -225,7 +225,6 @@ it.each([
 
 const encoder = new TextEncoder();
 
-/** Builds a log that arrives in chunks. */
 function logOf(pieces: readonly string[]) {
   return ({ offset, waitMs }: Record<string, unknown>) => {
     const text = pieces.join("");

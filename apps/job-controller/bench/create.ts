@@ -97,7 +97,6 @@ function report(results: ReadonlyMap<Way, readonly Timed[]>): void {
   }
 }
 
-/** Returns medians with their sum, the largest first. */
 function perPod(rounds: readonly Timed[], of: (round: Timed) => ReadonlyMap<string, number>, times: number): string {
   const names = new Set(rounds.flatMap((round) => [...of(round).keys()]));
   const each = [...names].map((name): [string, number] => [

@@ -52,7 +52,7 @@ type LogPart = {
 
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_LOG_WAIT_MS = 30_000;
-/** The wait for an ended run, whose log is complete, and only has to be read up to the offset. */
+/** The wait for an ended run, whose log is complete and must only be read up to the offset. */
 const ENDED_WAIT_MS = 5000;
 /** The poll interval, because cached pods may lag slightly behind the log. */
 const POLL_MS = 500;

@@ -282,7 +282,6 @@ function checkNamespace<View>(deps: RequestDeps<View>, field: string, namespace 
   refuse(field, `"${namespace}" is not served: this job-controller runs the jobs of the namespace "${deps.namespace}"`);
 }
 
-/** Returns the sort key of lists. */
 function place({ name, kind }: JobKey): string {
   return `${name}/${kind}`;
 }

@@ -13,7 +13,7 @@ const TEAM = "team-a";
 const PATIENCE = { timeoutMs: 100_000 };
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
-/** A replacement counts beside the lost machine. */
+/** The quota is larger than the machines, because a replacement counts beside the lost machine. */
 const AMPLE = [
   { name: "cpu", nominal: 10_000 },
   { name: "memory", nominal: "1Pi" },

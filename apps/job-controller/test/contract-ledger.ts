@@ -25,7 +25,7 @@ export type ContractLedger = AsyncDisposable & {
   ignoreHolders(): void;
 };
 
-/** The millicores of each machine. */
+/** Each machine has this many millicores of cpu. */
 const MACHINE_CPU = 1000;
 
 /** Starts the ledger. `readQueues` reads the queues of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */

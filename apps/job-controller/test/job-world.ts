@@ -58,7 +58,7 @@ export type JobWorld = AsyncDisposable & {
   readonly firstLedger: Controller;
   startLedger(): Promise<Controller>;
   startController(env?: Readonly<Record<string, string>>): Promise<Controller>;
-  /** Returns the process id of the controller that took the lock last; undefined before any has. */
+  /** Returns the process id of the latest controller to acquire the lock; undefined before any has. */
   leaderPid(): Promise<number | undefined>;
   create(job: TestJob): Promise<TestJob>;
   get(name: string, plural?: string): Promise<TestJob | undefined>;

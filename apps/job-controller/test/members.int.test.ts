@@ -21,7 +21,6 @@ import { API_SERVERS } from "./api-servers.ts";
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 const TEMPLATE = { spec: { containers: [{ name: "main", image: "busybox" }], terminationGracePeriodSeconds: 0 } };
 
-/** Reads a definition from its file. */
 const definition = (file: string): KubeObject & { readonly metadata: { readonly name: string } } =>
   parse(readFileSync(new URL(file, import.meta.url), "utf8")) as never;
 

@@ -116,7 +116,6 @@ export function observe(world: World): Snapshot {
   };
 }
 
-/** Whether the job has parts of the machine. */
 function isShared({ units }: World, machine: string): boolean {
   return [...units.values()].some(
     (unit) =>
@@ -339,7 +338,7 @@ function isGranted(units: Iterable<UnitSeen>, component: string, node: string): 
   return [...units].some((unit) => unit.state === "granted" && unit.nodes.get(component) === node);
 }
 
-/** The millicores of each machine. */
+/** Each machine has this many millicores of cpu. */
 const MACHINE_CPU = 1000;
 
 /** Grants one free machine, or a part of a shared one, to each member of the earliest request that fits. */

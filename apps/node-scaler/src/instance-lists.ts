@@ -27,7 +27,7 @@ export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iter
   };
 }
 
-/** Requests the list of one provider. Never rejects. */
+/** Never rejects. */
 function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
   const { memory, report, now } = scaler;
   const asking = list(scaler, name)

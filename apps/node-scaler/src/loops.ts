@@ -63,7 +63,7 @@ export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<
   });
 }
 
-/** Runs one round. Never rejects. */
+/** Never rejects. */
 async function runRound({ report, round }: Loop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
   report.lastStartedAtMs = now();
   let failure: unknown;

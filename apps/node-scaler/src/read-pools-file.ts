@@ -249,7 +249,6 @@ function readPools(value: unknown): readonly PlacedPool[] {
 
 type Surroundings = { readonly providers: readonly string[]; readonly poolLabel: string };
 
-/** Checks that concern several fields. */
 function checkTogether(pools: readonly PlacedPool[], around: Surroundings): readonly Problem[] {
   return pools.flatMap(({ at, policy }, index) => {
     const problems = checkPool(policy, around).map(({ path, message }) => ({ path: ["pools", at, ...path], message }));

@@ -49,7 +49,7 @@ export type ScalerDeps = {
   /** Whether this process leads now; called before each effect that no revision fences. */
   readonly isHeld: () => boolean;
   readonly signal: AbortSignal;
-  /** For the order of an instance and its reversal, which are finished when this process stops. */
+  /** Aborts the order of an instance and its reversal; both may finish when this process stops. */
   readonly orderSignal: AbortSignal;
   /** Returns a different text each time. */
   readonly seed: () => string;
@@ -66,7 +66,7 @@ export type ScalerDeps = {
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;
-  /** How long a round waits for a provider; a longer call continues beside the rounds. */
+  /** The time for which a round waits for a provider; a longer call continues beside the rounds. */
   readonly patienceMs: number;
   /** The maximum age of a provider's list, from its request on. */
   readonly listFreshMs: number;
@@ -119,7 +119,7 @@ type Memory = {
   readonly lists: Map<string, ProviderList>;
   /** Lists in flight, by provider. They never reject. */
   readonly asking: Map<string, Promise<void>>;
-  /** When the lists of the latest scan were requested. */
+  /** The times at which the lists of the latest scan were requested. */
   scannedAtMs: ReadonlyMap<string, number>;
   /** True once all records were compared with the nodes and the ledger. Nothing is created before. */
   hasObserved: boolean;
@@ -132,7 +132,7 @@ type Memory = {
   plan: Pick<ScalingPlan, "bindings" | "waits" | "poolScaling"> | undefined;
 };
 
-/** One leadership: its dependencies and its memory. */
+/** The dependencies and the memory of one leadership. */
 export type Scaler = ScalerDeps & { readonly memory: Memory };
 
 export function makeScaler(deps: ScalerDeps): Scaler {
@@ -168,7 +168,7 @@ export async function finishWork({ booting, ending, asking, scanning }: Memory):
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning.values()]);
 }
 
-/** Undefined if the ledger does not answer. */
+/** Returns undefined if the ledger does not answer. */
 export async function askMachines({ machines, report }: Scaler, loop: LoopName): Promise<Machines | undefined> {
   try {
     return await machines();

@@ -11,7 +11,6 @@ export type LedgerNode = {
 /** Undefined for a whole node. */
 export type LedgerNeed = { readonly component: string; readonly shared?: Amounts };
 
-/** The node of each need of one reservation. */
 type Grant = { readonly places: ReadonlyMap<string, string>; readonly nodes: readonly LedgerNode[] };
 
 /**

@@ -40,7 +40,6 @@ type Life = { readonly skewMs: number; effectsLeft: number; readonly term: numbe
 
 class Killed extends Error {}
 
-/** The nodes and pods of one moment. */
 type Observation = {
   readonly atMs: number;
   readonly nodes: readonly { readonly node: KubeNode; readonly pool: string }[];
@@ -59,7 +58,7 @@ export class ScalerWorld {
   /** Providers in addition to the cloud. */
   readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
-  /** How far the wall clock is ahead. */
+  /** The milliseconds by which the wall clock is ahead. */
   wallAheadMs = 0;
   /** The boot time of an instance. */
   bootMs = 30_000;

@@ -27,7 +27,7 @@ type Step =
     }
   | { readonly kind: "short" | "limit"; readonly times: number }
   | { readonly kind: "silence"; readonly of: "watcher" | "ledger" | "none" }
-  /** From now on their data are one minute old, without their notice. */
+  /** From now on the named readers use data that are one minute old, without notice. */
   | { readonly kind: "lag"; readonly of: "scaler" | "ledger" | "both" | "none" };
 
 const at = fc.nat(8);

@@ -25,7 +25,6 @@ export function backupOrder(): readonly BackupGroup[] {
   ];
 }
 
-/** Returns the stream of a bucket. */
 function streamOf(bucket: string): string {
   return `KV_${bucket}`;
 }

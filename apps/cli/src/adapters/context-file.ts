@@ -113,7 +113,7 @@ function hasSecrets({ users }: Contexts): boolean {
   return users.some(({ user }) => user.token !== undefined || user["auth-provider"] !== undefined);
 }
 
-/** Undefined if the file does not exist. */
+/** Returns undefined if the file does not exist. */
 function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");

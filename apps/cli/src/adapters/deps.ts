@@ -103,7 +103,7 @@ function contextsIn(file: string): CommandLine["contexts"] {
   };
 }
 
-/** Undefined if the command calls the services over NATS. Throws CommandError for an invalid address or context. */
+/** Returns undefined if the command calls the services over NATS. Throws CommandError for an invalid address or context. */
 async function findGateway(options: CommonOptions, { gateway, contextFile }: Config): Promise<Gateway | undefined> {
   const isNamed = options.server !== undefined || options.context !== undefined || gateway.server !== undefined;
   const isNats = options.natsUrl !== undefined || gateway.natsUrl !== undefined;
@@ -116,7 +116,6 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
   throw new CommandError(EXIT.usage, found.problem, { hint: found.hint });
 }
 
-/** Connects to the services over NATS. */
 async function connectServices(
   connectionOf: () => Connection,
   stop: AbortSignal,

@@ -52,7 +52,7 @@ export function farmCalls({ client, stop }: Link) {
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
         (each) => pick(each, "name", "because"),
       ),
-    /** Undefined if the farm has a version that cannot explain sets. */
+    /** Returns undefined if the farm has a version that cannot explain sets. */
     explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),
     scale: (name: string, replicasDesired: number, expected: number | undefined) =>
       setOf(farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options)),

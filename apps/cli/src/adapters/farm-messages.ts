@@ -98,7 +98,7 @@ export function rollFromMessage(message = muster.farm.v1.Roll.create()) {
   };
 }
 
-/** Undefined if the farm has a version that does not explain sets. */
+/** Returns undefined if the farm has a version that does not explain sets. */
 export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply) {
   if (message.explanation === undefined) return undefined;
   const { phase, reason } = explainedFromMessage(message.explanation);

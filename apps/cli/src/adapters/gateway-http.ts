@@ -150,7 +150,7 @@ async function untilAnswered<Value>(
   }
 }
 
-/** Undefined if a retry would not help. */
+/** Returns undefined if a retry would not help. */
 function retryAfterOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof FaultError)) return undefined;
   const { fault } = error;

@@ -6,7 +6,7 @@ import { pathIn, readSecretFile } from "./context-file.ts";
 
 /** Provides the token of the user. Rejects with a CommandError that states the next step. */
 export type TokenSource = {
-  /** Undefined if the user has no token. */
+  /** Returns undefined if the user has no token. */
   readonly token: () => Promise<string | undefined>;
   /** Returns a token newer than the last one; undefined if none exists. */
   readonly renew: () => Promise<string | undefined>;

@@ -32,8 +32,8 @@ export function nodeCalls(link: Link) {
     /** Lists the nodes of one pool, or of all pools. */
     list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
     /**
-     * The same, with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not make. `trouble`: the scaler does
-     * not answer. Rejects with its fault where the ledger knows no node either.
+     * Lists the nodes with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not create. `trouble` states that
+     * the scaler does not answer. Rejects with its fault if the ledger has no node either.
      */
     listWithMachines: async (pool = ""): Promise<NodeList> => {
       const [listed, machines] = await Promise.all([records(pool).catch(faultOrThrow), machineStates(link, pool)]);

@@ -166,7 +166,6 @@ function pathText({ path, at }: Finding): string {
   return text === "" ? "the document" : text.replace(/^\./, "");
 }
 
-/** Splits `spec.components[2].pool` into its parts. */
 function readPath(field: string): Finding["path"] {
   const parts = field.split(/[.[\]]/).filter((part) => part !== "");
   return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part));

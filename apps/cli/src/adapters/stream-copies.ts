@@ -9,7 +9,7 @@ import type { StreamHead } from "./backup-order.ts";
 
 /** Copies whole streams as the user `backup`. Every call rejects with CommandError. */
 export type StreamCopies = AsyncDisposable & {
-  /** Undefined if the stream does not exist. */
+  /** Returns undefined if the stream does not exist. */
   readonly inspect: (stream: string) => Promise<StreamHead | undefined>;
   /**
    * Copies the stream at one moment, with its consumers: its head first, then its bytes in order. False means that the stream does not exist, and no callback

@@ -84,12 +84,11 @@ function withReplicas(component: string, names: readonly string[]): readonly str
   return replicas;
 }
 
-/** A component without output. */
 type Lack = { readonly component: string; readonly kind: "no log" | "nothing written"; readonly why: string };
 
 const NAMES_SHOWN = 3;
 
-/** Limits the names in a message, because a large gang may have hundreds of members. */
+/** The maximum number of names in a message: a large gang may have hundreds of members. */
 const MEMBERS_SHOWN = 20;
 
 /** Groups components without output by the reason, because a large gang may have hundreds of members. */

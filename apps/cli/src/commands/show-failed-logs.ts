@@ -47,7 +47,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
   }
 }
 
-/** Undefined if the log could not be read. */
+/** Returns undefined if the log could not be read. */
 async function readDigest(
   calls: Pick<WorkCalls, "log">,
   name: string,

@@ -35,7 +35,7 @@ export async function watchScaling(
   }
 }
 
-/** Undefined once the signal is aborted. */
+/** Returns undefined once the signal is aborted. */
 async function readScaling(link: Link, { owner }: Work) {
   try {
     return await demandScaling(link, owner);

@@ -78,11 +78,11 @@ const SERVICES = [
 
 /** The API server sends a bookmark every minute; a watcher that received nothing for this long is stale. */
 const MAX_WATCHER_AGE_MS = 150_000;
-/** Limits the slow consumers in a message. */
+/** The maximum number of slow consumers in a message. */
 const MAX_SLOW = 3;
-/** Limits the pools with over-committed machines in a message. */
+/** The maximum number of pools with over-committed machines in a message. */
 const MAX_POOLS = 3;
-/** Limits the jobs that can never start in a message. */
+/** The maximum number of jobs that can never start in a message. */
 const MAX_JOBS = 3;
 /** The ledger's codes for waits that time alone does not end. */
 const NEVER: ReadonlySet<string | undefined> = new Set([

@@ -20,7 +20,7 @@ export type SeenEngine = {
   readonly cleanup: Seen<CleanupState>;
 };
 
-/** Limits the leases in a message. */
+/** The maximum number of leases in a message. */
 const MAX_SHOWN = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
@@ -123,7 +123,6 @@ export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]
   );
 }
 
-/** Describes the use of limited amounts. */
 function describeUse({ used, capacity }: EngineLoad): string[] {
   if (capacity === undefined) return [];
   const texts: readonly (readonly [name: string, used: number, of: number | undefined, unit: number])[] = [

@@ -8,7 +8,7 @@ import { plural } from "./plural.ts";
 import { isBroken, placeQueues, rootOf, type PlacedQueue } from "./queue-tree.ts";
 import type { Work } from "./work.ts";
 
-/** Limits the queues, amounts or owners that a check names. */
+/** The maximum number of queues, amounts or owners that a check names. */
 const MAX_NAMED = 3;
 
 export type SeenQueues = {

@@ -12,7 +12,6 @@ import { buildDocument } from "./session-document.ts";
 const ROOT = join(import.meta.dirname, "../../../..");
 const validate = new Ajv2020({ allErrors: true }).compile(buildSessionSchema());
 
-/** Replaces one value of a document. */
 function changed(path: readonly (string | number)[], value: unknown): unknown {
   const document: unknown = parse(readFileSync(join(ROOT, "examples/http-benchmark.yaml"), "utf8"));
   let at = document as Record<string | number, unknown>;

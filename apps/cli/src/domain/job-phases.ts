@@ -152,7 +152,7 @@ export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
   return { ...job, events: [...(way.at(-1)?.phase === last.phase ? way.slice(0, -1) : way), last] };
 }
 
-/** Undefined until the job is over. */
+/** Returns undefined until the job is over. */
 export function outcomeOfJob(state: string, conditions: readonly JobCondition[]): Outcome | undefined {
   if (state === "SUCCEEDED") return "success";
   if (state !== "FAILED") return undefined;

@@ -45,7 +45,6 @@ function readDuration(reader: ValueReader, text: string): bigint | undefined {
   return undefined;
 }
 
-/** Returns the data as JSON. */
 function readData(reader: ValueReader, type: LeaseType, data: unknown): string | undefined {
   const path = ["spec", "data"];
   const json = readJson(reader, path, data);

@@ -16,8 +16,8 @@ export type View = { readonly nowMs: number; readonly style: TableStyle };
 export type Shown = { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown };
 
 /**
- * One row of the table of resources, with all that differs between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did you
- * mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
+ * One row of the table of resources, which contains all differences between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did
+ * you mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
  */
 export type Resource<Item extends object = object> = {
   /** The noun of one item in commands and messages: `replica-set`. */
@@ -82,7 +82,7 @@ export type DocumentRow<Value = unknown> = {
   readonly applying?: Applying<Value>;
 };
 
-/** How to apply documents. `muster apply` checks those of all resources before it sends the first one. */
+/** Applies documents. `muster apply` checks those of all resources before it sends the first one. */
 export type Applying<Value> = {
   /** Names the item of a document, which must be unique within one command. */
   titleOf(value: Value): string;

@@ -17,7 +17,7 @@ type ValuesOf<Rows> = { readonly [Name in keyof Rows]: ValueOf<Rows[Name]> };
 export type CommandRow = {
   readonly name: string;
   readonly alias?: string;
-  /** Absent: hidden from help and completion. */
+  /** A command without a description is hidden from help and completion. */
   readonly description?: string;
   readonly arguments?: Arguments;
   /** The command reads each option under its key here. */

@@ -43,7 +43,6 @@ id is its public half. Only this file can renew or end its leases.`,
   ],
 };
 
-/** Shows the public parts of the key. */
 function show({ io }: Cli, { userId, publicKey }: Signer, from: string, output: Format): void {
   const hex = Buffer.from(publicKey).toString("hex");
   print(io, output, {

@@ -164,7 +164,6 @@ async function forbid(
   return sendProblem(reply, problem);
 }
 
-/** Returns the first right that the user lacks. */
 async function findMissing(
   { authorize }: ApiParts,
   user: User,
@@ -293,7 +292,6 @@ function announced(call: Call, audit: AttemptAudit): Call {
   };
 }
 
-/** Whether the client has this version. */
 function isKnown(header: string | undefined, tag: string): boolean {
   const known = header?.split(",").map((each) => each.trim().replace(/^W\//, ""));
   return known !== undefined && (known.includes(tag) || known.includes("*"));

@@ -9,7 +9,7 @@ export type Purpose = "session" | "sign-in";
 /** Encrypts data that a browser stores for the gateway. Every replica with the same keys can decrypt it. */
 export type Sealer = {
   seal(purpose: Purpose, claims: JWTPayload, expiresAtMs: number): Promise<string>;
-  /** Undefined if the text has another key or purpose, was changed, or has expired. */
+  /** Returns undefined if the text has another key or purpose, was changed, or has expired. */
   open(purpose: Purpose, text: string): Promise<JWTPayload | undefined>;
 };
 

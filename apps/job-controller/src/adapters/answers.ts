@@ -343,7 +343,7 @@ type Creation = {
   readonly dryRun?: boolean;
 };
 
-/** Undefined if an object of that name exists. */
+/** Returns undefined if an object of that name exists. */
 async function createJob(
   calls: KubeCalls,
   { kind, resource, place, dryRun = false }: Creation,

@@ -149,7 +149,6 @@ function followNodes({ config, logger }: ServiceContext<Config>, bus: NatsBus): 
   });
 }
 
-/** Notifies the owner of each changed pod. */
 function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) => void): void {
   pods.onChange(({ before, after }) => {
     const owner = (after ?? before)?.metadata?.labels?.[labels.owner];

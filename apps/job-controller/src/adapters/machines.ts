@@ -46,7 +46,7 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
   quota_exceeded: "QUOTA_EXCEEDED",
 };
 
-/** Undefined if the same request may be granted later. A limit with a pause means that the ledger is busy. */
+/** Returns undefined if the same request may be granted later. A limit with a pause means that the ledger is busy. */
 function refusalCodeOf(fault: Fault): string | undefined {
   if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
   return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;

@@ -40,7 +40,6 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   });
 }
 
-/** Keeps only the annotation that announces a preemption. */
 function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Record<string, string> | undefined {
   const at = written[annotations.preemptedAt];
   return at === undefined ? undefined : { [annotations.preemptedAt]: at };

@@ -300,7 +300,7 @@ function isConditionType(type: unknown): type is ConditionType {
   return typeof type === "string" && CONDITIONS.has(type);
 }
 
-/** Undefined if the annotation is missing or unreadable. */
+/** Returns undefined if the annotation is missing or unreadable. */
 function parseProgress(text: string | undefined): PlainObject | undefined {
   try {
     const value: unknown = JSON.parse(text ?? "");

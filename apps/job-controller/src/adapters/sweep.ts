@@ -136,7 +136,6 @@ async function forceOnLostMachines(
   });
 }
 
-/** Lists the owner ids of all jobs. */
 async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
   for (const { resource } of runtimes)

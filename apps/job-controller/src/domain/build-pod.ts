@@ -78,7 +78,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
   };
 }
 
-/** Removes the announcement of a preemption: a pod that was created with it would be deleted immediately, again and again. */
+/** Removes the announcement of a preemption: a pod that was created with it would be deleted immediately and recreated without end. */
 function withoutAnnouncement(
   written: Readonly<Record<string, string>>,
   preemptedAt: string,

@@ -50,7 +50,7 @@ function noteOne(
   return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
 }
 
-/** Undefined if the pod runs, has succeeded, its end counts or ends the job, or another reason deleted it. */
+/** Returns undefined if the pod runs, has succeeded, its end counts or ends the job, or another reason deleted it. */
 function whyUncounted(
   pod: PodFact,
   replica: ReplicaSpec,

@@ -1,8 +1,8 @@
 import { isRemembered, isTrue, type JobStatus } from "./job-status.ts";
 
 /**
- * When a status is written. `first`: steps rely on it. `after`: it describes the effect of the steps. `later`: only counts differ, and recently written ones
- * exist. `never`: nothing differs.
+ * The time at which a status is written. `first`: before the steps that rely on it. `after`: after the steps whose effect it describes. `later`: when recent
+ * writes allow, because only counts differ. `never`: nothing differs.
  */
 export type WriteTime = "first" | "after" | "later" | "never";
 

@@ -94,7 +94,7 @@ function explainQueue(status: JobStatus, waits: string): Reason {
   return { code, message, next: adviseWait({ code, pools: [] }) };
 }
 
-/** Undefined if no member waits for a machine. */
+/** Returns undefined if no member waits for a machine. */
 function memberWait(machines: SeenMachines | undefined): Reason | undefined {
   const wait = reasonOfWait(machines);
   const names = machines?.components.join(", ") ?? "";

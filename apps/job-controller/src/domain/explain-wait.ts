@@ -5,7 +5,7 @@ type LedgerReason = {
   readonly code: string;
   readonly pool: string;
   readonly requested: number;
-  /** How many of `requested` are parts of machines. */
+  /** The number of parts of machines in `requested`. */
   readonly parts?: number;
   /** The selector of the nodes that can be granted, for people. */
   readonly nodes?: string | undefined;

@@ -41,13 +41,13 @@ export type RestartNumber = { readonly number: number | undefined; readonly limi
 export type UncountedReason = (typeof UNCOUNTED_REASONS)[number];
 export const UNCOUNTED_REASONS = ["failure-policy", "failures-ignored", "disrupted", "machine-lost"] as const;
 
-/** How often in a row a member was recreated without counting. */
+/** The number of consecutive times that a member was recreated without counting. */
 export type Uncounted = {
   readonly index: number;
   /** The uid of the last counted pod, which is not counted again. */
   readonly pod: string;
   readonly times: number;
-  /** When that pod ended or was found lost; the pause begins then. */
+  /** The time at which that pod ended or was found lost; the pause begins then. */
   readonly atMs: number;
   readonly because: UncountedReason;
 };
@@ -63,7 +63,7 @@ export type ReplicaStatus = {
   readonly restarts: number;
   /** Indexes that have succeeded, ascending. They never run again, even if their pods or the number of replicas change. */
   readonly completedIndexes: readonly number[];
-  /** How many failures of each existing pod `restarts` includes; pods without failures are omitted. */
+  /** The number of failures of each existing pod that `restarts` includes; pods without failures are omitted. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
   /** Sorted by index; members that have run for `calmAfterMs` since their last uncounted restart are omitted. */
   readonly uncounted: readonly Uncounted[];
@@ -89,9 +89,9 @@ export type JobStatus = {
   readonly regrouping: boolean;
   /** Whether the whole gang has been ready at one time since `startMs`; recorded for jobs with a queue. */
   readonly hasBeenReady: boolean;
-  /** How often in a row the gang was not ready within the `readyTimeout` of its queue. */
+  /** The number of consecutive timeouts in which the gang was not ready within the `readyTimeout` of its queue. */
   readonly readyTimeouts: number;
-  /** When the last of these timeouts happened, at which the pause before the next request begins. Undefined without a timeout in a row. */
+  /** The time of the last of these timeouts, at which the pause before the next request begins. Undefined if the row is empty. */
   readonly lastReadyTimeoutMs: number | undefined;
 };
 

@@ -7,7 +7,7 @@ import type { ReplicaDraft } from "./read-manifest.ts";
 import { COUNT, PORT } from "./read-template.ts";
 
 const PORT_NUMBER = 23_456;
-/** How often a worker resolves the name of its master, every 2 seconds. */
+/** The maximum number of lookups of the master's name by a worker, one every 2 seconds. */
 const LOOK_UPS = 100;
 const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
 

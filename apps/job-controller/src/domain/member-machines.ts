@@ -44,7 +44,7 @@ export type Places = {
   readonly held: HeldMachines | undefined;
 };
 
-/** By node: the job has the whole node, or parts of it for these members. */
+/** Maps a node to "whole" if the job has the whole node, or to the members that have parts of it. */
 export type HeldMachines = ReadonlyMap<string, "whole" | ReadonlySet<string>>;
 
 /** Returns all machines of the job; undefined before the ledger has answered. */

@@ -16,7 +16,6 @@ const queued = (queue?: string, more: object = {}): UnitSeen => waiting({ ...(qu
 const refused = (code: string, agoMs: number): UnitSeen =>
   waiting({ state: "refused", because: { code, text: "refused" }, sinceMs: NOW_MS - agoMs });
 
-/** Returns the queue and priority of each request. */
 function requests(more: Partial<Snapshot>): readonly string[] {
   return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.flatMap((step) => {
     if (step.kind !== "reserve") return [];

@@ -96,7 +96,6 @@ function preempt(world: World, { deadlineMs, dies, ends, exits }: Preemption): v
   settle(world);
 }
 
-/** Returns all counts of the status. */
 function countsOf({ status }: World) {
   const { attempt, attemptsCounted, replicas } = status;
   const rows = replicas.map(({ restarts, completedIndexes, uncounted }) => ({

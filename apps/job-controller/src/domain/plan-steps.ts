@@ -104,6 +104,6 @@ export type JobPlan = {
   /** Written before the steps that rely on it, and otherwise after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
-  /** When the next pass is due without a change; undefined if none is. */
+  /** The time until the next pass if nothing changes; undefined if none is due. */
   readonly recheckInMs: number | undefined;
 };

@@ -102,7 +102,6 @@ function integerIn({ min, max }: Range): Form<number> {
 
 const SHOWN = 40;
 
-/** Describes a value briefly, for people. */
 function describe(value: unknown): string {
   if (value === null || value === undefined) return "empty";
   if (typeof value === "string") return `"${value.length > SHOWN ? `${value.slice(0, SHOWN)}...` : value}"`;

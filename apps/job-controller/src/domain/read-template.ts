@@ -95,7 +95,7 @@ function withoutNulls(value: unknown, depth = 0): unknown {
   return Object.fromEntries(kept.map(([name, field]) => [name, withoutNulls(field, depth + 1)]));
 }
 
-/** Undefined if the template has no container of that name. */
+/** Returns undefined if the template has no container of that name. */
 export function containerNamed(template: PodTemplate, name: string | undefined): Container | undefined {
   return template.spec.containers.find((container) => container.name === name);
 }

@@ -4,7 +4,7 @@ import type { Fields } from "./read-fields.ts";
 /** Annotation of a job: a label of nodes, such as topology.kubernetes.io/zone. All machines of the job have the same value of it. */
 export const TOPOLOGY_ANNOTATION = `${API_GROUP}/topology`;
 
-/** Undefined if the annotation is absent or invalid. Notes an invalid one as a problem. */
+/** Returns undefined if the annotation is absent or invalid. Notes an invalid one as a problem. */
 export function readTopology(metadata: Fields | undefined): string | undefined {
   const annotations = metadata?.object("annotations");
   const topology = annotations?.text(TOPOLOGY_ANNOTATION);

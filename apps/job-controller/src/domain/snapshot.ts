@@ -5,7 +5,7 @@ import type { JobStatus } from "./job-status.ts";
 import type { GroupsSeen } from "./pod-group.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 
-/** How a container ended. `why` is the message of the kubelet or the container, such as `OOMKilled`; absent if it adds nothing to the code. */
+/** The end of a container. `why` is the message of the kubelet or the container, such as `OOMKilled`; absent if it adds nothing to the code. */
 export type ContainerEnd = { readonly container: string; readonly code: number; readonly why?: string };
 
 /** The trouble of a pod that does not start or run: the reason of its scheduler or kubelet, such as `Unschedulable`, and their message. */
@@ -33,9 +33,9 @@ export type PodFact = {
   /** Undefined if nothing is wrong, and for an ended pod. */
   readonly trouble: PodTrouble | undefined;
   readonly createdMs: number;
-  /** When the latest of its containers started; undefined if none has, or the time is unknown. */
+  /** The start of the latest of its containers; undefined if none has started, or the time is unknown. */
   readonly startedMs: number | undefined;
-  /** When its last container ended; undefined while one runs, or if the time is unknown. */
+  /** The end of its last container; undefined while one runs, or if the time is unknown. */
   readonly finishedMs: number | undefined;
   /** The sum of the kubelet's restarts of its containers. */
   readonly containerRestarts: number;
@@ -105,7 +105,7 @@ export type UnitSeen =
       /** True if it was preempted and keeps its needs with its position, which may include completed components. */
       readonly isRequeued?: boolean;
       readonly because: WaitReason;
-      /** When this process first observed the wait or the refusal. */
+      /** The time at which this process first observed the wait or the refusal. */
       readonly sinceMs: number;
     }
   | {
@@ -175,7 +175,7 @@ export type Snapshot = {
   readonly groups: GroupsSeen;
   /** The units of this job in the ledger; a single one of state `none` if it has none. */
   readonly units: readonly UnitSeen[];
-  /** Its queue by the current queues and its namespace; absent if none. Its units keep the queue of their reservation. */
+  /** The job's queue by the current queues and its namespace; absent if none. Its units keep the queue of their reservation. */
   readonly queue?: QueueChoice;
   /** The time after its grant within which the gang must be ready, by the queue of its grant. Absent without a limit. */
   readonly readyTimeoutMs?: number | undefined;

@@ -17,7 +17,7 @@ import { inOrder } from "./slow-start.ts";
 /** The members of the job, and the errors with others. An error requires another pass over the job. */
 export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
-/** How the objects of one job are selected and owned. */
+/** The selector and the owner of the objects of one job. */
 export type Ownership = {
   readonly labels: Labels;
   readonly owner: OwnerReference;

@@ -21,7 +21,6 @@ export type Replicas = {
 
 /** Failures of the processes, the bus and the API server while jobs run; one after the other, because each affects all jobs. */
 export function badLuck({ world, replicas }: Replicas): void {
-  /** Returns the leading replica. */
   const leader = async (): Promise<Controller> =>
     until("a replica leads", async () => {
       const leaderPid = await world().leaderPid();

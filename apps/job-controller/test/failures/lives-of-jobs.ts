@@ -159,7 +159,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   it.each([
     ["one of a type", "any", [{ type: "worker", complete: "Any" }]],
     ["certain indexes", "indexes", [{ type: "other", indexes: [0] }]],
-  ])("succeeds as soon as its success policy says so: %s", async (_title, name, allOf) => {
+  ])("succeeds as soon as its success policy is met: %s", async (_title, name, allOf) => {
     const { create, untilCondition, untilReturned } = world();
     const specs = {
       worker: replicaType(["--run-ms=600"], { replicas: 2 }),

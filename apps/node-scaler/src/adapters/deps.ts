@@ -144,7 +144,6 @@ function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promis
 
 type Stored = Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> };
 
-/** Opens the stored records. */
 async function openStored(
   context: ServiceContext<Config>,
   undo: AsyncDisposableStack,

@@ -81,7 +81,7 @@ async function evict(
   }
 }
 
-/** Undefined if the object is missing. */
+/** Returns undefined if the object is missing. */
 function unlessGone<Result>(call: Promise<Result>): Promise<Result | undefined> {
   return withKubeFault(unlessMissing(call));
 }

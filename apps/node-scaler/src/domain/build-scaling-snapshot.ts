@@ -93,7 +93,7 @@ function ownJoinedOf(
   return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
 }
 
-/** Undefined if the watcher has not reported the node. */
+/** Returns undefined if the watcher has not reported the node. */
 function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): JoinedNode | undefined {
   const known = kubeNodes.byName.get(node ?? "");
   if (known === undefined) return undefined;

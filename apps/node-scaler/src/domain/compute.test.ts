@@ -874,7 +874,6 @@ describe("the facts of a pool", () => {
 });
 
 describe("the work of a round", () => {
-  /** Counts the reads of any demand or node. */
   function countReads(given: Given): number {
     let reads = 0;
     const counted = <Value extends object>(value: Value): Value =>

@@ -48,7 +48,7 @@ type Short = {
     readonly zone: string | undefined;
     readonly shortage: Unavailability;
   }[];
-  /** When the last of them became short. */
+  /** The time at which the last of them became short. */
   readonly sinceMs: number;
 };
 

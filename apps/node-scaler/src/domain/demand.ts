@@ -11,8 +11,8 @@ export type Demand = {
   readonly group: string | undefined;
   readonly pool: string;
   /**
-   * Its group accepts several choices of pools, and repeats its demands for each, with the same names; the lowest is preferred. It gets nodes for one choice.
-   * Absent without a choice.
+   * The choice of pools to which the demand belongs. A group that accepts several choices repeats its demands for each, with the same names; the lowest is
+   * preferred, and it gets nodes for one choice. Absent without a choice.
    */
   readonly option?: number;
   readonly createdAtMs: number;

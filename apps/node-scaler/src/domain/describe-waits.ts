@@ -4,7 +4,7 @@ import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Group, GroupPlan } from "./plan-bindings.ts";
 
-/** Limits the nodes with pods in a message. */
+/** The maximum number of nodes with pods in a message. */
 const MAX_NAMED = 3;
 
 /** BOOTING means that enough nodes are booting. The other codes state why not. */
@@ -33,7 +33,7 @@ export type Wait = {
 
 type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
 
-/** Undefined if all of the group's nodes are ready. `started` are the boots of this round. */
+/** Returns undefined if all of the group's nodes are ready. `started` are the boots of this round. */
 export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, facts: WaitFacts): Wait | undefined {
   if (plan.lacks.length > 0) return describeLack(plan);
   const made = [...plan.boots.map((node) => [node.boundTo ?? "", node] as const), ...plan.joins];

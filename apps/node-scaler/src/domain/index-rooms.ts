@@ -32,7 +32,7 @@ export type Rooms = {
 
 /** The amounts that decide the order of rooms, ascending, by position. */
 type Order = {
-  /** From -1 for a fully allocated room to 0; 1 for an unused one. */
+  /** Sorts rooms in use by allocation, from -1 for a full one to 0; an unused room has 1. */
   readonly rank: Float64Array;
   readonly cpu: Float64Array;
   readonly memory: Float64Array;
@@ -46,9 +46,9 @@ export function indexRooms(): Rooms {
   const rooms: Room[] = [];
   let order: Order = { rank: newColumn(FIRST_LENGTH), cpu: newColumn(FIRST_LENGTH), memory: newColumn(FIRST_LENGTH) };
   const columns = new Map<string, Float64Array>();
-  /** By extended resource: 1 if the node has some of it. */
+  /** Maps an extended resource to a column that contains 1 if the node has some of it. */
   const extended = new Map<string, Float64Array>();
-  /** By class of demands: 1 if the room excludes them. */
+  /** Maps a class of demands to a column that contains 1 if the room excludes them. */
   const refused = new Map<string, Float64Array>();
   const grow = (): void => {
     order = { rank: doubled(order.rank), cpu: doubled(order.cpu), memory: doubled(order.memory) };

@@ -5,9 +5,9 @@ import type { KubeNodes, Machines } from "./sightings.ts";
 
 /** The sizes of ready nodes of a pool, which predict those of further ones. */
 export type SeenSizes = {
-  /** By instance type, of nodes of the scaler: the smallest allocatable amounts without their overhead. */
+  /** The smallest allocatable amounts without the overhead, by instance type, of nodes of the scaler. */
   readonly byType: ReadonlyMap<string, Amounts>;
-  /** By instance type, of the same nodes: the largest overhead. */
+  /** The largest overhead of the same nodes, by instance type. */
   readonly overheadByType: ReadonlyMap<string, Amounts>;
   /** The smallest amounts of all nodes of the pool. Undefined if no size is known. */
   readonly smallest: Amounts | undefined;

@@ -117,13 +117,13 @@ export type NodeStatus = {
   readonly claim: Claim | undefined;
   /** True if it has been held or has run pods since its creation. */
   readonly served: boolean;
-  /** Since when it is not ready; undefined if it is ready, or never was. */
+  /** The time since which it is not ready; undefined if it is ready, or never was. */
   readonly unhealthySinceMs: number | undefined;
-  /** Since when it has no binding; undefined while it has one. */
+  /** The time since which it has no binding; undefined while it has one. */
   readonly idleSinceMs: number | undefined;
   /** The term of the leader that created the record. */
   readonly term: number;
-  /** Since when its pods are evicted. */
+  /** The time since which its pods are evicted. */
   readonly drainingSinceMs: number | undefined;
   /** Why the latest step on it failed. */
   readonly trouble: NodeTrouble | undefined;

@@ -74,7 +74,7 @@ function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bi
 
 type Room = { readonly kind: BinsOfTypes; readonly index: number; readonly bin: Bin };
 
-/** Returns the oldest bin with room. */
+/** Returns the oldest bin with room for the pod. */
 function findRoom(pod: PendingPod, kinds: Iterable<BinsOfTypes>): Room | undefined {
   let first: Room | undefined;
   for (const kind of kinds) {

@@ -31,7 +31,7 @@ type Lack = {
 
 /** The nodes of a group. With a lack it gets and holds nothing. */
 export type GroupPlan = {
-  /** Its demands with the chosen pools, and with a topology in the chosen domain. */
+  /** The demands of the group with the chosen pools, and with a topology in the chosen domain. */
   readonly group: Group;
   /** Demands with the free or kept nodes and machines for them; demands for parts may share one. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
@@ -98,7 +98,7 @@ export type Round = {
   readonly machines: FreeMachines;
   /** All rooms of these, and of nodes of this round, for demands for parts. */
   readonly rooms: SharedRooms;
-  /** How many nodes of each pool may still be created. */
+  /** The number of nodes of each pool that may still be created. */
   readonly headroom: Map<string, number>;
   readonly verdictOn: (demand: Demand, pool: Pool) => BootVerdict;
   /** Whether a group with a topology prefers the domain of its bound nodes. */

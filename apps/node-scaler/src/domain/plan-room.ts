@@ -21,7 +21,7 @@ type RoomWorld = {
 
 type RoomPlan = {
   readonly stop: readonly StopStep[];
-  /** How many nodes of each pool may be created for standby. */
+  /** The number of nodes of each pool that may be created for standby. */
   readonly headroom: ReadonlyMap<string, number>;
 };
 

@@ -57,7 +57,7 @@ function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit 
   return undefined;
 }
 
-/** Hashes with FNV-1a. */
+/** Hashes with FNV-1a, because all processes must compute the same value. */
 function hash(text: string): number {
   let state = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

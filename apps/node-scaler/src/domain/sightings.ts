@@ -13,7 +13,7 @@ export type ListedInstance = {
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
   readonly kubernetesNode: string | undefined;
-  /** When the provider reclaims the instance, by the scaler's own clock. */
+  /** The time at which the provider reclaims the instance, by the scaler's own clock. */
   readonly lostAtMs: number | undefined;
   readonly failure: string | undefined;
 };
@@ -23,7 +23,7 @@ export type Instances = {
   readonly all: readonly ListedInstance[];
   /** Names of providers without a recent answer, whose instances are unknown. */
   readonly silent: ReadonlySet<string>;
-  /** When each other provider was listed: later instances may be missing. */
+  /** The time at which each other provider was listed: later instances may be missing. */
   readonly askedAtMs: ReadonlyMap<string, number>;
 };
 

@@ -11,7 +11,7 @@ export type Domains = {
   restrict(demand: Demand, value: string): Demand;
 };
 
-/** By pool and zone, the number of free and held nodes. */
+/** The number of free and held nodes, by pool and zone. */
 export type ZoneCounts = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 type AnyNode = ComputedNode | FreeMachine;

@@ -68,8 +68,8 @@ export type Shortages = {
 };
 
 /**
- * Indexes the memory. A subnet is in one zone and the provider chooses it, so a short subnet counts as its zone; with an unknown zone, as all zones. A shortage
- * in one zone says nothing about other zones.
+ * Indexes the memory. The provider chooses the subnet, so a short subnet makes its whole zone short, or all zones if its zone is unknown. A shortage in one
+ * zone does not affect others.
  */
 export function buildShortages(memory: readonly Unavailability[], nowMs: number): Shortages {
   const everywhere = new Map<string, Unavailability>();

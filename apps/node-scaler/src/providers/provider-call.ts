@@ -1,6 +1,5 @@
 import { throwFault, type Fault } from "@muster/faults";
 
-/** One call of a provider. */
 type ProviderCall = {
   /** A text for errors: `starting elastic-1`. */
   readonly doing: string;

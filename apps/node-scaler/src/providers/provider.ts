@@ -48,7 +48,7 @@ export type Instance = {
   readonly addresses: readonly string[];
   /** Undefined if it has not joined, or the provider does not know it; the node's label `muster.dev/node` identifies it too. */
   readonly kubernetesNode: string | undefined;
-  /** When the provider reclaims the instance, in Unix milliseconds. */
+  /** The time at which the provider reclaims the instance, in Unix milliseconds. */
   readonly lostAtMs: number | undefined;
   /** Why it can never become a node, as the provider states it. Undefined if it may. */
   readonly failure: string | undefined;

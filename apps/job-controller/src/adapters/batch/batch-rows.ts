@@ -54,7 +54,7 @@ export function jobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow 
   return { ...readJobSet(jobSet, defaults), ...storedOf(jobSet) };
 }
 
-/** Undefined if the pod has no queue of its own. */
+/** Returns undefined if the pod has no queue of its own. */
 export function queuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
   const row = readQueuedPod(pod, defaults, pod.metadata?.labels?.[labels.ownerKind] === QUEUED_POD);
   if (row === undefined) return undefined;

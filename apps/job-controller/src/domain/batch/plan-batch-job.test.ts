@@ -37,7 +37,6 @@ function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
   const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
   return { name, uid: name, set: "pod", createdMs: 0, ...fresh, ...more };
 }
-/** Builds a pod that runs in this place. */
 function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
   return pod(name, { component, place: node, scheduled: true, gated: false, ...more });
 }

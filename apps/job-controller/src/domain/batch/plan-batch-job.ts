@@ -356,7 +356,6 @@ function placesOf(unit: UnitSeen): readonly string[] {
   return isWaiting(unit) ? unit.components : [];
 }
 
-/** Yields unused numbers in ascending order. */
 function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
   const used = new Set(units.flatMap(placesOf).map(numberOfPlace));
   for (let number = 0; ; number += 1) if (!used.has(number)) yield number;

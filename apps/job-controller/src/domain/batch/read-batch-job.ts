@@ -86,7 +86,7 @@ type Parent = {
   readonly name: string;
   /** The name of the replicated job. */
   readonly set: string;
-  /** How often the JobSet had recreated its Jobs before it created this one. */
+  /** The number of times that the JobSet had recreated its Jobs before it created this one. */
   readonly restarts: number;
 };
 
@@ -96,7 +96,7 @@ export type BatchJobRow = Omit<BatchJob, "sets"> & {
   /** The gates of a Job's template, including foreign ones, which are kept. */
   readonly gates: Gates;
   readonly priorityClasses: readonly string[];
-  /** How often a JobSet has recreated its Jobs. */
+  /** The number of times that a JobSet has recreated its Jobs. */
   readonly restarts: number;
   /** Undefined if no JobSet controls the Job. */
   readonly parent: Parent | undefined;
@@ -155,7 +155,7 @@ export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJ
   };
 }
 
-/** Undefined if a Job controls the pod, or the pod is neither gated nor bound. The caller knows a bound pod by its owner labels. */
+/** Returns undefined if a Job controls the pod, or the pod is neither gated nor bound. The caller knows a bound pod by its owner labels. */
 export function readQueuedPod(
   object: QueuedPodObject,
   defaults: KindDefaults,

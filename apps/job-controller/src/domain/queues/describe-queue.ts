@@ -117,7 +117,7 @@ function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: Q
   }
 }
 
-/** Undefined if the deletion was not requested, or nothing blocks it. */
+/** Returns undefined if the deletion was not requested, or nothing blocks it. */
 function judgeDeletion({ isDeleting }: QueueRow, facts: QueueFacts): Finding | undefined {
   if (!isDeleting || isQueueEmpty(facts)) return undefined;
   const { state, isSilent, children } = facts;

@@ -8,7 +8,6 @@ function queue(name: string, more: Partial<QueueRow> = {}): QueueRow {
   return { ...readQueueRow({ metadata: { name } }), finalizers: [QUEUE_FINALIZER], ...more };
 }
 
-/** Formats names, with a problem in parentheses. */
 const shown = ({ name, problem }: QueueRecord): string => (problem === "" ? name : `${name} (${problem})`);
 const bucket = (...entries: readonly string[]) =>
   new Map(entries.map((entry) => [entry.split(" ", 1)[0] ?? "", entry]));

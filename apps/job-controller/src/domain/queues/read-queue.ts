@@ -148,7 +148,6 @@ function describeProblems(problems: readonly Problem[]): string {
   return [...shown, ...(more > 0 ? [`and ${more} more problems`] : [])].join("; ");
 }
 
-/** Reads a text within the maximum length. */
 function readName(fields: Fields, field: string, maxLength: number): string | undefined {
   const name = fields.text(field);
   const tooLong = name === undefined ? undefined : findTooLong(name, maxLength);
@@ -228,7 +227,7 @@ function readUnique(fields: Fields, field: string, seen: Set<string>, maxLength:
   return name;
 }
 
-/** Refuses a quantity that would have to be rounded, because the ledger would count a different one. */
+/** Refuses a quantity that the ledger could only count after rounding. */
 function readAmount(fields: Fields, field: string, resource: string): number | undefined {
   const written = fields.raw(field);
   if (written === undefined) return undefined;
@@ -287,7 +286,7 @@ function readRequirement(fields: Fields): NamespaceSelector["matchExpressions"] 
   return [{ key, operator, values }];
 }
 
-/** Undefined if the list has too many values. */
+/** Returns undefined if the list has too many values. */
 function readValues(fields: Fields): readonly string[] | undefined {
   const values = fields.texts("values");
   if (isLongerThan(fields, "values", values, MAX_VALUES, "values")) return undefined;
@@ -298,7 +297,6 @@ function readValues(fields: Fields): readonly string[] | undefined {
   });
 }
 
-/** Refuses a field with more than `max` items. */
 function isLongerThan(fields: Fields, field: string, items: readonly unknown[], max: number, unit: string): boolean {
   if (items.length <= max) return false;
   fields.refuse(field, `must have ${max} ${unit} at most, not ${items.length}`);
