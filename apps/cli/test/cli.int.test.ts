@@ -59,7 +59,7 @@ describe("muster completion", () => {
     expect(code).toBe(0);
   });
 
-  it("makes bash offer commands, choices, and the names of sessions", async () => {
+  it("completes commands, choices, and the names of sessions in bash", async () => {
     await world.muster(["run", "-", "--detach"], { input: sessionYaml("tabbed-session") }).ended;
     const script = (await world.muster(["completion", "bash"]).ended).stdout;
     const offers = async (line: string): Promise<string[]> => {
@@ -80,7 +80,7 @@ describe("muster completion", () => {
   });
 });
 
-describe("where it connects", () => {
+describe("the connection", () => {
   it("finds the local stack by its file, with the token in a file of its own", async () => {
     const tokenFile = await world.file("token", `${world.token}\n`);
     const local = { natsUrl: world.url, natsTokenFile: tokenFile, kubeconfig: "", pid: process.pid };
@@ -97,7 +97,7 @@ describe("where it connects", () => {
     expect(code).toBe(3);
   });
 
-  it("prints the remedy when containers are gone and their folder remains", async () => {
+  it("prints the remedy when containers have ended and their folder remains", async () => {
     const local = JSON.stringify({ natsUrl: "nats://127.0.0.1:1" });
     const env = { MUSTER_LOCAL_FILE: await world.file("gone.json", local), MUSTER_NATS_URL: "" };
     const { code, stderr } = await world.muster(["pools"], { env }).ended;

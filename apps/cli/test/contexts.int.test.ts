@@ -58,7 +58,7 @@ describe("--server", () => {
     expect(stderr).toContain("hint: --certificate-authority FILE, or MUSTER_SERVER_CA_FILE, names who signs it");
   });
 
-  it("names `muster login` where a token is missing or unknown", async () => {
+  it("names `muster login` if a token is missing or unknown", async () => {
     const env = { MUSTER_SERVER: server, MUSTER_SERVER_CA_FILE: ca };
     for (const token of ["", "unknown"]) {
       const { code, stderr } = await muster(["get", "pools"], { ...env, MUSTER_TOKEN: token });
@@ -79,7 +79,7 @@ describe("--server", () => {
     });
   });
 
-  it("names NATS for what the gateway does not have", async () => {
+  it("names NATS for requests that the gateway does not serve", async () => {
     const env = { MUSTER_SERVER: server, MUSTER_SERVER_CA_FILE: ca, MUSTER_TOKEN_FILE: tokenFile() };
     for (const args of [["doctor"], ["dead-letters", "list"], ["backup", join(folder, "copy")]]) {
       const { code, stderr } = await muster(args, env);

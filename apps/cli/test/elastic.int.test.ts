@@ -84,7 +84,7 @@ beforeEach(() => {
   ];
 });
 
-describe("muster explain, where a pool may grow", () => {
+describe("muster explain, with a pool that may grow", () => {
   it("reports which nodes boot for waiting work, and the maximum of the pool", async () => {
     const booting = [{ instanceType: "large", count: 2, sinceMs: now - 40_000 }];
     const message = "waiting for 2 nodes of type large, booting for 40 s";
@@ -151,7 +151,7 @@ describe("muster explain, where a pool may grow", () => {
   });
 });
 
-describe("muster pools, where one may grow", () => {
+describe("muster pools, with a pool that may grow", () => {
   it("shows the maximum, the booting nodes, and why no further node boots", async () => {
     const booting = [{ instanceType: "large", spot: true, count: 2, sinceMs: now - 40_000 }];
     await using _scaler = await scaler({}, [{ pool: "elastic", max: 8, booting, blockedCode: "UNAVAILABLE" }]);
@@ -201,7 +201,7 @@ describe("muster pools, where one may grow", () => {
     expect(code).toBe(0);
   });
 
-  it("asks no scaler where no pool may grow", async () => {
+  it("asks no scaler if no pool may grow", async () => {
     pools = [{ name: "drivers", available: 1, capacity: 1 }];
     const { out, err } = await muster("pools");
     expect([out[0], err]).toEqual([expect.not.stringContaining("MAX"), []]);

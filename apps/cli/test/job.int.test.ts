@@ -450,7 +450,7 @@ it.each([
   expect(ended.out.join("\n")).toContain(expected);
 });
 
-it("muster suspend NAME refuses a session, which would lose what it has done", async () => {
+it("muster suspend NAME refuses a session, which would lose its progress", async () => {
   expect(await muster("suspend session/both")).toMatchObject({
     code: 2,
     err: [
@@ -549,7 +549,7 @@ it("prints the log of a member", async () => {
   expect(code).toBe(0);
 });
 
-it("follows the log of a member across its runs, and marks where each begins", async () => {
+it("follows the log of a member across its runs, and marks the beginning of each", async () => {
   keep({ ...RUNS, key: { kind: "Job", name: "again" } });
   runs.splice(0, Infinity, "first words\n", "second\n");
   const alone = await muster("logs -f job/again worker-0");

@@ -58,7 +58,7 @@ it("refuses a readable, an invalid and a missing key, and prints the remedy", as
   expect(none.err[0]).toBe("error: MUSTER_KEY is no private key: 32 or 64 bytes in hexadecimal are needed");
 });
 
-it("reports where no key can be created, and why", async () => {
+it("reports why no key can be created at a path", async () => {
   // No folder can be created below /proc, and `recursive` of Node retries there forever.
   const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
   expect(nowhere).toMatchObject({ code: 2, out: [] });

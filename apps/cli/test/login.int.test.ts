@@ -152,7 +152,7 @@ it(
   },
 );
 
-it("reports what an issuer refuses, and that no issuer answers", async () => {
+it("reports the refusal of an issuer, and an issuer that does not answer", async () => {
   const gateway = world.gateway?.url ?? "";
   const refused = await start(["login", "--server", gateway, "--issuer", issuer, "--client-id", "other"]).ended;
   expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("refuses the sign-in: invalid_client")]);

@@ -182,7 +182,7 @@ describe("muster nodes", () => {
     expect(out).toHaveLength(4);
   });
 
-  it("lists gone nodes only with --all, and shows a reason once", async () => {
+  it("lists deleted nodes only with --all, and shows a reason once", async () => {
     const { out } = await muster(["nodes", "--all"]);
     expect(out[4]).toMatch(/^g-2 .* TERMINATED .* ends: BOOT_FAILED: out of huge$/);
   });
@@ -331,7 +331,7 @@ describe("muster nodes terminate", () => {
     expect([code, ended]).toEqual([4, []]);
   });
 
-  it("does not ask with --yes, and stops where there is no terminal", async () => {
+  it("does not ask with --yes, and stops without a terminal", async () => {
     const { code, err } = await muster(["nodes", "terminate", "e-2"]);
     expect(err.join("\n")).toContain("hint: --yes ends the node without asking");
     expect([code, ended]).toEqual([2, []]);
@@ -347,7 +347,7 @@ describe("muster nodes terminate", () => {
   });
 });
 
-it("completes commands of `nodes` and names of nodes, and offers nothing where neither is valid", async () => {
+it("completes commands of `nodes` and names of nodes, and offers nothing if neither is valid", async () => {
   const offers = async (...words: string[]) => (await muster(["__complete", "--", ...words])).out;
   expect(await offers("nodes", "")).toEqual(["list", "dump", "terminate"]);
   expect(await offers("nodes", "terminate", "e-")).toEqual(["e-1", "e-2"]);

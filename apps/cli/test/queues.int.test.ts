@@ -136,7 +136,7 @@ it.each([["queues"], ["get", "queues"], ["get", "mq"]])("muster %s %s lists the 
 it.each([
   ["get", "queue", "team-a"],
   ["describe", "queue/team-a"],
-])("muster %s %s shows quotas, and what waits in a queue and which machines it has", async (...args) => {
+])("muster %s %s shows the quotas, the waiting requests and the machines of a queue", async (...args) => {
   const { code, out } = await muster(...args);
   const text = out.join("\n");
   expect(text).toMatch(/^max priority +100$/m);

@@ -283,7 +283,7 @@ it.each<[line: string, code: number, out: RegExp, err: RegExp]>([
   expect(ended.code).toBe(code);
 });
 
-it("applies documents of a resource once all are right, and runs none of them", async () => {
+it("applies documents of a resource once all are valid, and runs none of them", async () => {
   shelves.clear();
   const documentOfDepth = (depth: number) => `kind: Shelf\nmetadata: { name: elm-${depth} }\ndepth: ${depth}\n`;
   const wrong = await muster("apply -f f", `${documentOfDepth(1)}---\n${documentOfDepth(0)}`);

@@ -366,7 +366,7 @@ export function sessionSuite(way: Way): void {
   });
 
   describe("muster explain", () => {
-    it("shows why a session waits, with numbers and who holds the machines", async () => {
+    it("shows why a session waits, with numbers and the holders of the machines", async () => {
       await runSession("waiting", "--detach");
       const { stdout, code } = await world.muster(["explain", "waiting"]).ended;
       expect(stdout).toMatch(
@@ -413,7 +413,7 @@ export function sessionSuite(way: Way): void {
   });
 
   describe("muster explain of other owners", () => {
-    it("reports what the ledger knows of a lease", async () => {
+    it("reports the ledger's reservation of a lease", async () => {
       const { stdout, code } = await world.muster(["explain", "lease/train"]).ended;
       expect(stdout).toMatch(
         /^lease\/train granted for \S+: GRANTED\n {2}it holds 1 machine\n\nCOMPONENT +POOL +NODE\nworker-0 +drivers +d-1\n$/,

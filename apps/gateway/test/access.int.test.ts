@@ -228,8 +228,8 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     ["the old set", { oldSet: "c", newSet: "b" }, "update replicasets c"],
     ["sets that it does not name", {}, "update replicasets"],
     ["the end of the old set", { oldSet: "b", newSet: "a" }, "delete replicasets b"],
-    ["an old set that it leaves", { oldSet: "b", newSet: "a", leaveOld: true }, undefined],
-    ["a set that it makes", { oldSet: "a", newSet: "b", spec: {} }, "create replicasets"],
+    ["an old set that it keeps", { oldSet: "b", newSet: "a", leaveOld: true }, undefined],
+    ["a set that it creates", { oldSet: "a", newSet: "b", spec: {} }, "create replicasets"],
     ["a set of a template", { oldSet: "a", newSet: "b", templateJson: "{}" }, "create replicasets"],
     ["no template", { oldSet: "a", newSet: "b", templateJson: "", spec: null }, undefined],
   ])("requires the rights of a rollout on %s", async (_, body, missing) => {

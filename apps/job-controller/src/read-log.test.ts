@@ -149,7 +149,7 @@ describe("a followed log", () => {
   it.each<[string, Fault]>([
     ["a container that is only starting", { code: "invalid_request", field: "request", reason: "is waiting to start" }],
     ["a pod that is gone", { code: "not_found", kind: "pods", id: FIRST.pod }],
-  ])("waits where it meets %s", async (_title, fault) => {
+  ])("waits for a log after the fault of %s", async (_title, fault) => {
     const { read, news, lives } = member({ ...life(FIRST, "here"), fault });
     news.push(() => delete lives[0]!.fault);
     expect(await read()).toMatchObject({ text: "here" });

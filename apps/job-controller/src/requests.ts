@@ -109,7 +109,7 @@ export async function submit<View>(
 }
 
 /**
- * Returns the problems that `submit` would report, without creating a job, and also a pool that can never provide the machines: a created job would wait,
+ * Returns the problems that `submit` would report, without creating a job. Also reports a pool that can never provide the machines: a created job would wait,
  * because its pool may grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError if the rest cannot be checked
  * now.
  */

@@ -197,7 +197,7 @@ for (const server of API_SERVERS) {
 }
 
 const [embedded] = API_SERVERS;
-describe("a job whose machine is taken by a foreign pod", { timeout: 240_000 }, () => {
+describe("a job whose machine a foreign pod occupies", { timeout: 240_000 }, () => {
   let world: JobWorld;
   /** The ledger of this test does not follow the watcher: no part of this node is granted. */
   let taken = "";

@@ -166,7 +166,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       expect(await machines(large)).toEqual([]);
     });
 
-    it("reports before the first boot what a pool lacks", async () => {
+    it("reports before the first boot which parts of a pool are missing", async () => {
       const pool = buildPolicy({
         name: "elastic",
         instanceTypes: [type("large"), type("huge")],

@@ -106,7 +106,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
       await provider.stop(instance, never);
     });
 
-    it("reports before the first boot what a pool lacks", async () => {
+    it("reports before the first boot which parts of a pool are missing", async () => {
       const wrong = (pool = buildPolicy()) => provider.checkPool(pool, never);
       expect(await wrong()).toEqual(["the cluster knows no node class of kind EC2NodeClass in karpenter.k8s.aws"]);
       await world.calls.create(DEFINITIONS, NODE_CLASS);

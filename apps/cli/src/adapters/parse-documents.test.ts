@@ -203,7 +203,7 @@ describe("every problem is reported with its place", () => {
       ["f.yaml:3:1: this field is given twice"],
     ],
     [
-      "a bracket that is not closed",
+      "an unclosed bracket",
       "a: [1, 2\n",
       ["f.yaml:2:1: not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]"],
     ],
@@ -218,7 +218,7 @@ describe("every problem is reported with its place", () => {
       ['f.yaml:2:7: kind: "Sesion" is no kind; did you mean "Session"?'],
     ],
     [
-      "a kind of Kubeflow's that is not run",
+      "an unsupported kind of Kubeflow",
       "apiVersion: kubeflow.org/v1\nkind: MXJob\nmetadata: { name: a }\nspec: {}\n",
       ["f.yaml:2:7: kind: MXJob is not run; of Kubeflow's kinds are TFJob, PyTorchJob, MPIJob, JAXJob"],
     ],
@@ -263,7 +263,7 @@ spec: {}
       ],
     ],
     [
-      "an unknown field that is near nothing",
+      "an unknown field without a similar one",
       VALID.replace("timeout:", "flavour:"),
       [
         'f.yaml:17:3: spec: unknown field "flavour"; known are components, scenario, timeout, queueTimeout, ttl, killAfter, priority, queue, topology, workerPort',
@@ -285,12 +285,12 @@ spec: {}
       ['f.yaml:17:12: spec.timeout: must be a duration from 1s to 7d with its unit, not the string "0s"'],
     ],
     [
-      "a number where a string is needed",
+      "a number instead of a string",
       VALID.replace('value: "7"', "value: 7"),
       ['f.yaml:15:33: spec.components[1].env[0].value: must be a string; write "7" with quotes, not the number 7'],
     ],
     [
-      "a port that is none",
+      "an invalid port",
       VALID.replace("readyPort: 10000", "readyPort: 100000"),
       ["f.yaml:7:81: spec.components[0].readyPort: must be a whole number from 1 to 65535, not the number 100000"],
     ],
@@ -324,7 +324,7 @@ spec: {}
       ],
     ],
     [
-      "a component that is shared in words",
+      "a component with a text for shared",
       withComponents("- { name: driver, kind: driver, pool: d, image: i, shared: yes please }"),
       ['f.yaml:6:64: spec.components[0].shared: must be true or false, not the string "yes please"'],
     ],
@@ -344,7 +344,7 @@ spec: {}
       ["f.yaml:6:15: spec.components: is empty; a session has exactly one driver, and usually workers"],
     ],
     [
-      "components that say nothing",
+      "empty components",
       VALID.replace(/components:[^]*scenario/, "components:\n  scenario"),
       ["f.yaml:6:3: spec.components: must be a list, not empty"],
     ],
@@ -369,7 +369,7 @@ spec: {}
       ['f.yaml:7:15: spec.components[1].name: "driver" is the name of two components'],
     ],
     [
-      "a kind of component that does not exist",
+      "an unknown kind of component",
       withComponents("- { name: d, kind: dirver, pool: w, image: i }"),
       [
         'f.yaml:6:24: spec.components[0].kind: must be one of driver, server, client, not the string "dirver"; did you mean "driver"?',
@@ -391,7 +391,7 @@ spec: {}
       ],
     ],
     [
-      "a pool that is no label",
+      "a pool that is no label value",
       withComponents(DRIVER, '- { name: a, kind: server, pool: "a b", image: i }'),
       [
         "f.yaml:7:38: spec.components[1].pool: \"a b\" is not a label value: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
@@ -420,7 +420,7 @@ spec: {}
       ],
     ],
     [
-      "a mistake in a merged mapping, where it stands",
+      "an error in a merged mapping, at its position",
       withComponents("- &a { name: a, kind: server, pool: w, image: 5 }", "- { <<: *a, name: b }", DRIVER),
       [
         'f.yaml:6:51: spec.components[0].image: must be a string; write "5" with quotes, not the number 5',
@@ -441,7 +441,7 @@ spec: {}
     ]);
   });
 
-  it("returns the valid documents beside the problems of the others", () => {
+  it("returns the valid documents, and the problems of the others", () => {
     expect(parse("f", `${VALID}---\nkind: Session\n`).documents).toHaveLength(1);
   });
 });
@@ -519,7 +519,7 @@ describe("for any input", () => {
     ["text", fc.string({ unit: "binary" })],
     ["YAML's own signs", soup.map((parts) => parts.join(""))],
     [
-      "a document that is cut and stirred",
+      "a document that is cut and shuffled",
       fc
         .tuple(fc.nat(VALID.length), fc.nat(30), soup)
         .map(([at, cut, parts]) => VALID.slice(0, at) + parts.join("") + VALID.slice(at + cut)),

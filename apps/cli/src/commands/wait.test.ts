@@ -49,15 +49,15 @@ async function waiting(phase: string, cause: string, goal: string) {
 it.each([
   ["a lease that crashed is ENDED", "ENDED", "CRASHED", "condition=ENDED", ["lease 4711-1 is ENDED: CRASHED"]],
   [
-    "one that crashed is taken down",
+    "a crashed lease is decommissioned",
     "DECOMMISSIONING",
     "CRASHED",
     "condition=decommissioning",
     [/is DECOMMISSIONING: C/],
   ],
-  ["nothing of one that failed is there", "FAILED", "PROVISION_FAILED", "delete", [/is FAILED: PROVISION_FAILED/]],
-  ["one whose time was over is ENDED", "ENDED", "EXPIRED", "condition=ENDED", []],
-  ["one that its user ended is not ACTIVE", "ENDED", "REQUESTED", "condition=ACTIVE=false", []],
+  ["a failed lease is decommissioned", "FAILED", "PROVISION_FAILED", "delete", [/is FAILED: PROVISION_FAILED/]],
+  ["an expired lease is ENDED", "ENDED", "EXPIRED", "condition=ENDED", []],
+  ["a lease that its user ended is not ACTIVE", "ENDED", "REQUESTED", "condition=ACTIVE=false", []],
 ] as const)("ends with 0 as %s, and prints the cause if it is unexpected", async (_, phase, cause, goal, said) => {
   const ended = await waiting(phase, cause, goal);
   const err = said.map((each) => (typeof each === "string" ? each : (expect.stringMatching(each) as string)));

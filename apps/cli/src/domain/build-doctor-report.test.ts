@@ -139,7 +139,7 @@ it("reports only NATS when NATS does not answer", () => {
 
 it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
   [
-    "JetStream is off",
+    "JetStream is disabled",
     { nats: { value: { ...NATS, jetStreamTrouble: "no answer", deadLetters: undefined } } },
     "jetstream",
     "failed",
@@ -177,13 +177,13 @@ it.each<[string, Partial<Observations>, string, "failed" | "warning", RegExp]>([
     /wait a moment/,
   ],
   [
-    "the watcher has heard nothing for long",
+    "the watcher has received nothing for long",
     { watcher: { value: { ageMs: 600_000, synced: true, pods: 0, nodes: 0 } } },
     "watcher's view",
     "failed",
     /reaches the Kubernetes API/,
   ],
-  ["there is no pool", { pools: { value: [] } }, "pools", "failed", /label nodes/],
+  ["no pool exists", { pools: { value: [] } }, "pools", "failed", /label nodes/],
   [
     "a pool has no machine",
     { pools: { value: [pool, { ...pool, name: "gpu", capacity: 0 }] } },
@@ -224,7 +224,7 @@ it.each<[title: string, elsewhere: Partial<KindsTrouble["elsewhere"]>, status: s
     "jobs of the namespace default are run, and no controller runs team-a/job/train, team-b/tfjob/mnist, among others",
   ],
   [
-    "no right to look",
+    "a missing right to list",
     { isRefused: true },
     "ok",
     "jobs of the namespace default are run; job-controller has no right to list those of others (rights.otherNamespaces)",
@@ -262,7 +262,7 @@ it.each([
   ).not.toContain(check);
 });
 
-it("warns of jobs that wait for what their pools can never have, and of no other waiting job", () => {
+it("warns of jobs that wait for machines that their pools can never have, and of no other waiting job", () => {
   const job = (name: string, reason: string) => ({
     kind: "job",
     name,

@@ -42,7 +42,7 @@ export type Observations = {
   readonly replicas: Seen<readonly ServiceReplica[]>;
   readonly watcher: Seen<WatcherStatus>;
   readonly pools: Seen<readonly Pool[]>;
-  /** `trouble` if the ledger does not answer, or has a version without queues. */
+  /** The value is `trouble` if the ledger does not answer, or has a version without queues. */
   readonly queues: SeenQueues["queues"];
   readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
@@ -54,7 +54,7 @@ export type Observations = {
   readonly kinds: Seen<KindsTrouble>;
   /** Sets whose records the farms cannot read; `trouble` if no farm answers. */
   readonly unreadableSets: Seen<readonly UnreadableSet[]>;
-  /** `trouble` if no engine answers. */
+  /** The value is `trouble` if no engine answers. */
   readonly leases: Seen<readonly SeenEngine[]>;
   readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
   readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;

@@ -44,7 +44,7 @@ it.each([
     "wait, or give pool elastic another instance type or zone in the file of pools",
   ],
   [
-    "boots that the provider gives up",
+    "boots that the provider aborts",
     { ...shortage, code: "BOOT_FAILED", zone: "", message: "no disk", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_FAILED (no disk)",
     "the words in brackets are of provider aws; where they do not help, see an instance of type large in its console",
@@ -56,7 +56,7 @@ it.each([
     "see the console of an instance of type large",
   ],
   [
-    "nodes without any use",
+    "unusable nodes",
     { ...shortage, code: "UNHEALTHY", zone: "", message: "is ready and CORDONED", nextTryAtMs: undefined, boots: 3 },
     "3 boots of large on demand in a row became nodes of no use since 2m05s ago: UNHEALTHY (is ready and CORDONED)",
     "check for taints, for the label of pool elastic",
@@ -68,13 +68,13 @@ it.each([
     "check that provider aws can be reached",
   ],
   [
-    "a pool whose provider cannot make it",
+    "a pool that its provider cannot create",
     { ...shortage, code: "POOL_WRONG", instanceType: "", zone: "", message: "no such type", nextTryAtMs: undefined },
     "provider aws cannot make what the pool asks for, for 2m05s (no such type), checked again until it can",
     "put right what stands in brackets: pool elastic in the file of pools",
   ],
   [
-    "what a newer scaler knows",
+    "a trouble of a newer scaler",
     { ...shortage, code: "ECLIPSE", message: "" },
     "ECLIPSE of large on demand in zone zone-a for 2m05s, tried again in 7m55s",
     "`muster nodes dump` shows",
@@ -90,7 +90,7 @@ it("shows the first of many troubles, and the number of the others", () => {
   expect(check(many)[0]?.detail).toMatch(/zone a .*; no large.*zone c .*; and 2 more$/);
 });
 
-it("warns of what blocks a pool without a recorded trouble, and not of work beyond its maximum", () => {
+it("warns of the cause that blocks a pool without a recorded trouble, and not of work beyond its maximum", () => {
   const scaling = { pool: "elastic", max: 8, standby: 0, booting: [] };
   const blocked = (code: string) => check([], [{ ...scaling, blocked: { code, message: "no boot image" } }])[0];
   expect(blocked("UNAVAILABLE")).toMatchObject({ status: "warning", detail: "no boot image" });

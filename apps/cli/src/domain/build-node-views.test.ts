@@ -17,7 +17,7 @@ it("shows below the table the text that its rows had to cut", () => {
   expect(lines.slice(0, 3).every((line) => line.length <= 80)).toBe(true);
 });
 
-it("shows nothing twice where the rows have room", () => {
+it("shows nothing twice if the rows have room", () => {
   const lines = buildNodeTable([{ ...node, trouble }], 1000, { columns: 200, colours: false });
   expect(lines).toHaveLength(2);
   expect(lines[1]).toContain(trouble);
@@ -134,7 +134,7 @@ describe("the room of nodes", () => {
     expect(lines[0]).toMatch(/STANDING .*FREE CPU {2}FREE MEMORY {2}FREE GPU/);
   });
 
-  it("names an accelerator in full where two would have one heading", () => {
+  it("names an accelerator in full if two would have the same heading", () => {
     const two = machine({ allocatable: { "a.com/gpu": 1, "b.com/gpu": 1 } });
     expect(buildNodeTable([fixed(two)], 1000, { columns: undefined, colours: false })[0]).toMatch(
       /FREE A.COM\/GPU {2}FREE B.COM\/GPU/,

@@ -67,7 +67,7 @@ it.each<[string, readonly Queue[]]>([
     ],
   ],
   ["only another tree has one", [...TWO_TEAMS, aQueue("alone")]],
-])("accepts a leaf without quotas where %s", (_, queues) => {
+])("accepts a leaf without quotas if %s", (_, queues) => {
   expect(check(queues)).toMatchObject([{ status: "ok" }]);
 });
 

@@ -101,7 +101,7 @@ function teamA(): ShownQueue {
   return { ...queue, reservations: [WAITING, GRANTED] };
 }
 
-it("describes quotas, what the queue can get, what waits and which machines it has", () => {
+it("describes the quotas, the available amounts, the waiting requests and the machines of a queue", () => {
   expect(buildQueueDescription(teamA(), 61_000, STYLE)).toEqual([
     "QUEUE         team-a",
     "parent        company",
@@ -129,7 +129,7 @@ it("describes quotas, what the queue can get, what waits and which machines it h
   ]);
 });
 
-it("shows what the requests of a queue may preempt, and which of its work is never preempted", () => {
+it("shows which work the requests of a queue may preempt, and which of its own work is never preempted", () => {
   const never = { reclaim: "Never", fairSharing: "Never", withinQueue: "Never" };
   const linesOf = (more: Partial<ShownQueue>) => buildQueueDescription({ ...teamA(), ...more }, 61_000, STYLE);
   const policy = { ...never, reclaim: "Any", withinQueue: "LowerPriority" };

@@ -75,14 +75,14 @@ const borrowing = { "team-b": { amounts: [{ ...owned(GPU, 4, 6), ...lends }] } }
 
 it.each<[string, string, readonly Queue[], RegExp]>([
   [
-    "what the tree lends",
+    "the limit of what the tree lends",
     "WAITING_FOR_QUOTA",
     TWO_TEAMS,
     /^wait until work of its tree ends, or raise nominal of nvidia/,
   ],
-  ["who borrows", "WAITING_FOR_QUOTA", teamsWith(borrowing), /^wait until work of team-b ends, which borrows/],
+  ["the borrower", "WAITING_FOR_QUOTA", teamsWith(borrowing), /^wait until work of team-b ends, which borrows/],
   [
-    "who borrows what the queue owns",
+    "the borrower of the queue's own quota",
     "WAITING_FOR_QUOTA",
     teamsWith({ ...borrowing, "team-a": { amounts: [owned(GPU, 8, 4)] } }),
     /^wait until work of team-b ends, which borrows what team-a owns; a lower lendingLimit .*edit queue team-a`$/,

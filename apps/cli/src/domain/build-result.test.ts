@@ -27,7 +27,7 @@ it("reports how much of a large result it omits", () => {
   expect(lines.at(-1)).toBe("…       400 more");
 });
 
-it("makes a table of any JSON", () => {
+it("formats any JSON as a table", () => {
   fc.assert(
     fc.property(fc.json(), (json) => {
       expect(buildResultTable(json, STYLE)[0]).toContain("RESULT");

@@ -47,7 +47,7 @@ describe("the schema for editors", () => {
     ["an unknown field", ["spec", "timeuot"], "2m"],
     ["an unknown field of a component", [...first, "replica"], 2],
     ["a duration without a unit", ["spec", "timeout"], 120],
-    ["a kind that does not exist", [...first, "kind"], "worker"],
+    ["an unknown kind", [...first, "kind"], "worker"],
     ["a name that is no DNS label", [...first, "name"], "Server"],
     ["an environment value that is a number", [...first, "env"], [{ name: "A", value: 1 }]],
     ["a port out of range", [...first, "readyPort"], 70_000],
@@ -58,8 +58,8 @@ describe("the schema for editors", () => {
     ["an unknown field of a template", [...first, "template"], { spec: { volume: [] } }],
     ["a field of a template that Muster sets", [...first, "template"], { spec: { nodeName: "n" } }],
     ["a node selector that is no mapping", [...first, "template"], { spec: { nodeSelector: "disk=ssd" } }],
-    ["shared in words", [...first, "shared"], "yes"],
-    ["an amount that is none", [...first, "template"], main({ resources: { limits: { cpu: "two" } } })],
+    ["a text for shared", [...first, "shared"], "yes"],
+    ["an invalid amount", [...first, "template"], main({ resources: { limits: { cpu: "two" } } })],
     ["no components", ["spec", "components"], []],
   ])("refuses what the command refuses: %s", (_what, path, value) => {
     const document = changed(path, value);

@@ -54,7 +54,7 @@ it("omits the columns of parts and free amounts if nothing is shared and sizes a
   expect(header).toBe("POOL     AVAILABLE  CAPACITY  HELD  UNUSABLE  WAITING  WHY UNUSABLE");
 });
 
-it("shows the queues of reservations only where one has a queue", () => {
+it("shows the queues of reservations only if one has a queue", () => {
   const reservation = {
     ...{ id: "r-1", ownerKind: "job", ownerId: "train-1", state: "granted" as const, needs: [], machines: [] },
     ...{ priority: 0, createdAtMs: 0, grantedAtMs: 0, because: undefined },

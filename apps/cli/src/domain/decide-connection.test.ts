@@ -72,13 +72,8 @@ it.each([
 
 it.each<[title: string, user: NatsUser, found: Partial<LocalStack>, credential: Credential]>([
   ["its own key", "backup", { natsBackupNkeyFile: "/b" }, { variables: { MUSTER_NATS_NKEY_FILE: "/b" } }],
-  ["the key of the command where there is no other", "backup", {}, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
-  [
-    "the one token of a server that was named",
-    "backup",
-    { natsNkeyFile: "", natsTokenFile: "/t" },
-    { tokenFile: "/t" },
-  ],
+  ["the key of the command if no other exists", "backup", {}, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
+  ["the only token of a named server", "backup", { natsNkeyFile: "", natsTokenFile: "/t" }, { tokenFile: "/t" }],
   ["nothing of it", "cli", { natsBackupNkeyFile: "/b" }, { variables: { MUSTER_NATS_NKEY_FILE: "/k" } }],
 ])("gives the backup of a local stack %s", (_title, user, found, credential) => {
   const local = () => ({ ...alive, ...found });

@@ -39,7 +39,7 @@ describe("the address of a gateway", () => {
     "http://10.0.0.1:8480",
     "http://127.example.com",
     "http://localhost.example.com",
-  ])("is %s only where plain HTTP is allowed", (server) => {
+  ])("is %s only if plain HTTP is allowed", (server) => {
     const problem = {
       problem: expect.stringContaining(server) as unknown,
       hint: expect.stringContaining("https") as unknown,
@@ -63,7 +63,7 @@ describe("the address of a gateway", () => {
   });
 });
 
-it("suggests plain HTTP on this machine only, where a gateway serves no TLS", () => {
+it("suggests plain HTTP only on this machine, if a gateway serves no TLS", () => {
   expect(hintOfPlainServer("https://127.0.0.1:8480")).toContain("http://");
   expect(hintOfPlainServer("https://muster.example.com")).not.toContain("http://");
 });

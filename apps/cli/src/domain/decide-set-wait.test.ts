@@ -12,11 +12,16 @@ const TRANSFER = { oldNode: "n-1", newNode: "n-3", because: "", startedAtMs: 0, 
 
 it.each<[title: string, set: Partial<ReplicaSet>, goal: Goal, verdict: WaitVerdict]>([
   ["is ready", {}, goal("ready"), "met"],
-  ["is not ready while a pod is not", { healthy: 1 }, goal("Ready"), "open"],
-  ["is not ready while one is too many", { replicas: ["a", "b", "c"].map((n) => aReplica(n)) }, goal("Ready"), "open"],
+  ["is not ready while a pod is not ready", { healthy: 1 }, goal("Ready"), "open"],
+  [
+    "is not ready while it has a surplus pod",
+    { replicas: ["a", "b", "c"].map((n) => aReplica(n)) },
+    goal("Ready"),
+    "open",
+  ],
   ["is not ready while it leaves a node", { transfer: TRANSFER }, goal("Ready"), "open"],
   ["is available while it leaves a node", { transfer: TRANSFER }, goal("Available"), "met"],
-  ["has left", {}, goal("Transferring", false), "met"],
+  ["is no longer transferring", {}, goal("Transferring", false), "met"],
   ["is rolling", { roll: "web-2" }, goal("Rolling"), "met"],
   ["is disabled", { disabled: true }, goal("Disabled"), "met"],
   ["has no trouble", {}, goal("Troubled"), "open"],
@@ -26,7 +31,12 @@ it.each<[title: string, set: Partial<ReplicaSet>, goal: Goal, verdict: WaitVerdi
     goal("Ready"),
     "never",
   ],
-  ["is waited for until it is gone", { deletion: { keepPods: false, atMs: 0 } }, { kind: "delete" }, "open"],
+  [
+    "does not meet its deletion before it is gone",
+    { deletion: { keepPods: false, atMs: 0 } },
+    { kind: "delete" },
+    "open",
+  ],
 ])("a set %s", (_title, set, wished, verdict) => {
   expect(decideSetWait(aReplicaSet(set), wished)).toBe(verdict);
 });
@@ -40,8 +50,8 @@ it.each<[title: string, set: Partial<ReplicaSet>, verdict: WaitVerdict]>([
   ["all have been ready for long enough", {}, "met"],
   ["one is starting", { healthy: 1 }, "open"],
   ["one has failed", { healthy: 1, replicas: [aReplica("a"), { ...aReplica("b"), health: "FAILED" }] }, "never"],
-  ["one ends again and again", { healthy: 0, replicas: [{ ...aReplica("a"), reason: "CrashLoopBackOff" }] }, "never"],
-  ["the farm says so", { healthy: 1, trouble: { code: "NOT_HEALTHY", message: "", sinceMs: 0 } }, "never"],
+  ["one ends repeatedly", { healthy: 0, replicas: [{ ...aReplica("a"), reason: "CrashLoopBackOff" }] }, "never"],
+  ["the farm reports trouble", { healthy: 1, trouble: { code: "NOT_HEALTHY", message: "", sinceMs: 0 } }, "never"],
 ])("the pods of a new set when %s", (_title, set, verdict) => {
   expect(decideRolled(aReplicaSet(set), 5000)).toBe(verdict);
 });
@@ -54,15 +64,15 @@ it("pods that are ready for a moment may be those of a program that exits immedi
 it.each<[title: string, last: Partial<Roll>, set: ReplicaSet | undefined, end: "complete" | "undone"]>([
   ["complete when its new set has its replicas", {}, aReplicaSet(), "complete"],
   [
-    "complete when it was seen to finish, whatever was made of the set since",
+    "complete when its end was observed, whatever happened to the set since",
     { phase: "FINISHING" },
     aReplicaSet({ desired: 1 }),
     "complete",
   ],
-  ["not when it went back", { undone: 1 }, aReplicaSet(), "undone"],
+  ["not when it was undone", { undone: 1 }, aReplicaSet(), "undone"],
   ["not when its new set is gone", {}, undefined, "undone"],
-  ["not when it gave way to another before it began", { phase: "CREATING" }, aReplicaSet({ desired: 0 }), "undone"],
-  ["not when its old set was deleted on the way", {}, aReplicaSet({ desired: 1 }), "undone"],
+  ["not when another replaced it before it began", { phase: "CREATING" }, aReplicaSet({ desired: 0 }), "undone"],
+  ["not when its old set was deleted meanwhile", {}, aReplicaSet({ desired: 1 }), "undone"],
 ])("a deleted rolling update is %s", (_title, last, set, end) => {
   expect(decideRollEnd(aRollOf(), aRollOf(last), set)).toBe(end);
 });

@@ -31,7 +31,7 @@ export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
   return isTrue === goal.isTrue ? "met" : "open";
 }
 
-/** The kubelet's reasons for pods that waiting does not start. */
+/** The kubelet's reasons for a pod that cannot start without a change. */
 const HOPELESS = /BackOff$|^ErrImage|^InvalidImageName$|^CreateContainer(Config)?Error$/;
 
 /**

@@ -45,18 +45,18 @@ it.each<[string, Goal | undefined]>([
 });
 
 it.each<[string, string, Work, WaitVerdict]>([
-  ["a state to which the session came", "condition=DONE", DONE, "met"],
-  ["one that it has left again", "condition=RUN", DONE, "met"],
-  ["whatever its letters are", "condition=done", DONE, "met"],
-  ["one to which it may still come", "condition=RUN", QUEUED, "open"],
-  ["one to which it cannot come any more", "condition=ERROR", DONE, "never"],
-  ["a condition of a job that is true", "condition=Running", RUNS, "met"],
-  ["one that was true, and is not any more", "condition=Running", ENDED, "never"],
-  ["one that is to be false, and is", "condition=Running=false", ENDED, "met"],
-  ["one that is to be false, and is not reported yet", "condition=Failed=false", RUNS, "open"],
+  ["a state that the session has entered", "condition=DONE", DONE, "met"],
+  ["a state that the session has left", "condition=RUN", DONE, "met"],
+  ["a state in another letter case", "condition=done", DONE, "met"],
+  ["a state that the session may still enter", "condition=RUN", QUEUED, "open"],
+  ["a state that the session can no longer enter", "condition=ERROR", DONE, "never"],
+  ["a true condition of a job", "condition=Running", RUNS, "met"],
+  ["a condition that is no longer true", "condition=Running", ENDED, "never"],
+  ["a false condition that must be false", "condition=Running=false", ENDED, "met"],
+  ["an unreported condition that must be false", "condition=Failed=false", RUNS, "open"],
   ["success of a job that has failed", "condition=Succeeded", FAILED, "never"],
   ["failure of a job that has failed", "condition=Failed", FAILED, "met"],
-  ["the deletion of a job that is over", "delete", FAILED, "open"],
+  ["the deletion of a finished job", "delete", FAILED, "open"],
 ])("decides about %s", (_what, text, work, verdict) => {
   expect(decideWait(work, readGoal(text)!)).toBe(verdict);
 });
@@ -78,7 +78,7 @@ describe("a failed wait", () => {
     );
   });
 
-  it("reports for how long it waited, and what the work waits for", () => {
+  it("reports how long it waited, and for which state of the work", () => {
     const waits = { ...QUEUED, waitingBecause: "pool workers has 0 machines free" };
     expect(unmet(waits, readGoal("condition=DONE=false")!, "open", 300_000)).toBe(
       "timed out after 5m waiting for condition DONE=false: session echo is QUEUE: pool workers has 0 machines free",

@@ -36,20 +36,20 @@ const mounting = ["4711-1", "4711-2", "4711-3"].map((id, at) => lease(`5-${at}`,
 
 it.each<[what: string, of: Lease, others: readonly Lease[], users: readonly string[]]>([
   ["by every id that it has had", secondHeir, [{ ...firstHeir, ...migrated }], ["5-0", "5-1", "5-2"]],
-  ["also where the record of an older one is gone", firstHeir, [], ["5-0", "5-1"]],
+  ["even if the record of an older lease is gone", firstHeir, [], ["5-0", "5-1"]],
   ["and not by that of a lease which still has it", secondHeir, [firstHeir], ["5-2"]],
   [
-    "and not by a reference that goes in a circle twice",
+    "and only once by a cyclic reference",
     { ...secondHeir, order: { ...secondHeir.order, reference: "4711-3" } },
     [],
     ["5-2"],
   ],
-])("finds those that mount a volume %s", (_what, of, others, users) => {
+])("finds the leases that mount a volume %s", (_what, of, others, users) => {
   expect(findLeaseUsers(of, [of, ...others, ...mounting])).toEqual(users);
 });
 
 it.each([
-  ["a network those that live in it", net, ["1-2", "1-3", "1-7"]],
+  ["a network those that use it", net, ["1-2", "1-3", "1-7"]],
   ["a volume those that mount it", volume, ["1-3"]],
   ["any other lease has none", lease("1-3", "container", container("net")), []],
 ])("finds as users of %s", (_what, of, users) => {

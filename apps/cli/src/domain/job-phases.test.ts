@@ -19,53 +19,53 @@ const RESERVED = condition("MachinesReserved", 2);
 const RUNNING = condition("Running", 3);
 
 it.each<[title: string, state: string, conditions: JobCondition[], phases: string[], startedSecond?: number]>([
-  ["one that no controller has read", "QUEUED", [], ["0 QUEUED"]],
+  ["a job that no controller has read", "QUEUED", [], ["0 QUEUED"]],
   [
-    "one that waits, with the ledger's word",
+    "a waiting job, with the ledger's code",
     "QUEUED",
     [CREATED, condition("MachinesReserved", 1, { isTrue: false, reason: "POOL_AVAILABILITY" })],
     ["0 QUEUED POOL_AVAILABILITY"],
   ],
-  ["one whose pods come", "STARTING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING"]],
-  ["one that runs", "RUNNING", [CREATED, RESERVED, RUNNING], ["0 QUEUED", "2 STARTING", "3 RUNNING"]],
+  ["a job whose pods start", "STARTING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING"]],
+  ["a running job", "RUNNING", [CREATED, RESERVED, RUNNING], ["0 QUEUED", "2 STARTING", "3 RUNNING"]],
   [
-    "one that is recreated",
+    "a restarting job",
     "RESTARTING",
     [CREATED, RESERVED, condition("Restarting", 4)],
     ["0 QUEUED", "2 STARTING", "4 RESTARTING RestartingReason"],
   ],
   [
-    "one whose machines are taken",
+    "a preempted job",
     "PREEMPTED",
     [CREATED, { ...RUNNING, isTrue: false }, condition("Preempted", 8, { reason: "RECLAIM" })],
     ["0 QUEUED", "8 PREEMPTED RECLAIM"],
   ],
   [
-    "one that is over, and whose Running is over, too",
+    "a finished job whose Running is false",
     "SUCCEEDED",
     [CREATED, RESERVED, { ...RUNNING, isTrue: false }, condition("Succeeded", 9)],
     ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
   ],
   [
-    "one that is over, and has given its machines back",
+    "a finished job that has released its machines",
     "SUCCEEDED",
     [CREATED, { ...RUNNING, isTrue: false }, condition("Succeeded", 9)],
     ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
     2,
   ],
   [
-    "one that failed before it had machines",
+    "a job that failed before it had machines",
     "FAILED",
     [CREATED, condition("Failed", 1)],
     ["0 QUEUED", "1 FAILED FailedReason"],
   ],
   [
-    "one that was cancelled, which is no failure",
+    "a cancelled job, which has not failed",
     "FAILED",
     [CREATED, RESERVED, condition("Failed", 4, { reason: "Cancelled" })],
     ["0 QUEUED", "2 STARTING", "4 CANCELLED"],
   ],
-  ["one in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
+  ["a job in a state of a newer service", "DREAMING", [CREATED, RESERVED], ["0 QUEUED", "2 STARTING", "2 DREAMING"]],
 ])("gives the phases of %s", (_title, state, conditions, phases, startedSecond) => {
   const startedAtMs = startedSecond === undefined ? 0 : START_MS + startedSecond * 1000;
   const events = buildJobPhases({ state, createdAtMs: START_MS, startedAtMs, conditions });
@@ -98,21 +98,25 @@ function follow(first: Work, ...rest: readonly Work[]): string[] {
 
 it.each<[title: string, seen: readonly [Work, ...Work[]], events: string[]]>([
   ["no change gives no phase", [job("RUNNING", 3), job("RUNNING", 3)], ["3 RUNNING"]],
-  ["what the conditions forget stays", [job("RUNNING", 3), job("SUCCEEDED", 9)], ["3 RUNNING", "9.999 SUCCEEDED"]],
+  [
+    "phases that the conditions no longer record stay",
+    [job("RUNNING", 3), job("SUCCEEDED", 9)],
+    ["3 RUNNING", "9.999 SUCCEEDED"],
+  ],
   ["nothing is later than now", [job("RUNNING", 3), job("SUCCEEDED", 10)], ["3 RUNNING", "10.5 SUCCEEDED"]],
-  ["nothing is before what was seen", [job("RESTARTING", 8), job("QUEUED", 0)], ["8 RESTARTING", "8 QUEUED"]],
+  ["nothing is before the last observed time", [job("RESTARTING", 8), job("QUEUED", 0)], ["8 RESTARTING", "8 QUEUED"]],
   [
     "failures between two reads are shown",
     [job("RUNNING", 3), job("RUNNING", 3, 2)],
     ["3 RUNNING", "10.5 RESTARTING 2 failures", "10.5 RUNNING"],
   ],
   [
-    "one failure more while it restarts is no phase of its own",
+    "a further failure during a restart adds no phase",
     [job("RESTARTING", 3, 1), job("RESTARTING", 3, 2), job("RUNNING", 5, 2)],
     ["3 RESTARTING", "5.999 RUNNING"],
   ],
   [
-    "the failure that was one too many is the end alone",
+    "the failure beyond the limit is only the end",
     [job("RUNNING", 3), job("FAILED", 9, 1, { outcome: "failure" })],
     ["3 RUNNING", "9.999 FAILED"],
   ],
@@ -134,7 +138,7 @@ it.each([
   { what: "is created in the second after it was sent", created: 1, sentMs: 970, ended: 1, seenMs: 1870, tookMs: 870 },
   { what: "is answered late", created: 0, sentMs: 100, ended: 0, seenMs: 8000, tookMs: 899 },
   { what: "is followed by a clock that is behind", created: 5, sentMs: 100, ended: 5, seenMs: 300, tookMs: 0 },
-])("a job that $what took as long as the follower observed", ({ created, sentMs, ended, seenMs, tookMs }) => {
+])("a job that $what has the duration that the follower observed", ({ created, sentMs, ended, seenMs, tookMs }) => {
   const submitted = job("QUEUED", created, 0, { createdAtMs: START_MS + created * 1000, resolution: "seconds" });
   const over = { outcome: "success", finishedAtMs: START_MS + ended * 1000 } as const;
   const done = continueJob(
@@ -162,17 +166,17 @@ const jobEvent = (second: number, reason: string, object = "Session/echo") => ({
 it.each<[title: string, events: ReturnType<typeof jobEvent>[], phases: string[]]>([
   ["nothing without an event", [], ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"]],
   [
-    "the phases that its conditions forget",
+    "the phases that its conditions no longer record",
     [jobEvent(3, "JobRunning"), jobEvent(5, "JobRestarting"), jobEvent(6, "JobRunning")],
     ["0 QUEUED", "2 STARTING", "3 RUNNING", "5 RESTARTING", "6 RUNNING", "9 SUCCEEDED"],
   ],
   [
-    "a row of equal ones as one",
+    "consecutive equal events as one",
     [jobEvent(5, "JobRestarting"), jobEvent(6, "JobRestarting")],
     ["0 QUEUED", "2 STARTING", "5 RESTARTING", "9 SUCCEEDED"],
   ],
   [
-    "nothing of others, of an earlier job of its name, or of what is no phase",
+    "no events of other jobs, of an earlier job of its name, or without a phase",
     [jobEvent(3, "JobRunning", "Pod/echo"), jobEvent(-5, "JobRunning"), jobEvent(4, "SuccessfulCreatePod")],
     ["0 QUEUED", "2 STARTING", "9 SUCCEEDED"],
   ],
@@ -182,7 +186,7 @@ it.each<[title: string, events: ReturnType<typeof jobEvent>[], phases: string[]]
   expect(recalled.map(({ phase, atMs }) => `${(atMs - START_MS) / 1000} ${phase}`)).toEqual(phases);
 });
 
-it("a followed job keeps what only its submission reported", () => {
+it("a followed job keeps the data that only its submission reported", () => {
   const warnings = [{ code: "MANIFEST", message: "spec.x is ignored" }];
   const seen = job("QUEUED", 0, 0, { warnings, spec: { a: 1 }, cancelRequested: true });
   expect(continueJob(seen, job("RUNNING", 1, 0, { spec: {} }), START_MS)).toMatchObject({

@@ -105,13 +105,13 @@ it("proves no order without data, and no end of it unless a renewal states the e
 });
 
 it.each<[what: string, alter: (compact: Lease) => Lease, wrong: string]>([
-  ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "order wrong"],
+  ["is not finished", (lease) => ({ ...lease, phase: "ACTIVE" }), "order wrong"],
   [
-    "says that nothing of its order is kept, without a hash",
+    "has neither the data of its order nor their hash",
     (lease) => ({ ...lease, orderHash: new Uint8Array() }),
     "order wrong",
   ],
-  ["is not over", (lease) => ({ ...lease, phase: "ACTIVE" }), "result wrong"],
+  ["is not finished", (lease) => ({ ...lease, phase: "ACTIVE" }), "result wrong"],
   [
     "failed, and the engine keeps its result",
     (lease) => ({ ...lease, phase: "FAILED", result: { ...lease.result!, state: "error" } }),

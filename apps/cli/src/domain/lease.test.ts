@@ -174,7 +174,7 @@ it("describes an early end with its time and the planned time", () => {
   );
 });
 
-it("accepts a phase in any letter case, and ends the wait once the phase cannot come", () => {
+it("accepts a phase in any letter case, and ends the wait once the lease can no longer enter it", () => {
   const goal = (type: string, is = true) => ({ kind: "condition" as const, type, isTrue: is });
   expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("active"))).toBe("met");
   expect(decideLeaseCondition({ phase: "ACTIVE" }, goal("ACTIVE", false))).toBe("open");

@@ -44,7 +44,7 @@ it.each([
   ["team-b", "nvidia.com/gpu", 1],
   ["team-b", "rdma/hca", 0],
   ["team-b", "pods", undefined],
-])("computes what %s can get of %s", (name, resource, available) => {
+])("computes the amount that %s can get of %s", (name, resource, available) => {
   const queue = placeQueues(TWO_TEAMS).find((each) => each.name === name);
   if (queue === undefined) throw new Error("no queue");
   expect(availableOf(queue, { pool: "h100", resource })).toBe(available);

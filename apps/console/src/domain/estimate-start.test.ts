@@ -49,7 +49,7 @@ it.each<[title: string, fields: object, shown: string]>([
     "200 session/c ends by then",
   ],
   [
-    "is when a place below the limit of its kind is free",
+    "is when the limit of its kind allows one more",
     {
       code: "CONCURRENCY_LIMIT",
       concurrency: { limit: 1, granted: 1, holders: [holder("a", 1)] },
@@ -58,7 +58,7 @@ it.each<[title: string, fields: object, shown: string]>([
     "300 session/a ends by then",
   ],
   [
-    "is unknown where those that count against the limit are not listed",
+    "is unknown if owners that count against the limit are not listed",
     { code: "CONCURRENCY_LIMIT", concurrency: { limit: 1, granted: 2, holders: [holder("a", 1)] } },
     "undefined not all holders are listed",
   ],
@@ -68,11 +68,11 @@ it.each<[title: string, fields: object, shown: string]>([
     "300 session/a ends by then",
   ],
   [
-    "is unknown where the preempted work has no deadline",
+    "is unknown if the preempted work has no deadline",
     { code: "WAITING_FOR_PREEMPTED", preempted: [holder("b", 1), holder("x", 1)] },
     "undefined session/x has no deadline",
   ],
-  ["is unknown for what does not wait", { code: "" }, "undefined the request does not wait"],
+  ["is unknown for a request that does not wait", { code: "" }, "undefined the request does not wait"],
   ["is unknown without a pool", { pools: [] }, "undefined the ledger names nothing that it waits for"],
 ])("the start %s", (_, fields, shown) => {
   const { byMs, because } = estimateStart(explained(fields), ENDS);

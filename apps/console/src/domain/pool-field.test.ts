@@ -71,7 +71,7 @@ it("gives a holder the same colour in every pool", () => {
 
 const group = fc.record({ count: fc.integer({ min: 1, max: 40 }), nodes: fc.constant([]) });
 
-it("draws each machine once, and finds it where it is drawn", () => {
+it("draws each machine once, and finds it at its position", () => {
   fc.assert(
     fc.property(fc.array(group, { maxLength: 6 }), fc.integer({ min: 1, max: 30 }), (counts, columns) => {
       const groups = counts.map((each, index): FieldGroup => {

@@ -46,11 +46,7 @@ it.each<[title: string, text: string, findings: readonly string[]]>([
     SESSION.replace("timeout: 90s", "timeuot: 90s"),
     ["6:3 spec.timeuot is an unknown field"],
   ],
-  [
-    "a missing field, where its mapping is",
-    SESSION.replace(", pool: drivers", ""),
-    ["9:7 spec.components[0] lacks pool"],
-  ],
+  ["a missing field, at its mapping", SESSION.replace(", pool: drivers", ""), ["9:7 spec.components[0] lacks pool"]],
   [
     "alternatives that are all missing",
     SESSION.replace("name: echo", "labels: {}"),

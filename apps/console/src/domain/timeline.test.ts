@@ -38,7 +38,7 @@ const condition = (type: string, lastTransitionMs: number) => ({
 it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
   ["a session that waits", timelineOfSession(session(["QUEUE", 10]), NOW_MS), ["QUEUE waiting 10-100…"]],
   [
-    "a session that is over",
+    "a finished session",
     timelineOfSession(session(["QUEUE", 10], ["RUN", 30], ["DONE", 90]), NOW_MS),
     ["QUEUE waiting 10-30", "RUN running 30-90", "DONE succeeded 90-90"],
   ],

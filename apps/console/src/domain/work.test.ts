@@ -58,7 +58,11 @@ it.each<[title: string, item: WorkItem, shown: string]>([
     set({ trouble: { code: "TOO_FEW_NODES", message: "one lacks" } }, 1),
     "replica-set web waiting INCOMPLETE TOO_FEW_NODES: one lacks",
   ],
-  ["a set that is deleted", set({ deletion: {} }), "replica-set web ending DELETING : 3 of 3 replicas are healthy"],
+  [
+    "a set that is being deleted",
+    set({ deletion: {} }),
+    "replica-set web ending DELETING : 3 of 3 replicas are healthy",
+  ],
   ["an active lease", lease("ACTIVE"), "lease 3-1 running ACTIVE : "],
   [
     "a lease that has run out",

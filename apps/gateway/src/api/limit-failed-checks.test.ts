@@ -11,7 +11,7 @@ it.each<[string, readonly (() => Problem | undefined)[], readonly (string | unde
   ["that allows", [allowed, allowed], [undefined, undefined]],
   ["that refuses", [allowed, () => forbidden], [undefined, "FORBIDDEN"]],
   ["that fails three times in a row", [away, away, away], [undefined, undefined, "UNAVAILABLE"]],
-  ["that fails now and then", [away, away, allowed, away, away], Array<undefined>(5).fill(undefined)],
+  ["that fails occasionally", [away, away, allowed, away, away], Array<undefined>(5).fill(undefined)],
 ])("follows a check %s", async (_, checks, expected) => {
   const left = [...checks];
   const check = limitFailedChecks(() => Promise.resolve().then(left.shift()));

@@ -59,8 +59,8 @@ async function actWhere(
 
 const OUTDATED: readonly (readonly [string, JobObject | undefined])[] = [
   ["is gone", undefined],
-  ["is another one by now", { metadata: { ...METADATA, uid: "u-2" } }],
-  ["has changed since, as by its end,", { metadata: { ...METADATA, resourceVersion: "6" } }],
+  ["was replaced by another of its name", { metadata: { ...METADATA, uid: "u-2" } }],
+  ["has changed since", { metadata: { ...METADATA, resourceVersion: "6" } }],
   ["is being deleted", { metadata: { ...METADATA, deletionTimestamp: "2026-01-01T00:00:00Z" } }],
 ];
 

@@ -35,9 +35,13 @@ function waitOfJob(resource: JobResource, pods: readonly PodFact[] = []): string
 }
 
 it.each<[title: string, pods: readonly PodFact[], wait: string]>([
-  ["as long as is left now, whatever was written", [ended("worker-1", 1, { finishedMs: NOW_MS - 15_000 })], "25 s"],
-  ["no more once it is due", [ended("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
-  ["no more once its pod is made", [pod("worker-0"), pod("worker-1", { phase: "Pending" })], ""],
+  [
+    "for the time that remains now, whatever was written",
+    [ended("worker-1", 1, { finishedMs: NOW_MS - 15_000 })],
+    "25 s",
+  ],
+  ["no longer once it is due", [ended("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
+  ["no longer once its pod is created", [pod("worker-0"), pod("worker-1", { phase: "Pending" })], ""],
 ])("a job that restarts waits %s", (_title, pods, left) => {
   expect(waitOf(...pods)).toBe(
     left === "" ? "" : `restart 3 of 6 in ${left}: pod train-worker-1 failed with exit code 1`,

@@ -7,10 +7,10 @@ const SCALED = { name: "a", capacity: 2, elasticMax: 2, elasticAtMs: 1000 };
 
 it.each([
   ["the scaler's maximum", { ...SCALED, elasticMax: 8 }, 8],
-  ["the nodes, where they are more", { ...SCALED, capacity: 3 }, 3],
-  ["also those that another client occupies", { ...SCALED, unusableByReason: [{ reason: "OCCUPIED", count: 1 }] }, 3],
+  ["the nodes if they are more", { ...SCALED, capacity: 3 }, 3],
+  ["nodes that another client occupies", { ...SCALED, unusableByReason: [{ reason: "OCCUPIED", count: 1 }] }, 3],
   [
-    "also those that another client occupies, or that have foreign pods",
+    "nodes that another client occupies, or that have foreign pods",
     {
       ...SCALED,
       unusableByReason: [
@@ -20,9 +20,9 @@ it.each([
     },
     7,
   ],
-  ["not those that are cordoned", { ...SCALED, unusable: 1, unusableByReason: [{ reason: "CORDONED", count: 1 }] }, 2],
+  ["no cordoned nodes", { ...SCALED, unusable: 1, unusableByReason: [{ reason: "CORDONED", count: 1 }] }, 2],
   ["the nodes of a pool that may not grow", { ...SCALED, elasticMax: 0 }, 2],
-  ["nothing of a pool that is not scaled", { ...SCALED, elasticMax: 0, elasticAtMs: 0 }, undefined],
+  ["nothing of an unscaled pool", { ...SCALED, elasticMax: 0, elasticAtMs: 0 }, undefined],
 ])("counts %s", (_title, pool, most) => {
   expect(maximaOf([Pool.create(pool)]).get("a")).toBe(most);
 });

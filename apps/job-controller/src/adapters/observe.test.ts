@@ -23,7 +23,7 @@ const podNamed = (name: string, written: Readonly<Record<string, string>>): V1Po
 });
 
 it.each([replicaTypeLabelKey, replicaIndexLabelKey, labels.component])(
-  "looks at a pod under a member's name with the label %s that was taken from it",
+  "restores the label %s of a pod with a member's name",
   (key) => {
     const { [key]: _, ...left } = MADE;
     for (const written of [left, { ...left, [key]: "other" }])

@@ -34,9 +34,9 @@ describe("the end of a pod", () => {
   });
 
   it.each<[why: string, before: V1Pod | undefined, after: V1Pod]>([
-    ["that was asked to go before it ended", running, pod("a", "Succeeded", going)],
+    ["whose deletion was requested before its end", running, pod("a", "Succeeded", going)],
     ["that has not ended", undefined, running],
-    ["whose end was seen already", failed, pod("a", "Failed", { labels: { new: "label" } })],
+    ["whose end was already observed", failed, pod("a", "Failed", { labels: { new: "label" } })],
     ["without a controller", running, pod("a", "Failed", { ownerReferences: [{ ...JOB, controller: false }] })],
     ["of another controller", running, pod("a", "Failed", { ownerReferences: [{ ...JOB, kind: "ReplicaSet" }] })],
   ])("is not remembered of one %s", (_why, before, after) => {

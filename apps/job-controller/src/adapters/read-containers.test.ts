@@ -56,23 +56,19 @@ describe("the failure of a job states the failure of its pod:", () => {
   const failed = (...containerStatuses: object[]): object => ({ phase: "Failed", containerStatuses });
   it.each<[title: string, status: object, message: string]>([
     [
-      "that the command is not there",
+      "a missing command",
       failed(container("main", terminated(128, "StartError", OCI))),
       `exit code 128: StartError: ${OCI}`,
     ],
+    ["an exceeded memory limit", failed(container("main", terminated(137, "OOMKilled"))), "exit code 137: OOMKilled"],
+    ["only the code if no reason adds to it", failed(container("main", terminated(3, "Error"))), "exit code 3"],
     [
-      "that it exceeded its memory limit",
-      failed(container("main", terminated(137, "OOMKilled"))),
-      "exit code 137: OOMKilled",
-    ],
-    ["no more than a code that stands alone", failed(container("main", terminated(3, "Error"))), "exit code 3"],
-    [
-      "what the container left as its last words",
+      "the container's termination message",
       failed(container("main", terminated(1, "Error", "no licence\n"))),
       "exit code 1: no licence",
     ],
     [
-      "which container failed when the main one did not run",
+      "the failed container if the main one did not run",
       {
         ...failed(container("main", waiting("PodInitializing"))),
         initContainerStatuses: [container("fetch", terminated(6, "Error", "no such host"))],
@@ -80,7 +76,7 @@ describe("the failure of a job states the failure of its pod:", () => {
       "exit code 6 of container fetch: no such host",
     ],
     [
-      "why the whole pod was ended",
+      "the reason of the whole pod",
       {
         ...failed(container("main", terminated(137, "Error"))),
         ...{ reason: "Evicted", message: "The node was low on resource: ephemeral-storage." },
@@ -97,8 +93,8 @@ describe("the failure of a job states the failure of its pod:", () => {
   });
 
   it.each<[title: string, state: object]>([
-    ["before the kubelet looks at it", terminated(137, "OOMKilled")],
-    ["while the kubelet lets it wait", waiting("CrashLoopBackOff", BACK_OFF)],
+    ["before the kubelet delays it", terminated(137, "OOMKilled")],
+    ["while the kubelet delays it", waiting("CrashLoopBackOff", BACK_OFF)],
   ])("the last exit of a container that failed once too often, %s", (_title, state) => {
     const down = container("main", state, terminated(137, "OOMKilled"), 1);
     const said = "2 failures, and backoffLimit is 1; pod train-worker-0 is down after exit code 137: OOMKilled";
@@ -118,27 +114,27 @@ describe("the failure of a job states the failure of its pod:", () => {
 describe("the job's PodsWaiting condition states why a pod does not start:", () => {
   const pending = (...containerStatuses: object[]): object => ({ phase: "Pending", containerStatuses });
   it.each<[title: string, status: object, reason: string, message: string]>([
-    ["that no machine takes it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
+    ["no machine accepts it", unplaced("Unschedulable", NO_PLACE), "Unschedulable", NO_PLACE],
     [
-      "that a scheduling gate holds it back",
+      "a scheduling gate",
       unplaced("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
       "SchedulingGated",
       "Scheduling is blocked due to non-empty scheduling gates",
     ],
     [
-      "that its image cannot be had",
+      "an unavailable image",
       pending(container("main", waiting("ImagePullBackOff", NO_IMAGE))),
       "ImagePullBackOff",
       `container main: ${NO_IMAGE}`,
     ],
     [
-      "what of its settings is not there",
+      "the missing settings",
       pending(container("main", waiting("CreateContainerConfigError", 'configmap "settings" not found'))),
       "CreateContainerConfigError",
       'container main: configmap "settings" not found',
     ],
     [
-      "that it fails again and again, and how",
+      "repeated failures, and their cause",
       {
         phase: "Running",
         containerStatuses: [container("main", waiting("CrashLoopBackOff", BACK_OFF), terminated(137, "OOMKilled"), 3)],
@@ -147,7 +143,7 @@ describe("the job's PodsWaiting condition states why a pod does not start:", () 
       `container main: it ended with exit code 137: OOMKilled; ${BACK_OFF}`,
     ],
     [
-      "that it fails again and again, with no more than a code",
+      "repeated failures, with only a code",
       {
         phase: "Running",
         containerStatuses: [container("main", waiting("CrashLoopBackOff", BACK_OFF), terminated(42, "Error"), 3)],
@@ -156,7 +152,7 @@ describe("the job's PodsWaiting condition states why a pod does not start:", () 
       `container main: it ended with exit code 42; ${BACK_OFF}`,
     ],
     [
-      "that its command is not there, while it is tried again",
+      "a missing command, during the retries",
       {
         phase: "Running",
         containerStatuses: [
@@ -167,7 +163,7 @@ describe("the job's PodsWaiting condition states why a pod does not start:", () 
       `container main: it ended with exit code 128: StartError: ${OCI}; ${BACK_OFF}`,
     ],
     [
-      "what the first container waits for, and not that the others wait for it",
+      "the trouble of the first container, and not the wait of the others",
       {
         ...pending(container("main", waiting("PodInitializing"))),
         initContainerStatuses: [container("fetch", waiting("ErrImagePull", "denied"))],
@@ -183,8 +179,8 @@ describe("the job's PodsWaiting condition states why a pod does not start:", () 
   });
 
   it.each([
-    ["a container that is being made", pending(container("main", waiting("ContainerCreating")))],
-    ["one that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
+    ["a container that is being created", pending(container("main", waiting("ContainerCreating")))],
+    ["a container that waits for others of its pod", pending(container("main", waiting("PodInitializing")))],
     ["a pod without a status", { phase: "Pending" }],
   ])("no trouble for %s", (_title, status) => {
     expect(conditionsAfter(status).map(({ type }) => type)).toEqual(["Created", "MachinesReserved"]);

@@ -20,7 +20,7 @@ describe("the facts of a pod for the rules", () => {
     ["nothing", {}],
     ["no status", { metadata: {} }],
     ["empty lists", podOf({ conditions: [], containerStatuses: [] }, { creationTimestamp: undefined })],
-    ["times that are none", podOf({}, { creationTimestamp: "yesterday" })],
+    ["invalid times", podOf({}, { creationTimestamp: "yesterday" })],
   ])("do not throw with %s", (_title, pod) => {
     expect(podFact(pod)).toMatchObject({ phase: "Unknown", ready: false, deleting: false, createdMs: 0, exits: [] });
     expect(podFact(pod).finishedMs).toBeUndefined();
@@ -35,27 +35,27 @@ describe("the facts of a pod for the rules", () => {
   });
 
   it.each<[string, string | undefined, number]>([
-    ["as it was written", "3", 3],
-    ["none for the first one", undefined, 0],
-    ["no sign", "-1", 0],
-    ["no text", "three", 0],
-    ["nothing too large to count", "1234567890", 0],
+    ["that of the label", "3", 3],
+    ["0 without the label", undefined, 0],
+    ["0 for a negative number", "-1", 0],
+    ["0 for a text", "three", 0],
+    ["0 for a number that is too large", "1234567890", 0],
   ])("have an attempt: %s", (_title, attempt, expected) => {
     const written = attempt === undefined ? {} : { [labels.attempt]: attempt };
     expect(podFact(podOf({}, { labels: written })).attempt).toBe(expected);
   });
 
   it.each<[string, readonly object[], boolean]>([
-    ["the condition says so", [{ type: "Ready", status: "True" }], true],
-    ["it does not", [{ type: "Ready", status: "False" }], false],
-    ["only others do", [{ type: "ContainersReady", status: "True" }], false],
-    ["it is missing", [], false],
-  ])("are ready if %s", (_title, conditions, ready) => {
+    ["True", [{ type: "Ready", status: "True" }], true],
+    ["False", [{ type: "Ready", status: "False" }], false],
+    ["only other conditions", [{ type: "ContainersReady", status: "True" }], false],
+    ["no conditions", [], false],
+  ])("are ready only if the condition Ready is True: %s", (_title, conditions, ready) => {
     expect(podFact(podOf({ conditions })).ready).toBe(ready);
   });
 
   it.each<[string, string, readonly object[], number | undefined]>([
-    ["the last of its containers'", "Failed", [at("03:04:10"), at("03:04:30"), at("03:04:20")], 25_000],
+    ["that of the last container", "Failed", [at("03:04:10"), at("03:04:30"), at("03:04:20")], 25_000],
     ["none while it runs", "Running", [at("03:04:10")], undefined],
     ["none without a time", "Failed", [container("main", { exitCode: 1 })], undefined],
     ["none that cannot be read", "Failed", [container("main", { exitCode: 1, finishedAt: "soon" })], undefined],
@@ -86,30 +86,34 @@ describe("the facts of a pod for the rules", () => {
   });
 
   it.each<[title: string, status: object, codes: number[]]>([
-    ["one that ended badly", container("main", { exitCode: 3 }), [3]],
-    ["one that ended well", container("main", { exitCode: 0 }), []],
+    ["a failed container", container("main", { exitCode: 3 }), [3]],
+    ["no succeeded container", container("main", { exitCode: 0 }), []],
     [
-      "one that waits after a bad end",
+      "a container that waits after a failure",
       container("main", undefined, {
         state: { waiting: { reason: "CrashLoopBackOff" } },
         lastState: { terminated: { exitCode: 3 } },
       }),
       [3],
     ],
-    ["one with only an earlier end", container("main", undefined, { lastState: { terminated: { exitCode: 3 } } }), [3]],
     [
-      "one that runs again, without a start time",
+      "a container with only an earlier end",
+      container("main", undefined, { lastState: { terminated: { exitCode: 3 } } }),
+      [3],
+    ],
+    [
+      "no restarted container without a start time",
       container("main", undefined, { state: { running: {} }, lastState: { terminated: { exitCode: 3 } } }),
       [],
     ],
     [
-      "one that the kubelet has lost, and counted",
+      "no container that the kubelet has lost and counted",
       container("main", undefined, {
         lastState: { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } },
       }),
       [],
     ],
-    ["one that has not run yet", container("main", undefined, { state: { waiting: {} } }), []],
+    ["no container before its first run", container("main", undefined, { state: { waiting: {} } }), []],
   ])("include containers that are down after a failure: %s", (_title, status, codes) => {
     const kept = podFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
     expect(kept.down.map(({ code }) => code)).toEqual(codes);

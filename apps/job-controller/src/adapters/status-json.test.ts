@@ -145,8 +145,8 @@ it.each<[string, unknown, Partial<ReplicaStatus>]>([
   ["entries that are null", { uncounted: [null] }, { uncounted: [] }],
   ["an index below 0", { uncounted: [{ index: -1, pod: "a", times: 1 }] }, { uncounted: [] }],
   ["no index", { uncounted: [{ pod: "a", times: 1 }] }, { uncounted: [] }],
-  ["a half of a restart", { restarts: 1.5 }, { restarts: 0 }],
-  ["restarts beyond all measure", { restarts: 1e300 }, { restarts: 0 }],
+  ["half a restart", { restarts: 1.5 }, { restarts: 0 }],
+  ["restarts beyond the limit", { restarts: 1e300 }, { restarts: 0 }],
   ["restarts as text", { restarts: "7" }, { restarts: 0 }],
   ["a list in place of a type", [], {}],
   ["null in place of a type", null, {}],
@@ -161,7 +161,7 @@ it.each<[string, unknown, Partial<ReplicaStatus>]>([
 it.each<[string, object, Partial<JobStatus>]>([
   ["a number of members", { replaced: 5 }, { replaced: [] }],
   ["members that are no text", { replaced: [5, "worker-3"] }, { replaced: ["worker-3"] }],
-  ["a word for yes", { regrouping: "yes" }, { regrouping: false }],
+  ["a text for a boolean", { regrouping: "yes" }, { regrouping: false }],
   ["an attempt that no label holds", { attempt: 1e12 }, { attempt: 0 }],
   ["types in a list", { replicas: [{ worker: { restarts: 2 } }] }, {}],
 ])("ignores a malformed field of the gang: %s", (_, json, expected) => {

@@ -26,11 +26,11 @@ it("ends cleanly in a replica that never reached the API server and in which no 
 
 it.each<[title: string, spec: Parameters<typeof readBudget>[0], seen: ReturnType<typeof readBudget>]>([
   ["its minimum", { minAvailable: 2, selector: { matchLabels: { job: "a" } } }, 2],
-  ["its minimum, though that is none", { minAvailable: 0, selector: { matchLabels: { job: "a" } } }, 0],
-  ["edited when it selects others", { minAvailable: 0, selector: { matchLabels: { job: "b" } } }, "edited"],
-  ["edited when it has no minimum", { maxUnavailable: 1, selector: { matchLabels: { job: "a" } } }, "edited"],
-  ["edited when its minimum is a share", { minAvailable: "50%", selector: { matchLabels: { job: "a" } } }, "edited"],
-  ["edited when nothing is left of it", undefined, "edited"],
+  ["its minimum, even 0", { minAvailable: 0, selector: { matchLabels: { job: "a" } } }, 0],
+  ["edited if it selects other pods", { minAvailable: 0, selector: { matchLabels: { job: "b" } } }, "edited"],
+  ["edited if it has no minimum", { maxUnavailable: 1, selector: { matchLabels: { job: "a" } } }, "edited"],
+  ["edited if its minimum is a percentage", { minAvailable: "50%", selector: { matchLabels: { job: "a" } } }, "edited"],
+  ["edited if its spec is missing", undefined, "edited"],
 ])("a budget is read as %s", (_title, spec, seen) => {
   expect(readBudget(spec, { job: "a" })).toBe(seen);
 });

@@ -67,14 +67,9 @@ describe("the failures of a pod", () => {
     ],
     ["that is down because it is disrupted", "OnFailure", pod("worker-0", { down, conditions: disrupted }), 0],
     ["whose main container waits for the others to end", "ExitCode", pod("worker-0", { down }), 0],
-    ["whose sidecar was started again", "ExitCode", pod("worker-0", { containerRestarts: 3 }), 0],
-    [
-      "whose sidecar was started again before it ended",
-      "ExitCode",
-      ended("worker-0", 137, { containerRestarts: 3 }),
-      1,
-    ],
-    ["that ended well at last", "OnFailure", ended("worker-0", 0, { containerRestarts: 2 }), 2],
+    ["whose sidecar was restarted", "ExitCode", pod("worker-0", { containerRestarts: 3 }), 0],
+    ["whose sidecar was restarted before its end", "ExitCode", ended("worker-0", 137, { containerRestarts: 3 }), 1],
+    ["that finally succeeded", "OnFailure", ended("worker-0", 0, { containerRestarts: 2 }), 2],
   ])("%s (%s)", (_title, restartPolicy, member, failures) => {
     const job = spec({ replicas: [replica("worker", 1, { restartPolicy })] });
     expect(summariseReplicas(job, NEW_STATUS, [seen("worker", [member])])[0]?.restarts).toBe(failures);

@@ -38,22 +38,22 @@ describe("a row of uncounted restarts", () => {
   const calm = { startedMs: NOW_MS - POLICY.calmAfterMs };
   const notCalm = { startedMs: NOW_MS - POLICY.calmAfterMs + 1 };
   it.each<[string, PodFact | undefined, string]>([
-    ["stays while there is no pod", undefined, "2 disrupted uid-before"],
+    ["stays while the member has no pod", undefined, "2 disrupted uid-before"],
     ["stays while the next pod runs", pod("worker-1", notCalm), "2 disrupted uid-before"],
     ["ends when the next pod has run for long enough", pod("worker-1", calm), "none"],
-    ["is longer by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
-    ["is longer by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
+    ["grows by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
+    ["grows by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
     ["starts over with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
-    ["is longer by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
+    ["grows by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
+    ["grows by an evicted pod", pod("worker-1", { deleting: true, conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
+    ["does not grow by a pod that a client deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
+    ["does not grow by a counted failure", ended("worker-1", 1), "2 disrupted uid-before"],
     [
-      "is longer by a pod that is evicted",
-      pod("worker-1", { deleting: true, conditions: DISRUPTED }),
-      "3 disrupted uid-worker-1",
+      "does not grow by a pod that was already counted",
+      ended("worker-1", 42, { uid: "uid-before" }),
+      "2 disrupted uid-before",
     ],
-    ["is not longer by a pod that a client deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
-    ["is not longer by a failure that counts", ended("worker-1", 1), "2 disrupted uid-before"],
-    ["is not longer by a pod that was noted", ended("worker-1", 42, { uid: "uid-before" }), "2 disrupted uid-before"],
-    ["is not longer by a pod of an earlier gang", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
+    ["does not grow by a pod of an earlier attempt", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
   ])("%s", (_title, second, said) => {
     expect(rowAfter(second)).toBe(said);
   });

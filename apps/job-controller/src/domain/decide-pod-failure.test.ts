@@ -12,26 +12,21 @@ const disrupted = [{ type: "DisruptionTarget", status: "True" }];
 describe("a pod that failed", () => {
   it.each<[string, Partial<PodFact>, RestartPolicy, string]>([
     [
-      "is recreated and counts for nothing, evicted for the node",
+      "is recreated without counting if it was evicted for the node",
       { reason: "Evicted", conditions: disrupted },
       "Never",
       "restart-pod",
     ],
-    ["counts, evicted because of a limit of its own", { reason: "Evicted" }, "OnFailure", "restart-pod counts"],
+    ["counts if it was evicted because of its own limit", { reason: "Evicted" }, "OnFailure", "restart-pod counts"],
     [
-      "fails the job, evicted because of a limit of its own, if nothing restarts it",
+      "fails the job if it was evicted because of its own limit, and is never restarted",
       { reason: "Evicted" },
       "Never",
       "fail-job",
     ],
+    ["is recreated without counting if its node was shut down", { reason: "NodeShutdown" }, "Never", "restart-pod"],
     [
-      "is recreated and counts for nothing when its node was shut down",
-      { reason: "NodeShutdown" },
-      "Never",
-      "restart-pod",
-    ],
-    [
-      "is tried again when it was asked to stop and did so politely",
+      "is retried if it exited with 0 after SIGTERM",
       { reason: "Evicted", exits: [{ container: "main", code: 0 }] },
       "ExitCode",
       "restart-pod counts",

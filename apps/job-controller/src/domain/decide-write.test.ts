@@ -27,33 +27,29 @@ const worker = (more: Partial<ReplicaStatus>): Partial<JobStatus> => ({ replicas
 
 describe("a status is written", () => {
   it.each<[string, Partial<JobStatus>, string]>([
-    ["never when nothing differs", {}, "never"],
-    ["before a failure is acted on", worker({ restarts: 1, counted: [{ pod: "uid", failures: 1 }] }), "first"],
+    ["never if nothing differs", {}, "never"],
+    ["before the steps after a failure", worker({ restarts: 1, counted: [{ pod: "uid", failures: 1 }] }), "first"],
     [
-      "before the failure of a pod that is counted again is acted on",
+      "before the steps after a further failure of a counted pod",
       worker({ counted: [{ pod: "uid", failures: 1 }] }),
       "first",
     ],
     [
-      "before a restart that does not count is made",
+      "before an uncounted restart",
       worker({ uncounted: [{ index: 0, pod: "uid", times: 1, atMs: 1000, because: "disrupted" }] }),
       "first",
     ],
-    ["before what follows from a completed index", worker({ completedIndexes: [0] }), "first"],
-    ["before the pods of an attempt are made", { attempt: 1 }, "first"],
-    ["before another machine is taken", { replaced: ["worker-0"] }, "first"],
+    ["before the steps after a completed index", worker({ completedIndexes: [0] }), "first"],
+    ["before the pods of an attempt are created", { attempt: 1 }, "first"],
+    ["before a replacement is requested", { replaced: ["worker-0"] }, "first"],
     ["before everything is released", { regrouping: true }, "first"],
-    ["before what is left of a finished job goes", { completionMs: 1000 }, "first"],
-    ["after the steps when only people wait for it", { conditions: [condition] }, "after"],
-    ["after the steps when a new generation was seen", { observedGeneration: 2 }, "after"],
-    ["after the steps when it has begun", { startMs: 1000 }, "after"],
-    ["after the steps when the whole gang has been ready", { hasBeenReady: true }, "after"],
-    ["later when only counts differ", worker({ ready: 2 }), "later"],
-    [
-      "later when a type has come that nothing is remembered of",
-      { replicas: [WORKER, { ...WORKER, type: "ps" }] },
-      "later",
-    ],
+    ["before the cleanup of a finished job", { completionMs: 1000 }, "first"],
+    ["after the steps if only people wait for it", { conditions: [condition] }, "after"],
+    ["after the steps if a new generation was observed", { observedGeneration: 2 }, "after"],
+    ["after the steps if the job has started", { startMs: 1000 }, "after"],
+    ["after the steps if the whole gang has been ready", { hasBeenReady: true }, "after"],
+    ["later if only counts differ", worker({ ready: 2 }), "later"],
+    ["later if a type without a history was added", { replicas: [WORKER, { ...WORKER, type: "ps" }] }, "later"],
   ])("%s", (_title, more, time) => {
     expect(decideWrite(STORED, { ...STORED, ...more }, 999, 1000)).toBe(time);
   });

@@ -73,7 +73,7 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
     "its members run; 1 member not started yet: evaluation-0",
   ],
   [
-    "runs with a member that finds no place",
+    "runs with an unschedulable member",
     job("Running", { members: MEMBERS, waitingBecause: "pod train-worker-1: Unschedulable" }),
     GRANTED,
     "MEMBERS_NOT_READY",
@@ -87,7 +87,7 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
     "worker-1 waits for a machine: pool p has no machine free",
   ],
   [
-    "runs with a spec that cannot be read",
+    "runs with an unreadable spec",
     job("Running", { waitingBecause: "why" }, condition("SpecUnreadable", "InvalidSpec", "sharing: must be shared")),
     WAITING,
     "SPEC_UNREADABLE",

@@ -143,7 +143,7 @@ describe("reading a Job", () => {
   it.each<[title: string, manifest: unknown, field: string, reason: RegExp]>([
     ["nothing", undefined, "", /must be an object, not empty/],
     [
-      "exit codes of what the kubelet runs again",
+      "exit codes of a type that the kubelet restarts",
       jobManifest("a", { ...worker({ restartPolicy: "OnFailure" }), failurePolicy: { rules: [code] } }),
       "spec.failurePolicy.rules[0].onExitCodes",
       /not of worker \(OnFailure\): use restartPolicy ExitCode or Never/,
@@ -152,12 +152,7 @@ describe("reading a Job", () => {
     ["no types", jobManifest("a", { replicaSpecs: {} }), replicas, /at least one replica type/],
     ["no replica", jobManifest("a", worker({ replicas: 0 })), replicas, /at least one replica/],
     ["too many replicas", jobManifest("a", worker({ replicas: 1001 })), replicas, /has 1001 replicas; 1000 at most/],
-    [
-      "a count that is none",
-      jobManifest("a", worker({ replicas: 1.5 })),
-      `${replicas}.worker.replicas`,
-      /whole number/,
-    ],
+    ["an invalid count", jobManifest("a", worker({ replicas: 1.5 })), `${replicas}.worker.replicas`, /whole number/],
     ["a count below 0", jobManifest("a", worker({ replicas: -1 })), `${replicas}.worker.replicas`, /from 0 to/],
     [
       "a bad type",
@@ -224,7 +219,7 @@ describe("reading a Job", () => {
       /names the type itself/,
     ],
     [
-      "a ring of three",
+      "a cycle of three types",
       jobManifest("a", {
         replicaSpecs: {
           a: replicaManifest({ dependsOn: [{ type: "b" }] }),
@@ -236,7 +231,7 @@ describe("reading a Job", () => {
       /a, b, c wait for each other/,
     ],
     [
-      "bounds that do not hold",
+      "contradicting limits",
       jobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
       `${replicas}.worker.elastic`,
       /not 3, 2, 4/,
@@ -248,7 +243,7 @@ describe("reading a Job", () => {
       /from 0/,
     ],
     [
-      "more kept than there are",
+      "a minimum above the replicas",
       jobManifest("a", { runPolicy: { schedulingPolicy: { minAvailable: 3 } } }),
       "spec.runPolicy.schedulingPolicy.minAvailable",
       /more than all 2 replicas/,
@@ -273,7 +268,7 @@ describe("reading a Job", () => {
       /"x" is no replica type/,
     ],
     [
-      "a success that never comes",
+      "an impossible success rule",
       jobManifest("a", { successPolicy: { rules: [{ allOf: [{ type: "worker", indexes: [2] }] }] } }),
       "spec.successPolicy.rules[0].allOf[0].indexes",
       /can never succeed/,

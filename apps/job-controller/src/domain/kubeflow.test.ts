@@ -171,7 +171,7 @@ describe("the common parts of Kubeflow's kinds", () => {
       /needs a Launcher/,
     ],
     [
-      "fewer than no replicas",
+      "negative replicas",
       TFJOB_KIND,
       { tfReplicaSpecs: { Worker: tf({ replicas: -1 }) } },
       "spec.tfReplicaSpecs.Worker.replicas",
@@ -207,7 +207,7 @@ describe("the common parts of Kubeflow's kinds", () => {
       /auto, cpu, gpu or a number/,
     ],
     [
-      "bounds that do not hold",
+      "contradicting limits",
       PYTORCHJOB_KIND,
       { pytorchReplicaSpecs: { Worker: torch({ replicas: 4 }) }, elasticPolicy: { maxReplicas: 3 } },
       "spec.elasticPolicy",
@@ -270,11 +270,11 @@ describe("a TFJob", () => {
     ["the chief's end", { tfReplicaSpecs: { Chief: tf(), Worker: tf() } }, [[{ type: "chief", indexes: "all" }]]],
     ["the end of worker 0", { tfReplicaSpecs: { PS: tf(), Worker: tf() } }, [[{ type: "worker", indexes: [0] }]]],
     [
-      "the end of all workers, if it says so",
+      "the end of all workers, by its success policy",
       { tfReplicaSpecs: { Worker: tf() }, successPolicy: "AllWorkers" },
       [[{ type: "worker", indexes: "all" }]],
     ],
-    ["the end of all there is, without workers", { tfReplicaSpecs: { PS: tf() } }, [[{ type: "ps", indexes: "all" }]]],
+    ["the end of all types, without workers", { tfReplicaSpecs: { PS: tf() } }, [[{ type: "ps", indexes: "all" }]]],
   ])("succeeds with %s", (_title, spec, success) => {
     expect(specOf(TFJOB_KIND, spec).success).toEqual(success);
   });

@@ -19,7 +19,7 @@ function looks(each: readonly (readonly JobElsewhere[])[], mayReport = true) {
 
 it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
   [
-    "is unserved when two looks in a row find it untended, and is reported once",
+    "is unserved if two consecutive scans find it without a controller, and is reported once",
     [[job("a")], [job("a")], [job("a")]],
     [
       [[], []],
@@ -28,7 +28,7 @@ it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
     ],
   ],
   [
-    "is left to the controller that takes it up between two looks",
+    "is left to a controller that serves it between two scans",
     [[job("a")], [], []],
     [
       [[], []],
@@ -37,7 +37,7 @@ it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
     ],
   ],
   [
-    "is forgotten when it is deleted, so that one of its name begins from the first look",
+    "is forgotten after its deletion, so that a new job of its name starts from the first scan",
     [[job("a")], [], [job("a")]],
     [
       [[], []],

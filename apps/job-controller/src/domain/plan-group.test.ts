@@ -45,16 +45,16 @@ describe("the group of a job", () => {
       2,
     ],
     [
-      "the fewest that the gang starts with",
+      "the minimum with which the gang starts",
       gang({ replicas: [replica("worker", 4, { elastic: { minReplicas: 2, maxReplicas: 8 } })] }),
       NEW_STATUS,
       [],
       2,
     ],
-    ["as many as the policy says", gang({ minAvailable: 1 }), NEW_STATUS, [], 1],
-    ["no more than there are", gang({ minAvailable: 9 }), NEW_STATUS, [], 2],
-    ["pods that have ended and are there", gang(), completed(0), [seen("worker", [pod("worker-0"), undefined])], 2],
-    ["no pods that have ended and are gone", gang(), completed(0), [seen("worker", [undefined, undefined])], 1],
+    ["the number in the policy", gang({ minAvailable: 1 }), NEW_STATUS, [], 1],
+    ["no more than the replicas", gang({ minAvailable: 9 }), NEW_STATUS, [], 2],
+    ["finished pods that exist", gang(), completed(0), [seen("worker", [pod("worker-0"), undefined])], 2],
+    ["no finished pods that are gone", gang(), completed(0), [seen("worker", [undefined, undefined])], 1],
     ["one pod at least", gang(), completed(0, 1), [seen("worker", [undefined, undefined])], 1],
   ])("waits for %s", (_title, of, status, replicas, minMember) => {
     expect(steps(of, { ...nothing, replicas }, status)).toEqual([

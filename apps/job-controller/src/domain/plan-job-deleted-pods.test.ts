@@ -38,19 +38,19 @@ describe("a pod that ended, and that a client deleted before a pass observed it"
     ["fails the job beyond its budget", ended("worker-1", 1, GONE), backoff(0), "Failed, 1 counted, completed []"],
     ["fails a job without restarts", ended("worker-1", 1, GONE), never, "Failed, 0 counted, completed []"],
     [
-      "counts for nothing when it was asked to go before it ended, however well that was",
+      "does not count if its deletion was requested before its end, even if it succeeded",
       ended("worker-1", 0, { deleting: true }),
       spec(),
       "Running, 0 counted, completed []",
     ],
     [
-      "counts for nothing when it was asked to go before it failed",
+      "does not count if its deletion was requested before its failure",
       ended("worker-1", 1, { deleting: true }),
       backoff(0),
       "Running, 0 counted, completed []",
     ],
     [
-      "counts for nothing when it never said how it ended",
+      "does not count if its end was not observed",
       pod("worker-1", { deleting: true }),
       backoff(0),
       "Running, 0 counted, completed []",

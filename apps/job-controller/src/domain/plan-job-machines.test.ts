@@ -18,25 +18,29 @@ import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
 describe("machines", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["are asked for as one, before any pod", { units: [NONE], budget: undefined }, ["reserve worker-0+worker-1: gang"]],
     [
-      "are asked for when the ledger has not heard of the job",
+      "are requested together, before any pod",
+      { units: [NONE], budget: undefined },
+      ["reserve worker-0+worker-1: gang"],
+    ],
+    [
+      "are requested if the ledger does not know the job",
       { units: [], budget: undefined },
       ["reserve worker-0+worker-1: gang"],
     ],
-    ["are waited for without a pod", { units: [waiting()], budget: undefined }, []],
+    ["delay the pods until the grant", { units: [waiting()], budget: undefined }, []],
     [
-      "are not asked for while the ledger is silent",
+      "are not requested while the ledger is silent",
       { units: [{ id: GANG, state: "unknown" }], budget: undefined },
       [],
     ],
     [
-      "are asked for again a while after they were refused",
+      "are requested again after the pause of a refusal",
       { units: [waiting({ state: "refused", sinceMs: NOW_MS - 30_000 })], budget: undefined },
       ["reserve worker-0+worker-1: gang"],
     ],
     [
-      "are not asked for again at once",
+      "are not requested again during the pause",
       { units: [waiting({ state: "refused", sinceMs: NOW_MS - 29_999 })], budget: undefined },
       [],
     ],
@@ -45,11 +49,7 @@ describe("machines", () => {
       { units: [waiting({ components: ["worker-0"] })], budget: undefined },
       [`release gang: needs-changed`],
     ],
-    [
-      "once granted get their pods, all of them",
-      {},
-      ["create worker-0 on node-worker-0, worker-1 on node-worker-1: missing"],
-    ],
+    ["get all their pods once granted", {}, ["create worker-0 on node-worker-0, worker-1 on node-worker-1: missing"]],
     [
       "are released when the job is being deleted, once its pods are gone",
       { job: { ...JOB, deleting: true } },
@@ -61,12 +61,12 @@ describe("machines", () => {
       [],
     ],
     [
-      "are kept while a pod that was asked for has not been seen",
+      "are kept while a requested pod was not observed",
       { job: { ...JOB, deleting: true }, replicas: [seen("worker", [undefined, undefined], { podsSettled: false })] },
       [],
     ],
     [
-      "of a waiting job that is being deleted are withdrawn at once",
+      "of a waiting job that is being deleted are withdrawn immediately",
       { job: { ...JOB, deleting: true }, units: [waiting()] },
       ["release gang: job-over"],
     ],
@@ -112,17 +112,17 @@ describe("a machine that is lost", () => {
 
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
-      "is replaced by one more, and its pod deleted",
+      "is replaced by another machine, and its pod is deleted",
       { ...lost, ...workers(...both) },
       ["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"],
     ],
     [
-      "is not waited for again when it comes back",
+      "is not requested again when it returns",
       { status: replaced, ...workers(both[0], undefined) },
       ["reserve worker-1: machine-lost"],
     ],
     [
-      "has its member made on the other one, once the first pod is gone",
+      "has its member created on the replacement, once the first pod is gone",
       {
         ...lost,
         status: replaced,
@@ -132,7 +132,7 @@ describe("a machine that is lost", () => {
       ["create worker-1 on node-other: missing"],
     ],
     [
-      "has a pod that was made for it and is on no machine yet deleted, so that it is recreated where its member is now",
+      "has its unplaced pod deleted, which is recreated on the member's present machine",
       {
         ...lost,
         status: replaced,
@@ -142,7 +142,7 @@ describe("a machine that is lost", () => {
       ["delete train-worker-1: machine-lost"],
     ],
     [
-      "and is back has such a pod deleted, too, once its member is somewhere else",
+      "has its unplaced pod deleted even after its return, once its member is elsewhere",
       {
         status: replaced,
         units: [granted("worker-0", "worker-1"), own("granted")],
@@ -151,7 +151,7 @@ describe("a machine that is lost", () => {
       ["delete train-worker-1: machine-lost"],
     ],
     [
-      "has nothing to do with a pod that is pinned where its member is",
+      "leaves a pod that is bound to its member's machine",
       {
         ...lost,
         status: replaced,
@@ -161,12 +161,12 @@ describe("a machine that is lost", () => {
       [],
     ],
     [
-      "is not seen in pods that are on no machine yet while the ledger is silent",
+      "does not affect unplaced pods while the ledger is silent",
       { units: [{ id: GANG, state: "unknown" }], ...workers(both[0], unbound("node-elsewhere")) },
       [],
     ],
     [
-      "has its member not made twice while the first pod is still there",
+      "does not create its member twice while the first pod exists",
       {
         ...lost,
         status: replaced,
@@ -176,7 +176,7 @@ describe("a machine that is lost", () => {
       ["remove train-worker-1 by force: machine-lost"],
     ],
     [
-      "has its pod removed by force also when the job is over",
+      "has its pod removed by force even after the job",
       {
         ...lost,
         status: status({ conditions: [succeeded] }),
@@ -187,7 +187,7 @@ describe("a machine that is lost", () => {
       ["remove train-worker-1 by force: machine-lost"],
     ],
     [
-      "lets the others run on while the replacement is waited for",
+      "lets other members run while its replacement is pending",
       {
         ...lost,
         status: replaced,
@@ -197,7 +197,7 @@ describe("a machine that is lost", () => {
       [],
     ],
     [
-      "that comes back while another one is waited for is used again",
+      "that returns while its replacement is pending is used again",
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
@@ -207,7 +207,7 @@ describe("a machine that is lost", () => {
       ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
     ],
     [
-      "that comes back is used again where no other one can be had",
+      "that returns is used again if no replacement is available",
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
@@ -217,7 +217,7 @@ describe("a machine that is lost", () => {
       ["create worker-1 on node-worker-1: missing"],
     ],
     [
-      "that comes back is not used where the foreign pods on it leave no room",
+      "that returns is not used if foreign pods leave no room on it",
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
@@ -237,7 +237,7 @@ describe("a machine that is lost", () => {
       [],
     ],
     [
-      "that was a replacement itself is released and requested again",
+      "that was itself a replacement is released and requested again",
       {
         nodesLost: ["node-other"],
         status: replaced,
@@ -247,7 +247,7 @@ describe("a machine that is lost", () => {
       ["release gang--worker-1: machine-lost"],
     ],
     [
-      "has the whole gang release its machines when no other one comes in time, so that two gangs cannot wait for each other for ever",
+      "makes the gang release all machines without a replacement in time, so that two gangs cannot block each other",
       {
         ...lost,
         status: replaced,
@@ -257,12 +257,12 @@ describe("a machine that is lost", () => {
       ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
     ],
     [
-      "and is used again, as after a suspension, has its member on it, and not where the replacement is released",
+      "that is used again, such as after a suspension, gets its member, and its replacement is released",
       { units: [granted("worker-0", "worker-1"), own("granted")], ...workers(both[0], undefined) },
       ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
     ],
     [
-      "leads to all machines being requested again once all were released",
+      "has all machines requested again once all were released",
       {
         status: status({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),
         units: [granted("worker-0", "worker-1")],

@@ -8,19 +8,19 @@ import { summariseState } from "./summarise-state.ts";
 
 describe("pods", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["that are there are not made again", workers(...both), []],
+    ["that exist are not created again", workers(...both), []],
     [
-      "that are missing are made, and no others",
+      "that are missing are created, and no others",
       workers(both[0], undefined),
       ["create worker-1 on node-worker-1: missing"],
     ],
     [
-      "that were ordered and not seen yet are not ordered again",
+      "that were requested and not observed yet are not requested again",
       { replicas: [seen("worker", [undefined, undefined], { podsSettled: false })] },
       [],
     ],
     [
-      "of another type are made although one type waits for its orders to be seen",
+      "of another type are created although requests of one type were not observed yet",
       {
         spec: spec({ replicas: [replica("ps", 1), replica("worker", 1)] }),
         units: [granted("ps-0", "worker-0")],
@@ -29,7 +29,7 @@ describe("pods", () => {
       ["create worker-0 on node-worker-0: missing"],
     ],
     [
-      "that are twins of another, or beyond the count, are deleted",
+      "with a duplicate or surplus index are deleted",
       {
         replicas: [
           seen("worker", both, {
@@ -43,19 +43,19 @@ describe("pods", () => {
       },
       ["delete twin: duplicate-index", "delete train-worker-7: index-out-of-range"],
     ],
-    ["that are going away are waited for", workers(both[0], pod("worker-1", { deleting: true })), []],
+    ["that are being deleted delay their replacement", workers(both[0], pod("worker-1", { deleting: true })), []],
     [
-      "that ended well are not run again, whatever becomes of them",
+      "that succeeded are not rerun, even after their deletion",
       { status: workersDone(1), ...workers(both[0], undefined) },
       [],
     ],
     [
-      "of an index that had ended well before do not run",
+      "of a completed index do not run",
       { status: workersDone(1), ...workers(both[0], pod("worker-1")) },
       ["delete train-worker-1: already-completed"],
     ],
     [
-      "of a type that the spec does not have any more are deleted",
+      "of a type that was removed from the spec are deleted",
       { unknownTypes: [pod("chief-0")], ...workers(...both) },
       ["delete train-chief-0: type-removed"],
     ],
@@ -94,14 +94,14 @@ describe("a pod that failed", () => {
 
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["is deleted to be recreated after the pause", failing(1), ["delete train-worker-1: failed"]],
-    ["is kept until then", failing(1, { finishedMs: NOW_MS - 9999 }), []],
+    ["is kept during the pause", failing(1, { finishedMs: NOW_MS - 9999 }), []],
     [
       "ends the job when its type is never restarted",
       { spec: withPolicy("Never"), ...failing(1) },
       ["delete train-worker-0: job-over", "delete-budget: job-over"],
     ],
     [
-      "ends the job with an exit code that is not retried",
+      "ends the job with a permanent exit code",
       { spec: withPolicy("ExitCode"), ...failing(1) },
       ["delete train-worker-0: job-over", "delete-budget: job-over"],
     ],
@@ -126,11 +126,11 @@ describe("a pod that failed", () => {
       ["delete train-worker-0: job-over", "delete-budget: job-over"],
     ],
     [
-      "because it was preempted is recreated although its type is never restarted",
+      "by a preemption is recreated although its type is never restarted",
       { spec: withPolicy("Never"), ...failing(137, { conditions: [{ type: "DisruptionTarget", status: "True" }] }) },
       ["delete train-worker-1: failed"],
     ],
-    ["is confirmed when it is going already", failing(1, { deleting: true }), []],
+    ["needs no deletion if it is already being deleted", failing(1, { deleting: true }), []],
   ])("%s", (_title, world, steps) => {
     expect(plan(world)).toEqual(steps);
   });
@@ -211,10 +211,10 @@ describe("a pod that failed", () => {
       });
 
     it.each([
-      ["ends the job when a rule says so", "FailJob", "Failed: FailurePolicy", 0, 0],
-      ["is recreated and counted when a rule says so", "RestartPod", "Restarting: JobRestarting", 1, 0],
-      ["is recreated without counting when a rule says Ignore", "Ignore", "Restarting: JobRestarting", 0, 0],
-      ["has the whole gang restarted, counted once", "RestartJob", "Restarting: JobRestarting", 0, 1],
+      ["ends the job by the rule FailJob", "FailJob", "Failed: FailurePolicy", 0, 0],
+      ["is recreated and counted by the rule RestartPod", "RestartPod", "Restarting: JobRestarting", 1, 0],
+      ["is recreated without counting by the rule Ignore", "Ignore", "Restarting: JobRestarting", 0, 0],
+      ["restarts the whole gang by the rule RestartJob, counted once", "RestartJob", "Restarting: JobRestarting", 0, 1],
     ] as const)("%s", (_title, action, condition, restarts, attempts) => {
       const plan = planJob(snapshot({ spec: rule(action), ...failing(42) }), POLICY);
       expect(conditions({ spec: rule(action), ...failing(42) })).toContain(condition);

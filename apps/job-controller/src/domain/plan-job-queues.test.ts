@@ -36,7 +36,7 @@ describe("a job with a queue", () => {
 
   it.each<[string, UnitSeen, QueueChoice, readonly string[]]>([
     ["waits in its queue", queued("team-a"), TEAM, []],
-    ["leaves a queue that is not its own any more", queued("team-b"), TEAM, ["release gang: needs-changed"]],
+    ["leaves a queue that is no longer its own", queued("team-b"), TEAM, ["release gang: needs-changed"]],
     ["enters the first queue", queued(), TEAM, ["release gang: needs-changed"]],
     ["leaves the last queue", queued("team-a"), HAS_NONE, ["release gang: needs-changed"]],
     ["leaves when its queue is not known", queued("team-a"), UNKNOWN, ["release gang: needs-changed"]],
@@ -45,14 +45,14 @@ describe("a job with a queue", () => {
     ["waits for a ledger that drops queues", queued(undefined, { dropsConstraints: true }), TEAM, []],
     ["requests nothing while its queue is not known", NONE, UNKNOWN, []],
     ["requests nothing while the queues are not listed", NONE, UNLISTED, []],
-    ["repeats no refused request then", refused("POOL_UNKNOWN", 30_000), UNKNOWN, []],
+    ["repeats no refused request while its queue is unknown", refused("POOL_UNKNOWN", 30_000), UNKNOWN, []],
     [
-      "repeats one that the ledger refused soon",
+      "repeats a request refused for an unknown queue soon",
       refused("QUEUE_UNKNOWN", 5000),
       TEAM,
       ["reserve worker-0+worker-1: gang"],
     ],
-    ["repeats it not sooner", refused("QUEUE_UNKNOWN", 4999), TEAM, []],
+    ["does not repeat that request sooner", refused("QUEUE_UNKNOWN", 4999), TEAM, []],
     ["repeats other refusals later", refused("QUOTA_EXCEEDED", 5000), TEAM, []],
   ])("%s", (_title, unit, queue, steps) => {
     expect(plan({ units: [unit], budget: undefined, queue })).toEqual(steps);
@@ -72,8 +72,8 @@ describe("a job with a queue", () => {
   it.each<[string, QueueChoice]>([
     ["another queue", { kind: "queue", name: "team-b" }],
     ["none", HAS_NONE],
-    ["one that is not known", UNKNOWN],
-    ["one that is not listed", UNLISTED],
+    ["unknown", UNKNOWN],
+    ["unlisted", UNLISTED],
   ])(
     "keeps what it holds, and grows in the queue of its first reservation, when its queue is %s now",
     (_title, queue) => {

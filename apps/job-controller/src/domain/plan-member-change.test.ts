@@ -41,18 +41,18 @@ describe("an addition", () => {
       member(),
       ["creation-observed uid-of-mnist worker: is-there", "wake team/mnist: its-member"],
     ],
-    ["on its way out is ignored", member({ deleting: true }), []],
+    ["that is being deleted is ignored", member({ deleting: true }), []],
     ["without a type label is ignored", member({ labels: without(TYPE) }), []],
-    ["of another kind's is ignored", member({ owner: foreign }), []],
+    ["of another kind's member is ignored", member({ owner: foreign }), []],
     ["of an orphan wakes the job that selects it", testMember("mnist", "worker", 0), ["wake team/mnist: its-labels"]],
     ["of an orphan that no job selects wakes no job", testMember("unknown", "worker", 0), []],
     [
-      "of an earlier job's of the same name meets nothing of this one",
+      "of a member of an earlier job of the name meets no expectation of this one",
       member({ owner: testJob("mnist", { uid: "earlier" }) }),
       ["creation-observed earlier worker: is-there"],
     ],
     [
-      "before the cache has the job meets its creation all the same",
+      "before the cache has the job still meets its creation",
       testMember("unknown", "worker", 0, { owner: testJob("unknown") }),
       ["creation-observed uid-of-unknown worker: is-there"],
     ],
@@ -84,7 +84,7 @@ describe("an update", () => {
       ],
     ],
     [
-      "of the labels wakes the job that selects it now, too",
+      "of the labels also wakes the job that selects it now",
       member(),
       later({ labels: labelsOfJob("resnet") }),
       ["wake team/mnist: its-member", "wake team/resnet: its-labels"],
@@ -101,7 +101,7 @@ describe("an update", () => {
       ],
     ],
     [
-      "that releases it wakes the job that let it go, and the one that may adopt it",
+      "that releases it wakes the releasing job, and the one that may adopt it",
       member({ labels: labelsOfJob("resnet") }),
       testMember("resnet", "worker", 0, { resourceVersion: "2" }),
       [
@@ -135,7 +135,7 @@ describe("a deletion", () => {
     ],
     ["without a type label wakes no job", member({ labels: without(TYPE) }), ["deletion-observed: is-gone"]],
     [
-      "of another kind's frees a name only",
+      "of another kind's member only frees a name",
       member({ owner: foreign }),
       ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
     ],
@@ -145,7 +145,7 @@ describe("a deletion", () => {
       ["deletion-observed: is-gone"],
     ],
     [
-      "of an earlier job's of the same name wakes this one, which may wait for the name",
+      "of a member of an earlier job of the name wakes this one, which may wait for the name",
       member({ owner: testJob("mnist", { uid: "earlier" }) }),
       [
         "creation-observed earlier worker: came-and-went",

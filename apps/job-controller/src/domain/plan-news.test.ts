@@ -42,17 +42,17 @@ describe("the news of a job", () => {
       ["Warning DeadlineExceeded"],
     ],
     [
-      "a spec that cannot be read any more",
+      "a spec that has become unreadable",
       { spec: { ok: false, problems: [{ field: "spec", reason: "is wrong" }], managedBy: undefined } },
       ["Warning InvalidSpec"],
     ],
     ["a restart", { replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])] }, ["Warning JobRestarting"]],
     [
-      "a name that is taken",
+      "a taken name",
       { ...running, namesTaken: [{ pod: "train-worker-0", owner: "no owner" }] },
       ["Warning NameConflict"],
     ],
-    ["a right that is missing", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
+    ["a missing right", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
   ])("include %s", (_what, world, news) => {
     expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).news).toEqual(news);
   });

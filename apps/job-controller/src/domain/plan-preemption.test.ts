@@ -66,7 +66,7 @@ describe("a job with preempted machines", () => {
       ["remove train-worker-1 by force: preempted"],
     ],
     [
-      "waits again once no pod may run, whatever has ended",
+      "waits again once no pod may run, even with finished pods",
       { ...workers(ended("worker-0", 0), ended("worker-1", 1)), units: [preempted()] },
       ["requeue of gang: preempted"],
     ],
@@ -77,7 +77,7 @@ describe("a job with preempted machines", () => {
     ],
     ["waits again immediately if it has no pod yet", { units: [preempted()] }, ["requeue of gang: preempted"]],
     [
-      "takes no exit after the announcement for an end",
+      "counts no exit after the announcement as an end",
       {
         ...workers(ended("worker-0", 0, { preempted: true }), ended("worker-1", 1, { preempted: true })),
         units: [preempted()],
@@ -100,7 +100,7 @@ describe("a job with preempted machines", () => {
       ["release gang: job-over"],
     ],
     [
-      "leaves although its spec cannot be read any more",
+      "leaves although its spec has become unreadable",
       {
         spec: { ok: false, problems: [{ field: "spec", reason: "wrong" }], managedBy: undefined },
         replicas: [],
@@ -159,14 +159,14 @@ describe("a job with preempted machines", () => {
 
 it.each<[string, Partial<Parameters<typeof waiting>[0]>, string[]]>([
   ["keeps its place with the machine of a member that has completed", { isRequeued: true }, []],
-  ["is requested again where it never was preempted", {}, ["release gang: needs-changed"]],
+  ["is requested again if it never was preempted", {}, ["release gang: needs-changed"]],
   [
-    "is requested again where another member is in excess",
+    "is requested again if it has a surplus member",
     { isRequeued: true, components: ["worker-0", "worker-1", "worker-2"] },
     ["release gang: needs-changed"],
   ],
   [
-    "is requested again where a member is missing",
+    "is requested again if it lacks a member",
     { isRequeued: true, components: ["worker-0"] },
     ["release gang: needs-changed"],
   ],

@@ -44,7 +44,7 @@ describe("parts of machines", () => {
 
   const shares = (share: Requests) => new Map(["worker-0", "worker-1"].map((component) => [component, share]));
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["are waited for as they were requested", { units: [waiting({ shares: shares(HALF) })] }, []],
+    ["delay the pods until the grant", { units: [waiting({ shares: shares(HALF) })] }, []],
     [
       "are requested again when the template now requests less",
       { units: [waiting({ shares: shares({ cpu: 600 }) })] },
@@ -82,7 +82,7 @@ describe("parts of machines", () => {
       },
       ["create worker-0 on n, worker-1 on m: missing"],
     ],
-    ["have nothing to do with pods that run on them", { ...workers(zero, one) }, []],
+    ["need no step while their pods run", { ...workers(zero, one) }, []],
   ])("%s", (_title, world, steps) => {
     expect(planned({ budget: world.units?.[0]?.state === "waiting" ? undefined : 2, ...world })).toEqual(steps);
   });
@@ -174,7 +174,7 @@ describe("a part of a machine is released", () => {
 describe("a pod on a machine of which its member has no part", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
-      "of a node where the job has a part for another member: it is deleted",
+      "on a node where the job has a part for another member: it is deleted",
       { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, one) },
       ["delete train-worker-1: machine-lost"],
     ],
@@ -262,7 +262,7 @@ describe("a member that requests more than its part holds", () => {
       ["reserve worker-1: machine-lost"],
     ],
     [
-      "has its next pod there",
+      "gets its next pod on the new part",
       { status: replaced, units: [BOTH, own("worker-1", "m", { cpu: 501 })], ...workers(zero, undefined) },
       ["create worker-1 on a part of m: missing"],
     ],
@@ -285,7 +285,7 @@ describe("a member that requests more than its part holds", () => {
     expect(planned({ spec: more, ...world })).toEqual(steps);
   });
 
-  it("releases all parts and requests them again if the job has no pod, because its own parts would be in the way", () => {
+  it("releases all parts and requests them again if the job has no pod, because its own parts would prevent the grant", () => {
     const world = { spec: spec(), units: [BOTH], ...workers(undefined, undefined) };
     expect(planned(world)).toEqual(["release gang: gang-restarts"]);
     expect(conditions(world)).toContain("Restarting: NeedsChanged");

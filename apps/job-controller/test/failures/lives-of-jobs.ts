@@ -211,7 +211,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await removeWhole("forgiven");
   });
 
-  it("reports once what is wrong with an invalid Kubeflow job", async () => {
+  it("reports once why a Kubeflow job is invalid", async () => {
     const { create, untilCondition, eventsOf } = world();
     const template = { spec: { containers: [{ name: "jax", image: "none", command: ["simulate"] }] } };
     const jaxReplicaSpecs = { Worker: { replicas: 1, template }, Oracle: { replicas: 1, template } };

@@ -32,7 +32,7 @@ describe("a node", () => {
       buildMachine("n", "NOT_READY", undefined, { sharedHolders: [holder] }),
       true,
     ],
-    ["is not in use for a word that is not known", buildMachine("n", "UNKNOWN"), false],
+    ["is not in use with an unknown standing", buildMachine("n", "UNKNOWN"), false],
   ])("%s", (_what, machine, isUsed) => {
     expect(isInUse(node, seen(machine))).toBe(isUsed);
     const [computed] = buildComputedNodes([node], seen(machine), policies);

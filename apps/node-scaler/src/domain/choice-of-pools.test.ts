@@ -32,17 +32,17 @@ describe("work that accepts several pools", () => {
       { start: ["large for gang/0", "large for gang/1"], bound: { "gang/0": "gpu-r1-0" } },
     ],
     [
-      "gets nodes in the next pool where the first is at its maximum for it",
+      "gets nodes in the next pool if the maximum of the first prevents them",
       { demands: gang, pools: pools(1, 2) },
       { bound: { "gang/0": "cpu-r1-0", "gang/1": "cpu-r1-1" }, waits: ["gang BOOTING gang/0,gang/1"] },
     ],
     [
-      "gets nodes in the next pool where boots of the first fail",
+      "gets nodes in the next pool if boots of the first fail",
       { demands: one, pools: pools(1, 1), unavailable: [aShortage({ pool: "gpu" })] },
       { bound: { d1: "cpu-r1-0" } },
     ],
     [
-      "gets no new node where another pool has a free machine",
+      "gets no new node if another pool has a free machine",
       { demands: one, pools: pools(1, 1), machines: [aMachine("m1", { pool: "cpu" })] },
       { start: [], bound: { d1: "m1" } },
     ],
@@ -61,7 +61,7 @@ describe("work that accepts several pools", () => {
       { start: ["large for gang/1"], bound: { "gang/0": "n1", "gang/1": "cpu-r1-0" } },
     ],
     [
-      "explains the preferred pool where no pool can grow to it",
+      "explains the preferred pool if no pool can grow enough",
       { demands: gang, pools: pools(1, 1) },
       { start: [], waits: ["gang GANG_INCOMPLETE gang/0,gang/1"] },
     ],

@@ -108,7 +108,7 @@ function settle(snapshot: ScalingSnapshot) {
   throw new Error("it boots for ever");
 }
 
-it("boots in several rounds what it would boot without a limit, and finally defers nothing", () => {
+it("boots in several rounds the nodes that it would boot without a limit, and finally defers none", () => {
   check((snapshot) => {
     const wanted = settle({ ...snapshot, limits: { ...snapshot.limits, bootsPerRound: 1000 } });
     const { booted, last, mayDependOnOrder } = settle(snapshot);

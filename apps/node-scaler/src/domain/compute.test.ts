@@ -35,17 +35,17 @@ describe("which nodes count", () => {
       { start: ["large for d1"], stop: [], updates: [] },
     ],
     [
-      "a node that is to end is neither used nor stopped once more",
+      "a node that must end is neither used nor stopped again",
       { nodes: [aNode("n1", { terminate: aTermination() })], demands: [aDemand("d1")], pools: [aPool({ idleMs: 0 })] },
       { start: ["large for d1"], stop: [], updates: [] },
     ],
     [
-      "a node of a pool that is not scaled any more is stopped, but not while it is held",
+      "a node of a pool that is no longer scaled is stopped, but not while it is held",
       { nodes: [aNode("n1", { pool: "old" }), aNode("n2", { pool: "old", phase: "Claimed" })] },
       { stop: ["n1 POOL_REMOVED"] },
     ],
     [
-      "demand in a pool that is not scaled is ignored, and said so",
+      "demand in an unscaled pool is ignored, with the reason",
       { demands: [aDemand("d1", { pool: "other" })] },
       { start: [], waits: [], ignored: ["d1: pool other is not scaled"] },
     ],
@@ -60,7 +60,7 @@ describe("existing bindings", () => {
       { bound: { d1: "n1" }, start: [] },
     ],
     [
-      "a node that is bound to anything else is free from now on",
+      "a node that is bound to any other demand becomes free",
       { nodes: [aNode("n1", { boundTo: "gone" })] },
       { bound: {}, updates: ["n1 idle from now"] },
     ],
@@ -74,7 +74,7 @@ describe("existing bindings", () => {
       { bound: { d1: "n1" }, start: [] },
     ],
     [
-      "a node that does not suit its demand any more is given to another",
+      "a node that no longer suits its demand is given to another",
       { nodes: [aNode("n1", { boundTo: "d1" })], demands: [aDemand("d1", { gpus: 1 }), aDemand("d2")] },
       { bound: { d1: "gpu-r1-0", d2: "n1" }, updates: ["n1 d2"] },
     ],
@@ -147,7 +147,7 @@ describe("the fields that must match", () => {
   const fits = { bound: { d1: "n1" }, start: [] };
   checkPlans([
     ["the instance type", unfit({}, { instanceType: "huge" }), misses],
-    ["privateIpOnly, which a demand may want", unfit({ privateIpOnly: true }), misses],
+    ["privateIpOnly, which a demand may request", unfit({ privateIpOnly: true }), misses],
     ["privateIpOnly, which a node may have", unfit({}, { privateIpOnly: true }), misses],
     ["the number of GPUs, when the node has too many", unfit({}, { gpus: 1 }), misses],
     ["the number of GPUs, when the node has too few", unfit({ gpus: 2 }, { gpus: 1 }), misses],
@@ -157,18 +157,14 @@ describe("the fields that must match", () => {
     ["the zone, which a node may not have yet", unfit({ zone: "a" }), { start: ["large in a for d1"] }],
     ["but a demand without a zone may take a node in any", unfit({}, { zone: "b" }), fits],
     ["and the volume does not where its size can change", unfit({ volumeGib: 50 }), fits],
+    ["the volume if its size is fixed", { ...unfit({ volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) }, misses],
     [
-      "the volume where its size is fixed",
-      { ...unfit({ volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) },
-      misses,
-    ],
-    [
-      "the pool's volume where its size is fixed and none is asked for",
+      "the pool's volume if its size is fixed and none is requested",
       { ...unfit({}), fixedSizeVolumes: new Set(["cloud"]) },
       fits,
     ],
     [
-      "not a volume of another size, where it is fixed and none is asked for",
+      "not a volume of another size, if it is fixed and none is requested",
       { ...unfit({}, { volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) },
       misses,
     ],
@@ -215,7 +211,7 @@ describe("machines that the scaler did not create", () => {
       { start: ["large for c"] },
     ],
     [
-      "do not take the place of nodes on standby",
+      "do not replace standby nodes",
       { machines: [aMachine("m1")], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
       { start: ["large for standby"] },
     ],
@@ -294,22 +290,22 @@ describe("new nodes", () => {
       },
     ],
     [
-      "are made in spite of a shortage that has lapsed",
+      "are created in spite of an expired shortage",
       { demands: [aDemand("d1")], unavailable: [aShortage({ untilMs: NOW })] },
       { start: ["large for d1"] },
     ],
     [
-      "are made in spite of a shortage in another zone",
+      "are created in spite of a shortage in another zone",
       { demands: [aDemand("d1", { zone: "b" })], unavailable: [aShortage({ zone: "a" })] },
       { start: ["large in b for d1"] },
     ],
     [
-      "are made in spite of another provider's shortage",
+      "are created in spite of another provider's shortage",
       { demands: [aDemand("d1")], unavailable: [aShortage({ provider: "other" })] },
       { start: ["large for d1"] },
     ],
     [
-      "are not made in a zone that the pool is not in",
+      "are not created in a zone outside the pool",
       { demands: [aDemand("d1", { zone: "c" })], pools: [aPool({ zones: ["a"] })] },
       { start: [], messages: ["1 node needed: pool gpu has no zone c"] },
     ],
@@ -353,14 +349,14 @@ describe("spot", () => {
   ];
   const shortOnDemand = [aShortage({ message: "quota" }), aShortage({ instanceType: "huge" })];
   checkPlans([
-    ["is asked for first where it is preferred", { demands: preferred }, { start: ["large spot for d1"] }],
+    ["is requested first if it is preferred", { demands: preferred }, { start: ["large spot for d1"] }],
     [
-      "is asked for in every type before on-demand is",
+      "is requested in every type before on-demand",
       { demands: preferred, unavailable: [aShortage({ spot: true, sinceMs: NOW - 300_000 })] },
       { start: ["huge spot for d1"] },
     ],
     [
-      "is waited for until it has been short for the pause",
+      "delays on-demand until it has been short for the pause",
       { demands: preferred, unavailable: short(NOW - 59_000) },
       {
         start: [],
@@ -369,12 +365,12 @@ describe("spot", () => {
       },
     ],
     [
-      "is given up for a new on-demand node once it has been short for the pause",
+      "is replaced by a new on-demand node after it has been short for the pause",
       { demands: preferred, unavailable: short(NOW - 60_000) },
       { start: ["large for d1"] },
     ],
     [
-      "is not waited for where an on-demand node is free",
+      "does not delay the use of a free on-demand node",
       { nodes: [aNode("n1")], demands: preferred, unavailable: short(NOW - 59_000) },
       { start: [], bound: { d1: "n1" } },
     ],
@@ -404,12 +400,12 @@ describe("spot", () => {
       { start: [], bound: { d1: "n2" } },
     ],
     [
-      "is never given up with the policy Always",
+      "is never replaced with the policy Always",
       { nodes: [aNode("n1")], demands: [aDemand("d1", { spot: "Always" })], unavailable: short(NOW - 300_000) },
       { start: [], waits: ["d1 UNAVAILABLE d1"] },
     ],
     [
-      "being short does not keep on-demand nodes from being made",
+      "does not prevent new on-demand nodes during its shortage",
       { demands: [aDemand("d1")], unavailable: short(NOW) },
       { start: ["large for d1"] },
     ],
@@ -434,7 +430,7 @@ describe("a node with pods that the ledger still grants", () => {
       },
     ],
     [
-      "stays bound to what waits in the ledger",
+      "stays bound to a request that waits in the ledger",
       { nodes: [aNode("n0"), shared("n1", { boundTo: "d1" })], demands: [aDemand("d1")] },
       { start: [], bound: { d1: "n1" } },
     ],
@@ -465,9 +461,9 @@ describe("a node with pods that the ledger still grants", () => {
       { nodes: [shared("n1", { spot: true })], demands: [aDemand("d1")], pools: [aPool({ max: 1 })] },
       { start: [], stop: [] },
     ],
-    ["is kept in a pool that is scaled no more", { nodes: [shared("n1", { pool: "gone" })] }, { stop: [] }],
+    ["is kept in a pool that is no longer scaled", { nodes: [shared("n1", { pool: "gone" })] }, { stop: [] }],
     [
-      "is one that the scaler did not make, too",
+      "may be one that the scaler did not create",
       { machines: [{ ...aMachine("m1"), sharedWith: "pod default/web" }], demands: [forPods, aDemand("d1")] },
       { start: ["large for pods/default/a"], bound: { d1: "m1" } },
     ],
@@ -482,7 +478,7 @@ describe("a gang that lacks nodes while others boot", () => {
   const pools = [aPool({ max: 4 })];
   checkPlans([
     [
-      "says so where they begin in the same round",
+      "is reported if the boots begin in the same round",
       { demands: [...older, ...aGang(3)], pools },
       {
         messages: [
@@ -492,7 +488,7 @@ describe("a gang that lacks nodes while others boot", () => {
       },
     ],
     [
-      "says so where they are on their way",
+      "is reported while the nodes boot",
       {
         nodes: older.map(({ name }, index) => aNode(`n${index}`, { phase: "Creating", boundTo: name })),
         demands: [...older, ...aGang(3)],
@@ -517,7 +513,7 @@ describe("standby", () => {
   });
   checkPlans([
     [
-      "is made up of new nodes",
+      "consists of new nodes",
       { pools: [aPool({ standby: [standby(2)] })] },
       { start: ["large for standby", "large for standby"] },
     ],
@@ -543,22 +539,22 @@ describe("standby", () => {
       { start: ["large for standby"] },
     ],
     [
-      "is not made of what is short",
+      "is not created during a shortage",
       { pools: [aPool({ standby: [standby(1), standby(1, { instanceType: "huge" })] })], unavailable: [aShortage()] },
       { start: ["huge for standby"] },
     ],
     [
-      "is not made beyond what the pool may have",
+      "is not created beyond the maximum of the pool",
       { pools: [aPool({ max: 1, standby: [standby(3)] })] },
       { start: ["large for standby"] },
     ],
     [
-      "is filled in the order of its entries where the pool may not have all",
+      "is filled in the order of its entries if the maximum excludes some",
       { pools: [aPool({ max: 1, standby: [standby(1, { instanceType: "huge" }), standby(1)] })] },
       { start: ["huge for standby"] },
     ],
     [
-      "comes after demand where the pool may not have both",
+      "comes after demand if the maximum excludes both",
       { demands: [aDemand("d1")], pools: [aPool({ max: 1, standby: [standby(1)] })] },
       { start: ["large for d1"] },
     ],
@@ -604,17 +600,17 @@ describe("surplus", () => {
   const standby = [{ instanceType: "large", count: 1, spot: false }];
   checkPlans([
     [
-      "is stopped at once when the idle time is 0",
+      "is stopped immediately with an idle time of 0",
       { nodes: [aNode("n1")], pools: [aPool({ idleMs: 0 })] },
       { stop: ["n1 IDLE"] },
     ],
     [
-      "is kept for the idle time, from when nothing was bound to it",
+      "is kept for the idle time, from the end of its binding",
       { nodes: [idle("n1", 299_999), idle("n2", 300_000)] },
       { stop: ["n2 IDLE"] },
     ],
     [
-      "is stopped while it boots, too",
+      "is stopped even while it boots",
       { nodes: [aNode("n1", { phase: "Creating", idleSinceMs: NOW - 300_000 })] },
       { stop: ["n1 IDLE"] },
     ],
@@ -624,7 +620,7 @@ describe("surplus", () => {
       { stop: ["new IDLE", "middle IDLE", "old IDLE"] },
     ],
     [
-      "is what is left beside standby, and the newest go",
+      "excludes standby, and the newest nodes end first",
       { nodes: [idle("old", 400_000, NOW - 2), idle("new", 400_000, NOW - 1)], pools: [aPool({ standby })] },
       { stop: ["new IDLE"], start: [] },
     ],
@@ -637,7 +633,7 @@ describe("surplus", () => {
       { stop: [], updates: ["returned idle from now"] },
     ],
     [
-      "is not what a demand has",
+      "excludes nodes of demands",
       { nodes: [aNode("n1", { idleSinceMs: NOW - 400_000 })], demands: [aDemand("d1")] },
       { stop: [], bound: { d1: "n1" }, updates: ["n1 d1"] },
     ],
@@ -657,7 +653,7 @@ describe("a gang", () => {
       { bound: { "gang/0": "n1", "gang/1": "gpu-r1-0", "gang/2": "gpu-r1-1" } },
     ],
     [
-      "that can only be booted in part boots nothing and says why",
+      "that can only be booted in part boots nothing and states the reason",
       { demands: aGang(3), pools: [aPool({ max: 2 })] },
       {
         start: [],
@@ -690,7 +686,7 @@ describe("a gang", () => {
       { start: [], waits: ["gang GANG_INCOMPLETE gang/0,gang/1,gang/x"] },
     ],
     [
-      "that cannot be completed gives up the nodes that it holds, and others use them",
+      "that cannot be completed releases its nodes, and others use them",
       {
         nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
         demands: [...aGang(2), aDemand("younger", { createdAtMs: NOW })],
@@ -708,7 +704,7 @@ describe("a gang", () => {
       { start: [], bound: { older: "n1" } },
     ],
     [
-      "does not keep smaller demands from what it cannot use",
+      "leaves smaller demands the nodes that it cannot use",
       { demands: [...aGang(3), aDemand("younger", { createdAtMs: NOW })], pools: [aPool({ max: 2 })] },
       { start: ["large for younger"] },
     ],
@@ -737,7 +733,7 @@ describe("a gang", () => {
       { start: Array.from({ length: 3 }, (_, index) => `large for older/${index}`), bound: { "older/0": "gpu-r1-0" } },
     ],
     [
-      "that is half booted gives its nodes up for an older one that is half booted, too, when the pool may have less than both need",
+      "that is half booted releases its nodes for an older half booted one, if the pool's maximum is below their sum",
       {
         demands: [...aGang(3), ...aGang(3, { group: "older", createdAtMs: 0 }).map(named("older"))],
         nodes: [
@@ -756,7 +752,7 @@ describe("a gang", () => {
       },
     ],
     [
-      "does not wait for nodes of a pool that is not scaled",
+      "does not wait for nodes of an unscaled pool",
       { demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "other" })] },
       { start: ["large for a"], ignored: ["b: pool other is not scaled"] },
     ],

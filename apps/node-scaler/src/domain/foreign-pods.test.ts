@@ -6,7 +6,7 @@ describe("a node that foreign pods make unusable for whole demands", () => {
   const foreign = { ...aNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
   checkPlans([
     [
-      "is named where the pool is full",
+      "is named if the pool is full",
       { nodes: [foreign], demands: [aDemand("d1")], pools: [aPool({ max: 1, idleMs: 0 })] },
       {
         start: [],
@@ -16,9 +16,9 @@ describe("a node that foreign pods make unusable for whole demands", () => {
         ],
       },
     ],
-    ["lets another node be made", { nodes: [foreign], demands: [aDemand("d1")] }, { start: ["large for d1"] }],
+    ["causes another node to be created", { nodes: [foreign], demands: [aDemand("d1")] }, { start: ["large for d1"] }],
     [
-      "is no stock",
+      "is no standby",
       { nodes: [foreign], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
       { start: ["large for standby"] },
     ],

@@ -76,7 +76,7 @@ describe("a demand with a selection", () => {
       { start: ["large for a"], bound: { a: "gpu-r1-0", b: "m1" } },
     ],
     [
-      "gets no further node of a type that it was found not to accept",
+      "gets no further node of a type that it turned out not to accept",
       {
         demands: [aDemand("a", { selection: ssd })],
         mismatches: [{ ...mismatch, node: "n1", untilMs: NOW + 60_000 }],
@@ -158,7 +158,7 @@ describe("a demand that new nodes of its pool cannot meet", () => {
       { start: [], bound: { b: "n1" }, waits },
     ],
     [
-      "takes a node that it accepts all the same",
+      "takes a node that it still accepts",
       { pools: [tainted], machines: [aMachine("m1", joined("m1"))], demands: [aDemand("a")] },
       { start: [], bound: { a: "m1" }, waits: [] },
     ],
@@ -198,7 +198,7 @@ describe("a demand that selects zones", () => {
       { start: ["large in c for d"] },
     ],
     [
-      "gets a node in the zone that it names, where the pool names none",
+      "gets a node in the zone that it names, if the pool names none",
       { demands: [aDemand("d", { selection: inZones("In", "z") })] },
       { start: ["large in z for d"] },
     ],

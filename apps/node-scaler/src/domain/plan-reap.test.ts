@@ -268,7 +268,7 @@ it("keeps the record of an ended node for a while, and no longer if the clock wa
   expect(shown(ended, { nowMs: 0 })).toEqual(["purge gone"]);
 });
 
-it("does nothing to nodes that need not end", () => {
+it("does nothing to nodes without an order to end", () => {
   for (const phase of ["Creating", "Created", "Available", "Claimed", "Cleaning"] as const)
     expect(plan(node(undefined, phase), {})).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Boots that are made together. */
+/** Boots that one round makes together, or defers together. */
 export type BootUnit = {
   readonly name: string;
   /** The kind of request to the provider. Units of one kind fail to boot for the same reasons. */

@@ -63,7 +63,7 @@ it("forgets a kind once a node of it has been healthy for five minutes since the
   expect(after(buildNode("n6", { spec: { spot: true }, status: { phaseSinceMs: 2000 } }), 302_000)).toBe(1);
 });
 
-it("forgets a kind that has not failed again for long", () => {
+it("forgets a kind without a recent failure", () => {
   expect(run([1000, [ends("n2", "BOOT_FAILED")]], [1_800_000, []])).toHaveLength(1);
   expect(run([1000, [ends("n2", "BOOT_FAILED")]], [1_801_000, []])).toEqual([]);
 });

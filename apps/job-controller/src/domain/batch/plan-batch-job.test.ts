@@ -79,7 +79,7 @@ type Case = readonly [title: string, given: Partial<BatchSnapshot>, expected: re
 
 describe("a batch Job that is not admitted", () => {
   const cases: readonly Case[] = [
-    ["is suspended as soon as it is seen", { job: job({ ...RUNNING, gated: false }) }, ["suspend: not-admitted"]],
+    ["is suspended at its first observation", { job: job({ ...RUNNING, gated: false }) }, ["suspend: not-admitted"]],
     [
       "is suspended before the ledger has answered, if it was never gated",
       { job: job({ ...RUNNING, gated: false }), units: [{ id: ID, state: "unknown" }] },
@@ -97,9 +97,9 @@ describe("a batch Job that is not admitted", () => {
     ["requests a place for each pod", {}, [`reserve ${ID} pod-0 pod-1: gang`]],
     ["waits for its former pods", { pods: [placed("a", "pod-0", "n1", { deleting: true })] }, []],
     ["requests nothing before the queues are listed", { queue: { kind: "unlisted" } }, []],
-    ["requests nothing again", { units: [waiting(["pod-0", "pod-1"])] }, []],
+    ["does not repeat its request", { units: [waiting(["pod-0", "pod-1"])] }, []],
     [
-      "requests other machines when it changes",
+      "requests other machines if its needs change",
       { job: job(podsOf(1)), units: [waiting(["pod-0", "pod-1"])] },
       [`release ${ID}: needs-changed`],
     ],
@@ -120,7 +120,7 @@ describe("a batch Job that is not admitted", () => {
     ],
     ["does not repeat it before", { units: [waiting(["pod-0", "pod-1"], { state: "refused" })] }, []],
     ["is resumed without machines if it has no pods", { job: job(podsOf(0)) }, ["resume: no-pods"]],
-    ["is left alone without pods", { job: job({ ...RUNNING, ...podsOf(0) }) }, []],
+    ["gets no step without pods", { job: job({ ...RUNNING, ...podsOf(0) }) }, []],
   ];
   it.each(cases)("%s", (_title, given, expected) => {
     expect(texts(given)).toEqual(expected);
@@ -220,7 +220,7 @@ describe("an admitted batch Job", () => {
       ["delete-pod a: machine-lost"],
     ],
     [
-      "leaves a pod that runs on a lost machine to Kubernetes",
+      "does not delete a pod that runs on a lost machine",
       { job: job(RUNNING), units: [GANG], nodesLost: ["n1"], pods: [a, b] },
       [],
     ],
@@ -309,7 +309,7 @@ describe("a batch Job that ends or leaves its queue", () => {
       [`release ${ID}: label-removed`, "open-pod b: label-removed"],
     ],
     ["loses its gate while it is suspended", { job: job({ queue: "" }) }, ["ungate: label-removed"]],
-    ["is left alone without label, gate and machines", { job: job({ ...RUNNING, queue: "", gated: false }) }, []],
+    ["gets no step without label, gate and machines", { job: job({ ...RUNNING, queue: "", gated: false }) }, []],
     ["stays suspended then", { job: job({ queue: "", gated: false }) }, []],
   ];
   it.each(cases)("%s", (_title, given, expected) => {
@@ -329,7 +329,7 @@ describe("a batch Job with preempted machines", () => {
   const beside = granted({ "pod-2": "n3" }, extra("pod-2"));
   it.each<Case>([
     [
-      "lets the ledger know first",
+      "reports its leaving to the ledger first",
       { job: job(RUNNING), units: [taken(false)], pods },
       [`accept-preemption ${ID}: preempted`],
     ],
@@ -512,9 +512,9 @@ describe("a queued pod", () => {
       { job: single(waits), units: [gang], pods: [pod("p")] },
       ["place-pod p pod-0 n1: granted"],
     ],
-    ["is left alone while it runs", { job: single(bound), units: [gang], pods: [running] }, []],
+    ["gets no step while it runs", { job: single(bound), units: [gang], pods: [running] }, []],
     [
-      "is deleted when its machine is taken",
+      "is deleted when its machine is preempted",
       { job: single(bound), units: [taken], pods: [running] },
       ["suspend: preempted"],
     ],

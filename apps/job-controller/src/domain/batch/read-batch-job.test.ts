@@ -195,9 +195,9 @@ describe("a pod with a queue label", () => {
   });
 
   it.each([
-    ["is left alone without the gate", queuedPod({})],
-    ["is left alone with other gates", queuedPod({ schedulingGates: [{ name: "a.example/one" }] })],
-    ["is of its Job", queuedPod(gates, controlledBy("batch/v1", "Job"))],
+    ["is ignored without the gate", queuedPod({})],
+    ["is ignored with other gates", queuedPod({ schedulingGates: [{ name: "a.example/one" }] })],
+    ["is ignored if a Job controls it", queuedPod(gates, controlledBy("batch/v1", "Job"))],
   ])("%s", (_title, row) => {
     expect(row).toBeUndefined();
   });
