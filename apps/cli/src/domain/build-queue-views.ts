@@ -161,7 +161,8 @@ export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: T
         ...(queue.readyTimeoutMs === 0 ? [] : [["ready timeout", formatDuration(queue.readyTimeoutMs)]]),
         ...(queue.pastUseHalfLifeMs === 0 ? [] : [["half-life", formatDuration(queue.pastUseHalfLifeMs)]]),
         ...(queue.permitsNonPreemptible ? [["permits", "work that is not preemptible"]] : []),
-        ["namespaces", namespacesText(queue)],
+        // The ledger does not state them: the custom resource has them.
+        ...(queue.namespaces === undefined ? [] : [["namespaces", queue.namespaces === "" ? "all" : queue.namespaces]]),
         ["pending", String(queue.pending)],
         ["admitted", String(queue.admitted)],
         ["share", shareText(queue.shareMillionths)],
@@ -194,11 +195,6 @@ function preemptionText({ preemption }: PlacedQueue): string {
     parts.push(`whileBorrowing: ${maxPriority === undefined ? "LowerPriority" : `priority ${maxPriority} at most`}`);
   }
   return parts.length === 0 ? "-" : parts.join(", ");
-}
-
-function namespacesText({ namespaces }: PlacedQueue): string {
-  if (namespaces === undefined) return "none";
-  return namespaces === "" ? "all" : namespaces;
 }
 
 function weightText({ weightMilli }: PlacedQueue): string {
