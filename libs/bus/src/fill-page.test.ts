@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fillPage } from "./fill-page.ts";
+import { fillPage, pageLimit } from "./fill-page.ts";
 
 /** Fills a page with items of these message sizes; 0 is an item without a message. */
 function fill(sizes: readonly number[], limit: number, bytes: number) {
@@ -71,4 +71,12 @@ it("page after page covers every item once, in order", () => {
       expect(seen).toEqual(sizes.filter((size) => size > 0));
     }),
   );
+});
+
+it.each([
+  [0, 500],
+  [3, 3],
+  [501, 500],
+])("a request for %d items gets a page of at most %d", (requested, limit) => {
+  expect(pageLimit(requested, 500)).toBe(limit);
 });

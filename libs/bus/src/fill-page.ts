@@ -17,6 +17,11 @@ type Page<Item, Message> = {
   readonly isMore: boolean;
 };
 
+/** Returns the number of items of one page: the requested one, at most `max`. 0 requests the maximum. */
+export function pageLimit(requested: number, max: number): number {
+  return requested === 0 ? max : Math.min(requested, max);
+}
+
 /** Fills one page of a list within a limit of messages and bytes, so that every reply fits. Covers an item without a message, and omits it. */
 export function fillPage<Item, Message>(
   items: Iterable<Item>,

@@ -3,7 +3,7 @@ export { byteClient, client } from "./client.ts";
 export type { ByteClient, CallOptions, Client } from "./client.ts";
 export { serve } from "./serve.ts";
 export type { CallContext, Handlers } from "./serve.ts";
-export { fillPage } from "./fill-page.ts";
+export { fillPage, pageLimit } from "./fill-page.ts";
 export type { PageLimits } from "./fill-page.ts";
 export { consumeEvents, publishEvent } from "./events.ts";
 export { openTrail } from "./trail.ts";

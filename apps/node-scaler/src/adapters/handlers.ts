@@ -1,4 +1,4 @@
-import type { Handlers } from "@muster/bus";
+import { pageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { NodeService } from "@muster/proto";
 import { buildPoolTroubles } from "../domain/build-pool-troubles.ts";
@@ -25,7 +25,7 @@ export function makeHandlers(
   const troubles = () => buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() });
   return {
     listNodes: ({ pool, name: only, limit, continue: after }) => {
-      const size = limit === 0 ? MAX_PAGE_SIZE : Math.min(limit, MAX_PAGE_SIZE);
+      const size = pageLimit(limit, MAX_PAGE_SIZE);
       const nodes = records
         .list()
         .filter(({ name, spec }) => name > after && isAsked(pool, spec.pool) && isAsked(only, name));

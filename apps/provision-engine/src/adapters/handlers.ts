@@ -1,5 +1,5 @@
 import { describeBrake, type Brake } from "@muster/ledger-client/plan-sweep";
-import type { Handlers } from "@muster/bus";
+import { pageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
@@ -106,7 +106,7 @@ function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
-  const size = limit === 0 ? MAX_PAGE : Math.min(limit, MAX_PAGE);
+  const size = pageLimit(limit, MAX_PAGE);
   const wanted: number = phase;
   const page: Stored[] = [];
   let bytes = 0;

@@ -1,4 +1,4 @@
-import { fillPage, type Handlers, type PageLimits } from "@muster/bus";
+import { fillPage, pageLimit, type Handlers, type PageLimits } from "@muster/bus";
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
@@ -136,8 +136,7 @@ function pageOf<Record, Wire>(
   const readable = seen
     .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
     .filter(({ record }) => keyOf(record) > after);
-  const pageLimit = limit === 0 ? MAX_PAGE : Math.min(limit, MAX_PAGE);
-  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: pageLimit, ...size });
+  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: pageLimit(limit, MAX_PAGE), ...size });
   return { messages, next: isMore && last !== undefined ? keyOf(last.record) : "" };
 }
 

@@ -1,4 +1,4 @@
-import { fillPage, type Handlers } from "@muster/bus";
+import { fillPage, pageLimit, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import { ownerKey } from "../domain/ledger/reservation.ts";
@@ -38,7 +38,7 @@ export function makeHandlers(
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
-        limit: clampLimit(limit, MAX_PAGE_SIZE),
+        limit: pageLimit(limit, MAX_PAGE_SIZE),
       });
       const { messages, last, isMore } = fillPage(page.reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
@@ -54,7 +54,7 @@ export function makeHandlers(
       return { ...explanation, pools: scaled };
     },
     listDemand: async ({ pools, limit }, { pageBytes }) => {
-      const { reports, more, rooms } = await keeper.demand({ pools, limit: clampLimit(limit, MAX_PAGE_SIZE) });
+      const { reports, more, rooms } = await keeper.demand({ pools, limit: pageLimit(limit, MAX_PAGE_SIZE) });
       const { messages } = fillPage(reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
         bytes: pageBytes,
@@ -94,7 +94,7 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
       pool: emptyIsAbsent(pool),
       node: emptyIsAbsent(node),
       after: emptyIsAbsent(after),
-      limit: clampLimit(limit, MAX_MACHINES_PAGE_SIZE),
+      limit: pageLimit(limit, MAX_MACHINES_PAGE_SIZE),
     });
     const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
       limit: MAX_MACHINES_PAGE_SIZE,
@@ -135,15 +135,10 @@ async function readQueues<Message>(
   const page = await keeper.listQueues({
     name: emptyIsAbsent(name),
     after: emptyIsAbsent(after),
-    limit: clampLimit(limit, MAX_PAGE_SIZE),
+    limit: pageLimit(limit, MAX_PAGE_SIZE),
   });
   const { messages, last, isMore } = fillPage(page.reports, toWire, { limit: MAX_PAGE_SIZE, ...size });
   return { messages: [...messages], next: (isMore ? last?.queue.name : page.next) ?? "" };
-}
-
-/** 0 asks for the most. */
-function clampLimit(limit: number, most: number): number {
-  return limit === 0 ? most : Math.min(limit, most);
 }
 
 function emptyIsAbsent(text: string): string | undefined {
