@@ -94,11 +94,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
       {
         await using reached = new AsyncDisposableStack();
         const variables = await reachNats(nats, tools, reached);
-        const ended = await muster({ stack: { clientEnv: { ...tools.env, ...variables } }, program: command }, [
-          "run",
-          EXAMPLE,
-        ]);
-        expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
+        await runBenchmark({ ...tools.env, ...variables }, command, EXAMPLE);
       }
       await tools.kubectl(`delete -f ${manifests}`);
       expect(await leftOf(tools)).toEqual([]);
@@ -112,9 +108,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
       const unpacked = join(folder, `muster-compose-${OLD}`);
       await using containers = await composeStack(unpacked);
       await containers.compose("up", "--wait");
-      const example = join(unpacked, "examples/http-benchmark.yaml");
-      const ended = await muster({ stack: containers, program: command }, ["run", example]);
-      expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
+      await runBenchmark(containers.clientEnv, command, join(unpacked, "examples/http-benchmark.yaml"));
     },
   );
 });
@@ -143,6 +137,12 @@ async function upgradeAndRollBack(world: InstalledWorld, chart: string, { env }:
   expect(await work()).toEqual(before);
   await world.muster("cancel kept");
   await world.muster("delete kept --force --wait");
+}
+
+/** Runs the file with the command of the release, and expects a result. */
+async function runBenchmark(clientEnv: NodeJS.ProcessEnv, program: string, file: string): Promise<void> {
+  const ended = await muster({ stack: { clientEnv }, program }, ["run", file]);
+  expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
 }
 
 /** Objects of the whole cluster that have the name of Muster, but for those that the tests make. */

@@ -10,8 +10,11 @@ import { closed, type Schema } from "./json-schema.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-const LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-const LABEL_KEY = "^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
+const LABEL_VALUE = `^${LABEL_NAME}$`;
+const LABEL_KEY = `^([a-z0-9.-]+/)?${LABEL_NAME}$`;
+/** A DNS name, a slash and a name. */
+const MAX_LABEL_KEY = 253 + 1 + 63;
 const CONFIGURABLE = "The session controller may be configured with another default.";
 const DURATION = "^(\\d+(\\.\\d+)?(ms|d|h|m|s))+$";
 
@@ -107,7 +110,7 @@ function spec() {
     topology: {
       type: "string",
       pattern: LABEL_KEY,
-      maxLength: 317,
+      maxLength: MAX_LABEL_KEY,
       description:
         "A label of nodes, such as topology.kubernetes.io/zone. All machines of the session are nodes with the same value of it.",
     },

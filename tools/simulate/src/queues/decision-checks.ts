@@ -209,9 +209,10 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
   const start = { ledger, machines };
   const others = plans.map((plan) => describePlan(plan(start, policy, nowMs).events));
+  if (others.includes(is)) return undefined;
   // A grant may let in a request that was refused before it: then the next pass grants that, or the decision whose request came with a grant of its own.
-  others.push(describePlan(settleWhole(start, policy, nowMs)));
-  return others.includes(is) ? undefined : `it decides ${is}, a rebuilt one ${others.join(", or ")}`;
+  const whole = describePlan(settleWhole(start, policy, nowMs));
+  return whole === is ? undefined : `it decides ${is}, a rebuilt one ${[...others, whole].join(", or ")}`;
 }
 
 function describePlan(events: readonly LedgerEvent[]): string {
