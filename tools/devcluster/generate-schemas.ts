@@ -126,7 +126,7 @@ async function readSchemas(): Promise<JsonObject> {
   return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(objectAt(all, name))]));
 }
 
-/** DeleteOptions lists the versions of every group that can delete, of which only the served ones matter. */
+/** DeleteOptions lists the versions of every group that can delete. Only the served ones matter. */
 function trimmed(schema: JsonObject): JsonObject {
   return mapEntries(schema, (key, value) =>
     key === "x-kubernetes-group-version-kind" && Array.isArray(value) && value.length > 1

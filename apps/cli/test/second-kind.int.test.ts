@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** The errands of a service, each of which is over at its second read. */
+/** The errands of a service. Each is over at its second read. */
 const errands = new Map<string, Work>();
 beforeEach(() => {
   errands.clear();

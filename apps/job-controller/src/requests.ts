@@ -155,8 +155,8 @@ function readSubmission<View>(
 }
 
 /**
- * Returns the one job of this name, at least as new as any earlier answer. Rejects with not_found if it does not exist, and with invalid_request if several
- * kinds have one.
+ * Returns the one job of this name, at least as new as any earlier answer: it is read from the API server, because the cache of this replica may be behind an
+ * answer of another one. Rejects with not_found if it does not exist, and with invalid_request if several kinds have one.
  */
 export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");

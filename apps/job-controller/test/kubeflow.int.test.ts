@@ -171,7 +171,7 @@ for (const server of API_SERVERS) {
       180_000,
     );
 
-    it("runs a JAXJob of two processes, one of which a signal ends and the controller recreates", async () => {
+    it("runs a JAXJob of two processes, and recreates the one that a signal ends", async () => {
       const example: unknown = parse(await readFile(JAX, "utf8"));
       if (!isExample(example)) throw new Error(`${JAX} is no job`);
       await play(example, { ends: { "worker-1": [143, 0] }, is: "Succeeded", succeeded: { Worker: 2 }, restarts: 1 });

@@ -38,7 +38,7 @@ export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
 }
 
-/** Writes a log of this many entries, none of which concerns reservations, and no snapshot. */
+/** Writes a log of this many entries without reservations, and no snapshot. */
 export async function writeEntries(bus: NatsBus, entries: number): Promise<void> {
   await using log = await openLedgerLog(bus, emptyLedger, Number.POSITIVE_INFINITY);
   const limited = (limit: number) => ({ kind: "limited", ownerKind: "unused", limit, atMs: 0 }) as const;

@@ -59,7 +59,7 @@ function readTls(read: VariableReader): { readonly tls?: NatsTls } {
   return { tls: { caFile, client: { certFile, keyFile } } };
 }
 
-/** The credential for a server, and the text that tells people whose it is. */
+/** The credential for a server, and a text for people that names its owner. */
 export type Credential = {
   /** Names the user or the variable, never the secret. */
   readonly name: string;

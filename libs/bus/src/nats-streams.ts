@@ -150,7 +150,7 @@ async function append(
   }
 }
 
-/** Sequence of the queued command because of which a work queue refused the same command. Other refusals have the same error number, so the queue is read. */
+/** Sequence of the equal queued command that made a work queue refuse this one. Other refusals have the same error number, so the queue is read. */
 async function queuedSequence(jsm: JetStreamManager, subject: string): Promise<number | undefined> {
   const stream = await jsm.streams.find(subject);
   const { config } = await jsm.streams.info(stream);

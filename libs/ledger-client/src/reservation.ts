@@ -76,7 +76,7 @@ export type Reservation = {
   /** Creation time by the clock of the ledger. */
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
-  /** Label of which all machines have the same value; undefined: no restriction. */
+  /** Label with the same value on all machines; undefined: no restriction. */
   readonly topology?: string;
   /** The queue whose quota it uses; absent: none. */
   readonly queue?: string;

@@ -47,7 +47,7 @@ export type SweepFailure<Item> = { readonly object: Item; readonly error: unknow
 
 type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
 
-/** Limits concurrent removals, each of which may check its object again first. */
+/** Limits concurrent removals. A removal may check its object again first. */
 const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 

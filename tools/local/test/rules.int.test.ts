@@ -14,7 +14,7 @@ import { whyNoContainers } from "./containers.ts";
 const IMAGE = "prom/prometheus:v2.42.0";
 const lack = whyNoContainers([IMAGE]);
 
-/** Events of which the first one of a process triggers its alert. */
+/** Events whose first occurrence in a process triggers its alert. */
 const EVENTS = {
   MusterStoreRefuses: `db_client_operation_duration_count{error_type="limit_exceeded",db_collection_name="sessions"} 1`,
   MusterNatsRefuses: `muster_bus_refusals_total{muster_bus_refused="publish"} 1`,

@@ -140,7 +140,7 @@ export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
   const own = `${job.kind}/${job.name}`;
   const recalled = jobEvents.flatMap(({ atMs, object, reason, message }): WorkEvent[] => {
     const phase = object.toLowerCase() === own ? EVENT_PHASES.get(reason) : undefined;
-    // An event's time is that of its recording, in whole seconds.
+    // The time of an event is when it was recorded, cut to seconds.
     const isPast = atMs > first.atMs && atMs <= last.atMs;
     return phase === undefined || !isPast
       ? []

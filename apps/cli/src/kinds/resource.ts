@@ -92,7 +92,10 @@ export type Applying<Value> = {
   prepare(cli: Cli, documents: readonly Placed<Value>[], options: ApplyOptions): Promise<CheckDocuments>;
 };
 
-/** Returns every problem that the service would report, with its position, and a function that sends the documents once no resource has any. */
+/**
+ * Checks the documents with the services. `problems` are those that they would report, with positions; `send` sends the documents. It is called only once no
+ * resource has a problem, so that a command with a problem changes nothing.
+ */
 export type CheckDocuments = (
   connected: Connected,
 ) => Promise<{ readonly problems: readonly Problem[]; readonly send: () => Promise<Sent> }>;

@@ -1,6 +1,6 @@
 import { cleanLog } from "./describe.ts";
 
-/** A log as lines, of which the last may be incomplete. */
+/** A log as lines. The last line may be incomplete. */
 export type LogLines = {
   readonly lines: readonly string[];
   /** Number of lines dropped from the beginning. */

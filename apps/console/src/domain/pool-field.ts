@@ -112,7 +112,7 @@ export function shapeField(groups: readonly FieldGroup[], columns: number, gap: 
   return { rows: Math.ceil(at / columns), paths };
 }
 
-/** Returns the machine at a position of the field; undefined if there is none. */
+/** Returns the machine at a position of the field; undefined if the position is empty. */
 export function machineAt(
   groups: readonly FieldGroup[],
   index: number,

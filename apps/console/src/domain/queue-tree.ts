@@ -31,7 +31,7 @@ export type QueueBar = {
   readonly borrowed: number;
 };
 
-/** Returns one bar for each resource of which the queue has a quota, or which it uses. */
+/** Returns one bar for each resource that the queue uses or has quota for. */
 export function barsOfQueue({ used, borrowed, quota }: QueueState): readonly QueueBar[] {
   const bars = new Map<string, QueueBar>();
   const add = (uses: QueueState["used"], field: "used" | "nominal" | "borrowed"): void => {

@@ -26,7 +26,7 @@ export function openHttpStream(reply: FastifyReply, contentType: string, stallMs
   const { signal: closed } = gone;
   raw.once("close", () => gone.abort());
   raw.on("error", () => gone.abort());
-  // The header tells proxies not to buffer the stream.
+  // The header disables buffering of the stream in proxies.
   raw.writeHead(200, { ...Object.fromEntries(headers), "content-type": contentType, "x-accel-buffering": "no" });
   raw.flushHeaders();
   return {

@@ -63,7 +63,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
   const { uid, name } = job.metadata;
   switch (step.kind) {
     case "reserve":
-      // A stale view may hide the end of the job: machines would be reserved in vain.
+      // A stale view may hide the end of the job, which then needs no machines.
       await requireCurrentOnce(acting);
       return deps.machines.reserve(step.unit, step.priority);
     case "release":

@@ -58,7 +58,7 @@ describe("a pod that failed with a code", () => {
     [130, "fail-job"],
     [131, "fail-job"],
     [132, "restart-pod"],
-  ])("of %d leads to %s with exit codes of the job, of which permanent ones take precedence", (code, action) => {
+  ])("of %d leads to %s with exit codes of the job, where permanent ones take precedence", (code, action) => {
     const job = spec({ exitCodes: { retryable: [3, 131], permanent: [130, 131] } });
     const verdict = decidePodFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), job);
     expect(verdict.action).toBe(action);

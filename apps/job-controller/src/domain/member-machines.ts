@@ -7,7 +7,7 @@ import type { PodFact, Snapshot, UnitSeen } from "./snapshot.ts";
 
 export type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
-/** The machine of a member, or with `isShared` the machine of which the member has a part. */
+/** The machine of a member. With `isShared` the member has only a part of it. */
 export type GrantedMachine = { readonly node: string; readonly isShared: boolean };
 
 /**

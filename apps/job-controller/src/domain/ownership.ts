@@ -74,7 +74,7 @@ export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "v
   };
 }
 
-/** Returns the fault in a reference because of which some part of Kubernetes would treat the member as an orphan. */
+/** Returns the fault in an owner reference. With it, a part of Kubernetes would treat the member as an orphan. */
 export function checkOwnerReference(reference: OwnerReference | undefined): Fault | undefined {
   if (reference === undefined) return refuse("", "is missing");
   for (const field of ["apiVersion", "kind", "name", "uid"] as const) {

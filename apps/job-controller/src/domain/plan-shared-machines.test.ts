@@ -171,7 +171,7 @@ describe("a part of a machine is released", () => {
   });
 });
 
-describe("a pod on a machine of which its member has no part", () => {
+describe("a pod on a machine where its member holds no part", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "on a node where the job has a part for another member: it is deleted",

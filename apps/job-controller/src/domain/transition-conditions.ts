@@ -8,7 +8,7 @@ type ConditionChange = {
   readonly restart?: RestartNumber;
 };
 
-/** Pairs of conditions of which at most one is true: the later one removes the earlier one. */
+/** Pairs of conditions that exclude each other: the later one removes the earlier one. */
 const RIVALS: Partial<Record<ConditionType, ConditionType>> = { Running: "Restarting", Restarting: "Running" };
 
 /** Conditions without a meaning once a job is finished, suspended, preempted or requeued. */

@@ -17,7 +17,7 @@ export type Loads = {
 
 /**
  * Builds a tree of minima: an entry contains the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. If each
- * child lacks a different amount, the search enters the subtree in vain.
+ * child lacks a different amount, the search enters the subtree and finds no room.
  */
 export function indexLoads(): Loads {
   const levels: Load[][] = [[]];

@@ -197,7 +197,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
   });
 }
 
-/** Finds Kubernetes nodes with the label of a record of which they are not the node. */
+/** Finds Kubernetes nodes with the label of a record that belongs to another node. */
 function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnapshot): Finding[] {
   if (!kubeNodes.known || instances.silent.size > 0) return [];
   const records = new Map(nodes.map((node) => [node.name, node]));

@@ -15,7 +15,7 @@ export type CreatePodDeps = {
 
 /**
  * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record. A stopped process may create the pod after
- * the session is over. An existing pod is treated the same way, whoever created it.
+ * the session is over. A pod that already exists is treated the same way.
  */
 export async function createPod(
   deps: CreatePodDeps,

@@ -65,7 +65,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
-/** Releases the machines, and the executor place, of ended pods, of which only the logs remain. */
+/** Releases the machines and the executor place once all pods have ended: only their logs remain to be read. */
 function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);

@@ -7,7 +7,7 @@ export type OtherPod = {
   readonly name: string;
   readonly node: string;
   readonly finished: boolean;
-  /** overhead: such a pod runs on its node whoever holds the machine. */
+  /** overhead: such a pod runs on its node independently of the holder of the machine. */
   readonly group: "overhead" | "foreign";
   readonly requests: Amounts;
 };

@@ -16,7 +16,7 @@ export type PodWatchEvent = {
   /** Empty while it is not scheduled. */
   readonly node: string;
   readonly health: Health;
-  /** The trouble, for people: reason and message; undefined when there is none. */
+  /** The trouble, for people: reason and message; undefined without trouble. */
   readonly error: string | undefined;
   /** The stable code of the problem, such as ImagePullBackOff; empty without one. */
   readonly reason: string;

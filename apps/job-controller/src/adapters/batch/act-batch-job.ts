@@ -51,7 +51,7 @@ export async function actOnBatchJob(
     case "ungate":
       return patchGates(deps, job, (gates) => gates.filter(isOther));
     case "reserve":
-      // A stale cache may hide the deletion of the Job: machines would be reserved in vain.
+      // A stale cache may hide the deletion of the Job, which then needs no machines.
       if ((await unlessMissing(deps.calls.get(resourceOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
       await deps.machines[job.kind].reserve(step.unit, step.priority);
       return true;

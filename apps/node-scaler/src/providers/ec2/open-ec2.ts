@@ -25,7 +25,7 @@ export type Ec2Deps = {
   readonly wallNow: () => number;
   /** The time for which a full zone is not tried. */
   readonly unavailableMs: number;
-  /** Creates a token for this node. Its holder may join the cluster, as any node and any number of times, until it expires. */
+  /** Creates a bootstrap token for this node. Kubernetes binds it to no node name: until it expires, its holder may join as any node, any number of times. */
   readonly mintToken: (nodeName: string, signal: AbortSignal) => Promise<string>;
 };
 

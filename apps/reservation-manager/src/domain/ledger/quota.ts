@@ -83,7 +83,7 @@ export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): numb
   return total + (pools.get(pair) ?? pools.get(pairKey(pairOf(pair).pool, ANY_RESOURCE)) ?? 0);
 }
 
-/** Returns the first pair of which less is available than requested. */
+/** Returns the first pair whose available amount is below the requested one. */
 export function findShortage(asked: PairAmounts, availableFor: (pair: string) => number): PairShortage | undefined {
   for (const [pair, requested] of asked) {
     const available = availableFor(pair);

@@ -3,7 +3,7 @@ import { at, isObject, type Json, type JsonObject, objectAt, textAt } from "../j
 /** A structural schema of a CustomResourceDefinition, as stored. */
 export type Structural = JsonObject;
 
-/** Returns the schema of an object's field; undefined if there is none. */
+/** Returns the schema of an object's field; undefined if the schema does not have it. */
 export function fieldSchema(schema: Structural, key: string): Structural | undefined {
   const property = at(schema, "properties", key);
   if (isObject(property)) return property;
