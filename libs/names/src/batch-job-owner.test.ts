@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";
+import { batchOwnerId, mayBeOwner } from "./batch-job-owner.ts";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
 import { checkDnsLabel } from "./names.ts";
 import { mayOccupy, PART_SEPARATOR } from "./owners.ts";
@@ -42,19 +42,33 @@ describe.each(BATCH_KINDS)("the owner id of a %s", (kind) => {
 
 describe("a pod of another namespace", () => {
   const work = { namespace: "team-a", name: "train", uid: UID };
-  const pod = { namespace: "team-a", uid: "p", jobUid: "" };
+  const pod = { namespace: "team-a", uid: "p", controller: undefined };
   const owner = (kind: (typeof BATCH_KINDS)[number]) => ({ kind, id: batchOwnerId(kind, work) });
+  const job = { kind: "job", id: "train-0a1b2c3d4e5f" };
+  const by = (uid: string, apiVersion = "batch/v1", kind = "Job") => ({
+    ...pod,
+    controller: { apiVersion, kind, uid },
+  });
   it.each([
-    ["of the Job that controls it", owner(BATCH_JOB), { ...pod, jobUid: UID }, true],
-    ["of no other Job", owner(BATCH_JOB), { ...pod, jobUid: OTHER }, false],
-    ["of no Job without a controller", { kind: BATCH_JOB, id: "train-" }, pod, false],
-    ["of a JobSet of its namespace, if a Job controls it", owner(JOB_SET), { ...pod, jobUid: OTHER }, true],
+    ["of the batch Job that controls it", owner(BATCH_JOB), by(UID), true],
+    ["of no other batch Job", owner(BATCH_JOB), by(OTHER), false],
+    ["of no batch Job without a controller", { kind: BATCH_JOB, id: "train-" }, pod, false],
+    ["of no batch Job that a job of Muster has the uid of", owner(BATCH_JOB), by(UID, "muster.dev/v1"), false],
+    ["of a JobSet of its namespace, if a Job controls it", owner(JOB_SET), by(OTHER), true],
     ["of no JobSet without a Job", owner(JOB_SET), pod, false],
-    ["of no JobSet of another namespace", owner(JOB_SET), { ...pod, namespace: "team-b", jobUid: OTHER }, false],
+    ["of no JobSet if another kind controls it", owner(JOB_SET), by(OTHER, "apps/v1", "ReplicaSet"), false],
+    ["of no JobSet of another namespace", owner(JOB_SET), { ...by(OTHER), namespace: "team-b" }, false],
     ["its own owner", owner(QUEUED_POD), { ...pod, uid: UID }, true],
     ["of no other pod", owner(QUEUED_POD), { ...pod, uid: OTHER }, false],
-    ["of no owner of another kind", { kind: "job", id: owner(BATCH_JOB).id }, { ...pod, jobUid: UID }, false],
+    ["of the Job of Muster that controls it", job, by(UID, "muster.dev/v1"), true],
+    ["of the job of Kubeflow that controls it, in any version", job, by(UID, "kubeflow.org/v2beta1", "MPIJob"), true],
+    ["of no job of Muster that another one has the uid of", job, by(OTHER, "muster.dev/v1"), false],
+    ["of no job of a kind that the group lacks", job, by(UID, "muster.dev/v1", "TFJob"), false],
+    ["of no job of another group", job, by(UID), false],
+    ["of no job of a group that is a word of the language", job, by(UID, "constructor/v1"), false],
+    ["of no job without a controller", job, pod, false],
+    ["of no owner of another kind", { kind: "session", id: job.id }, by(UID, "muster.dev/v1"), false],
   ])("is %s", (_title, named, seen, expected) => {
-    expect(isBatchOwner(named, seen)).toBe(expected);
+    expect(mayBeOwner(named, seen)).toBe(expected);
   });
 });

@@ -1,4 +1,5 @@
 import { JOB_SET, BATCH_JOB, QUEUED_POD, type BatchKind } from "./batch-kinds.ts";
+import { JOB, JOB_KINDS } from "./job-kinds.ts";
 import type { Owner } from "./owners.ts";
 import { shortHash } from "./short-hash.ts";
 
@@ -19,24 +20,40 @@ export function batchOwnerId(
   return [labelPart(namespace, MAX_NAMESPACE_PART), labelPart(name, maxName), end].join("-");
 }
 
+/** A pod of any namespace, with the object that controls it. */
+type OwnedPod = {
+  readonly namespace: string;
+  readonly uid: string;
+  readonly controller: { readonly apiVersion: string; readonly kind: string; readonly uid: string } | undefined;
+};
+
 /**
- * Whether a pod may belong to this owner. A Job controls its pods, and a queued pod is its own owner. Jobs control the pods of a JobSet: the namespace of the
- * pod must be that of the JobSet.
+ * Whether a pod may belong to this owner. Jobs and batch Jobs control their pods, and a queued pod is its own owner. Batch Jobs control the pods of a JobSet:
+ * the namespace of the pod must be that of the JobSet.
  */
-export function isBatchOwner(
-  { kind, id }: Owner,
-  pod: { readonly namespace: string; readonly uid: string; readonly jobUid: string },
-): boolean {
+export function mayBeOwner({ kind, id }: Owner, { namespace, uid, controller }: OwnedPod): boolean {
+  const isOfJob = controller !== undefined && isJobKind(controller);
+  const isOfBatchJob = controller?.kind === "Job" && groupOf(controller) === "batch";
   switch (kind) {
+    case JOB:
+      return isOfJob && endsWithUid(id, controller.uid);
     case BATCH_JOB:
-      return endsWithUid(id, pod.jobUid);
+      return isOfBatchJob && endsWithUid(id, controller.uid);
     case JOB_SET:
-      return pod.jobUid !== "" && id.endsWith(shortHash(pod.namespace));
+      return isOfBatchJob && id.endsWith(shortHash(namespace));
     case QUEUED_POD:
-      return endsWithUid(id, pod.uid);
+      return endsWithUid(id, uid);
     default:
       return false;
   }
+}
+
+function isJobKind(controller: { readonly apiVersion: string; readonly kind: string }): boolean {
+  return JOB_KINDS.get(groupOf(controller))?.includes(controller.kind) === true;
+}
+
+function groupOf({ apiVersion }: { readonly apiVersion: string }): string {
+  return apiVersion.split("/", 1)[0] ?? "";
 }
 
 function endsWithUid(id: string, uid: string): boolean {

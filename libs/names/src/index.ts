@@ -1,9 +1,10 @@
 export { matchesLabels, parseLabelSelector, readLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
-export { batchOwnerId, isBatchOwner } from "./batch-job-owner.ts";
+export { batchOwnerId, mayBeOwner } from "./batch-job-owner.ts";
 export { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
 export type { BatchKind } from "./batch-kinds.ts";
+export { JOB, JOB_KINDS } from "./job-kinds.ts";
 export { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "./muster-keys.ts";
 export {
   checkDnsLabel,

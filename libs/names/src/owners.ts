@@ -1,4 +1,5 @@
 import { BATCH_KINDS } from "./batch-kinds.ts";
+import { JOB } from "./job-kinds.ts";
 
 /** The owner of machines and of the pods on them. Both fields are DNS labels. */
 export type Owner = { readonly kind: string; readonly id: string };
@@ -6,7 +7,7 @@ export type Owner = { readonly kind: string; readonly id: string };
 /** Separates the id of an owner from the name of a part that holds machines itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
 export const PART_SEPARATOR = "--";
 /** Kinds whose parts are of the kind itself: their ids have no separator of their own. */
-const KINDS_WITH_PARTS: ReadonlySet<string> = new Set(["job", ...BATCH_KINDS, "replica-set"]);
+const KINDS_WITH_PARTS: ReadonlySet<string> = new Set([JOB, ...BATCH_KINDS, "replica-set"]);
 /** Ends the kind of parts that a limit of their owner's kind does not count: `session-part`. */
 const PART_KIND = "-part";
 /** Maximum characters of the owner's id in the id of a part, so that a number fits after it. */

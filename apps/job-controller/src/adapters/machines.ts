@@ -1,5 +1,6 @@
 import { type Fault, faultOf } from "@muster/faults";
 import { describeRefusal, type LedgerClient, type Need, type ReservationCalls } from "@muster/ledger-client";
+import { JOB } from "@muster/names";
 import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
@@ -35,7 +36,7 @@ export type MachinesDeps = {
 };
 
 /** The kind of owner of units in the ledger. */
-export const OWNER_KIND = "job";
+export const OWNER_KIND = JOB;
 /** The timeout is short, because the client that checks a manifest waits for the answer. */
 const MAXIMA_TIMEOUT_MS = 2000;
 /** Maps faults of requests that cannot be granted until a pool changes. */

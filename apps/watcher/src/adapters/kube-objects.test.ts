@@ -249,6 +249,23 @@ describe("a pod of the cluster", () => {
     });
   });
 
+  describe("with the owner labels of a job, in another namespace", () => {
+    const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+    const owner = { kind: "job", id: "train-0a1b2c3d4e5f" };
+    const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
+    const createdBy = (apiVersion: string, kind: string) => ({
+      ownerReferences: [{ apiVersion, kind, name: "train", uid, controller: true }],
+    });
+
+    it.each([
+      ["muster.dev/v1", "Job", { owner }],
+      ["kubeflow.org/v1", "PyTorchJob", { owner }],
+      ["batch/v1", "Job", { group: "foreign" }],
+    ])("counts for the job only if it controls the pod: %s %s", (apiVersion, kind, expected) => {
+      expect(read({ labels: named, namespace: "apps", ...createdBy(apiVersion, kind) })).toMatchObject(expected);
+    });
+  });
+
   it("shares equal requests", () => {
     expect(read({ name: "a" }).requests).toBe(read({ name: "b" }).requests);
   });

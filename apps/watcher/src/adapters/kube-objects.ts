@@ -1,6 +1,6 @@
-import type { KubeConfig, V1Node, V1Pod, V1PodCondition } from "@kubernetes/client-node";
+import type { KubeConfig, V1Node, V1OwnerReference, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel, isBatchOwner } from "@muster/names";
+import { checkDnsLabel, mayBeOwner } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
@@ -13,7 +13,7 @@ import { makeEqualAmounts } from "./equal-amounts.ts";
 export type GroupRules = {
   /**
    * Namespace in which Muster creates its pods. Users of other namespaces can set the owner labels as well. There the labels count only if they name work of
-   * the pod's own namespace. Kubernetes deletes a pod whose owner reference names a Job of another namespace.
+   * the pod's own namespace. Kubernetes deletes a pod whose owner reference names an object of another namespace.
    */
   readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
@@ -39,7 +39,7 @@ export function groupRules(
 
 /**
  * Returns the function that reduces a pod to the facts that the watcher keeps. A pod with owner labels in another namespace occupies its node if it is
- * exclusive. It counts for its owner if that can be work of Kubernetes in its namespace. Otherwise its labels do not count, so that no owner's grant hides its
+ * exclusive. It counts for its owner if that can be a job, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no owner's grant hides its
  * use.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
@@ -51,7 +51,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
       owned !== undefined &&
       (owned.exclusive ||
         owned.namespace === rules.workNamespace ||
-        isBatchOwner(owned.owner, { ...owned, jobUid: batchJobUidOf(pod) }));
+        mayBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };
 }
@@ -94,14 +94,13 @@ function otherPod(pod: V1Pod, rules: GroupRules, requestsOf: (pod: V1Pod) => Amo
   };
 }
 
-/** Returns the uid of the Job of the API group `batch` that created the pod; empty: none. */
-function batchJobUidOf({ metadata }: V1Pod): string {
-  const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
-  return controller?.kind === "Job" && controller.apiVersion.startsWith("batch/") ? controller.uid : "";
+function controllerOf({ metadata }: V1Pod): V1OwnerReference | undefined {
+  return metadata?.ownerReferences?.find((owner) => owner.controller === true);
 }
 
-function isOverhead({ metadata }: V1Pod, { systemNamespaces, servicesNamespace }: GroupRules): boolean {
-  const controller = metadata?.ownerReferences?.find((owner) => owner.controller === true);
+function isOverhead(pod: V1Pod, { systemNamespaces, servicesNamespace }: GroupRules): boolean {
+  const { metadata } = pod;
+  const controller = controllerOf(pod);
   if (controller?.kind === "DaemonSet" && controller.apiVersion.startsWith("apps/")) return true;
   if (metadata?.annotations?.[MIRROR_ANNOTATION] !== undefined) return true;
   const { namespace = "" } = metadata ?? {};

@@ -1,0 +1,19 @@
+import { JOB, JOB_KINDS, mayBeOwner } from "@muster/names";
+import { expect, it } from "vitest";
+import { ownerIdOf } from "./build-units.ts";
+import { KINDS } from "./kinds.ts";
+
+const JOB_OF_TEAM = { namespace: "team-a", name: "train.v2", uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789" };
+
+it("are those whose pods the watcher counts for their jobs in every namespace", () => {
+  const named = [...JOB_KINDS].flatMap(([group, kinds]) => kinds.map((kind) => `${group}/${kind}`));
+  expect(KINDS.map(({ group, kind }) => `${group}/${kind}`).toSorted()).toEqual(named.toSorted());
+});
+
+it.each(KINDS)("give pods an owner that their controller confirms: $kind", ({ group, version, kind }) => {
+  const owner = { kind: JOB, id: ownerIdOf(JOB_OF_TEAM) };
+  const controlledBy = (uid: string) => ({ uid: "p", namespace: "team-a", controller: { apiVersion, kind, uid } });
+  const apiVersion = `${group}/${version}`;
+  expect(mayBeOwner(owner, controlledBy(JOB_OF_TEAM.uid))).toBe(true);
+  expect(mayBeOwner(owner, controlledBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789"))).toBe(false);
+});
