@@ -8,6 +8,7 @@ export type Config = {
   readonly kube: {
     readonly kubeconfig: string | undefined;
     readonly namespace: string;
+    readonly jobNamespaces: "own" | "all";
     readonly maxInFlight: number;
     readonly timeoutMs: number;
   };
@@ -38,6 +39,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
       /** The namespace of the jobs. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
+      /** Namespaces whose jobs run: MUSTER_NAMESPACE (`own`), or also every namespace that a queue serves (`all`). */
+      jobNamespaces: read.oneOf("JOB_NAMESPACES", ["own", "all"], "own"),
       /** Maximum concurrent requests to the API server. */
       maxInFlight: read.integer("JOB_REQUESTS_IN_FLIGHT", { fallback: 64, min: 1, max: 1000 }),
       /** Time limit of one request to the API server. */
@@ -96,4 +99,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       gangScheduling: read.integer("JOB_GANG_SCHEDULING", { fallback: 1, min: 0, max: 1 }) === 1,
     },
   }));
+}
+
+/** The namespace of the caches of jobs and their objects; undefined for every namespace. */
+export function followedNamespace({
+  namespace,
+  jobNamespaces,
+}: Pick<Config["kube"], "namespace" | "jobNamespaces">): string | undefined {
+  return jobNamespaces === "all" ? undefined : namespace;
 }

@@ -27,10 +27,13 @@ const MANIFEST = {
 /** Jobs whose changes a test scripts. */
 function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   const jobs = new Map<string, Found<string>>();
+  const indexOf = ({ kind, name, namespace = "default" }: JobKey): string =>
+    [name, kind, ...(namespace === "default" ? [] : [namespace])].join("/");
   const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined, members: 0 };
   const put = (key: JobKey, revision: string): Found<string> => {
-    const found = { key, revision, members: clock.members, view: `${key.kind} ${key.name}` };
-    jobs.set(`${key.name}/${key.kind}`, found);
+    const own = { namespace: "default", ...key };
+    const found = { key: own, revision, members: clock.members, view: `${key.kind} ${key.name}` };
+    jobs.set(indexOf(own), found);
     return found;
   };
   for (const [name, kind] of keys) put({ name, kind }, "1");
@@ -41,6 +44,13 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
   /** The sizes in bytes of larger jobs. */
   const sizes = new Map<string, number>();
   const labels = new Map<string, Readonly<Record<string, string>>>();
+  const served = new Map<string, boolean | undefined>([
+    ["default", true],
+    ["team-a", true],
+    ["starting", undefined],
+    ["other", false],
+    ["elsewhere", false],
+  ]);
   const deps: RequestDeps<string> = {
     kinds: KINDS,
     defaults: {
@@ -51,19 +61,22 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
       images: { waitForMaster: undefined, kubectlDelivery: undefined },
     },
     namespace: "default",
-    find: ({ kind, name }) => {
+    servesNamespace: (namespace) => served.get(namespace),
+    find: ({ kind, name, namespace }) => {
       counts.read += 1;
-      const isMeant = ({ key }: Found<string>): boolean => key.name === name && (kind === "" || kind === key.kind);
+      const isMeant = ({ key }: Found<string>): boolean =>
+        key.name === name && key.namespace === namespace && (kind === "" || kind === key.kind);
       return Promise.resolve([...jobs.values()].filter(isMeant));
     },
     unread: () => [],
     listed: () => [...jobs.values()].map(({ key }) => ({ key, labels: labels.get(key.name) ?? {} })),
-    seen: ({ kind, name }) => {
+    seen: (key) => {
       counts.built += 1;
-      return jobs.get(`${name}/${kind}`);
+      return jobs.get(indexOf(key));
     },
     encode: ({ view }) => new Uint8Array(sizes.get(view) ?? 100),
-    create: (kind, { metadata }) => Promise.resolve(put({ kind: kind.kind, name: metadata.name }, "1")),
+    create: (kind, { metadata: { name, namespace } }) =>
+      Promise.resolve(put({ kind: kind.kind, name, namespace }, "1")),
     tryCreate: (kind, { metadata: { name: id } }) =>
       jobs.has(`${id}/${kind.kind}`)
         ? Promise.reject(new FaultError({ code: "already_exists", kind: kind.kind, id }))
@@ -209,7 +222,8 @@ describe("a requested job", () => {
 it("an unserved namespace is refused with the name of the field, and the served one is accepted", async () => {
   const { deps } = world(["train", "Job"]);
   const key = { kind: "Job", name: "train" };
-  const reason = '"other" is not served: this job-controller runs the jobs of the namespace "default"';
+  const reason =
+    '"other" is not served: this job-controller runs the jobs of the namespace "default", and with JOB_NAMESPACES=all of namespaces that a queue serves';
   const found = await get(deps, { ...key, namespace: "default" }, GOING_ON);
   expect(list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "default" }).jobs).toEqual([found]);
   await expect(get(deps, { ...key, namespace: "other" }, GOING_ON)).rejects.toMatchObject({
@@ -217,6 +231,54 @@ it("an unserved namespace is refused with the name of the field, and the served 
   });
   const fault = { code: "invalid_request", field: "namespace", reason } as const;
   expect(() => list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" })).toThrow(new FaultError(fault));
+});
+
+describe("jobs of one name in two namespaces", () => {
+  const key = { kind: "Job", name: "train" };
+  const both = () => {
+    const { deps, put } = world(["train", "Job"]);
+    put({ ...key, namespace: "team-a" }, "2");
+    return deps;
+  };
+
+  it.each([
+    [{}, "1"],
+    [{ namespace: "" }, "1"],
+    [{ namespace: "default" }, "1"],
+    [{ namespace: "team-a" }, "2"],
+  ])("are found by their namespace: %o", async (named, revision) => {
+    expect((await get(both(), { ...key, ...named }, GOING_ON)).revision).toBe(revision);
+  });
+
+  it.each([
+    ["", ["default", "team-a"]],
+    ["team-a", ["team-a"]],
+  ])('are listed in the namespace "%s"', (namespace, expected) => {
+    const names = (limit: number, after: string) => list(both(), { limit, bytes: BYTES, after, namespace });
+    expect(names(0, "").jobs.map(({ key: of }) => of.namespace)).toEqual(expected);
+    const first = names(1, "");
+    const pages = [first, ...(first.next === "" ? [] : [names(1, first.next)])];
+    expect(pages.flatMap(({ jobs }) => jobs.map(({ key: of }) => of.namespace))).toEqual(expected);
+  });
+
+  it("are listed after the last queue of their namespace is gone, if they have begun", () => {
+    const { deps, put } = world();
+    put({ ...key, namespace: "other" }, "3");
+    const { jobs } = list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" });
+    expect(jobs.map(({ revision }) => revision)).toEqual(["3"]);
+  });
+
+  it("are created in the namespace of the manifest", async () => {
+    const manifest = { ...MANIFEST, metadata: { name: "train", namespace: "team-a" } };
+    const request = { requestId: "r", manifestJson: JSON.stringify(manifest) };
+    const { found } = await submit(world(["train", "Job"]).deps, request);
+    expect(found.key).toEqual({ ...key, namespace: "team-a" });
+  });
+
+  it("are not refused for good before the queues are known", async () => {
+    const fault = { code: "unavailable", dependency: "the list of the queues" };
+    await expect(get(both(), { ...key, namespace: "starting" }, GOING_ON)).rejects.toMatchObject({ fault });
+  });
 });
 
 describe("a watched job", () => {
@@ -373,7 +435,7 @@ describe("the list of jobs", () => {
     jobs.delete("b/Job");
     const { jobs: listed, next } = list({ ...deps, listed: () => before }, { limit: 2, bytes: BYTES, after: "" });
     expect(listed.map(({ key }) => key.name)).toEqual(["a"]);
-    expect(next).toBe("b/Job");
+    expect(next).toBe("b/Job/default");
   });
 });
 

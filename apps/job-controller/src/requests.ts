@@ -10,7 +10,7 @@ import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 export type JobKey = {
   readonly kind: string;
   readonly name: string;
-  /** Absent or empty for the served namespace. */
+  /** Absent or empty for the namespace of the controller. */
   readonly namespace?: string;
 };
 
@@ -29,6 +29,7 @@ type ListRequest = {
   readonly limit: number;
   readonly bytes: number;
   readonly after: string;
+  /** Absent or empty for every served namespace. */
   readonly namespace?: string;
   /** As kubectl writes it; absent or empty: all. */
   readonly labelSelector?: string;
@@ -38,10 +39,13 @@ type ListRequest = {
 export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
   readonly defaults: KindDefaults;
+  /** The namespace of the controller. */
   readonly namespace: string;
-  /** Reads all jobs of that name, of one kind or of all, from the API server: a cache may lag behind an earlier answer. */
-  readonly find: (key: JobKey, signal: AbortSignal) => Promise<readonly Found<View>[]>;
-  /** All jobs by their keys, in any order, from a cache that may be slightly stale. */
+  /** Whether new jobs of the namespace run; undefined if it is not known yet. */
+  readonly servesNamespace: (namespace: string) => boolean | undefined;
+  /** Reads all jobs of that name, of one kind or of all, from the API server, and omits jobs of other controllers: a cache may lag behind an earlier answer. */
+  readonly find: (key: Required<JobKey>, signal: AbortSignal) => Promise<readonly Found<View>[]>;
+  /** All jobs by their keys with namespaces, in any order, from a cache that may be slightly stale. */
   readonly listed: () => readonly ListedJob[];
   /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];
@@ -78,7 +82,7 @@ export type RequestDeps<View> = {
 export type Manifest = {
   readonly apiVersion: string;
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly [field: string]: unknown };
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly [field: string]: unknown };
   readonly spec: unknown;
 };
 
@@ -160,14 +164,16 @@ function readSubmission<View>(
  */
 export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
   if (key.name === "") refuse("key.name", "is empty");
-  checkNamespace(deps, "key.namespace", key.namespace);
+  const namespace = key.namespace || deps.namespace;
   if (key.kind !== "" && !deps.kinds.some(({ kind }) => kind === key.kind)) {
     refuse("key.kind", `"${key.kind}" is no kind of job; known are ${deps.kinds.map(({ kind }) => kind).join(", ")}`);
   }
-  const found = await deps.find(key, signal);
+  const found = await deps.find({ ...key, namespace }, signal);
   const [first, ...others] = found;
-  if (first === undefined)
+  if (first === undefined) {
+    checkNamespace(deps, "key.namespace", namespace);
     return throwFault({ code: "not_found", kind: key.kind === "" ? "job" : key.kind, id: key.name });
+  }
   if (others.length > 0) {
     const kinds = found.map(({ key: { kind } }) => kind).join(", ");
     return refuse("key.kind", `is needed: ${kinds} each have one called ${key.name}`);
@@ -210,11 +216,13 @@ export function list<View>(
   deps: RequestDeps<View>,
   request: ListRequest,
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
-  checkNamespace(deps, "namespace", request.namespace);
+  const { namespace = "" } = request;
+  const within = deps.listed().filter(({ key }) => namespace === "" || key.namespace === namespace);
+  // Jobs that have begun are listed after the last queue of their namespace is gone.
+  if (namespace !== "" && within.length === 0) checkNamespace(deps, "namespace", namespace);
   const selector = readLabelSelector("labelSelector", request.labelSelector ?? "");
   refuseUnread(deps.unread());
-  const rest = deps
-    .listed()
+  const rest = within
     .filter(({ labels }) => matchesLabels(selector, labels))
     .map(({ key }) => ({ key, at: place(key) }))
     .filter(({ at }) => at > request.after)
@@ -277,16 +285,27 @@ export function refuseUnread(unread: readonly string[]): void {
   });
 }
 
-function checkNamespace<View>(deps: RequestDeps<View>, field: string, namespace = ""): void {
-  if (namespace === "" || namespace === deps.namespace) return;
-  refuse(field, `"${namespace}" is not served: this job-controller runs the jobs of the namespace "${deps.namespace}"`);
+/** Throws invalid_request for a namespace without a queue, and unavailable before the queues are known. */
+function checkNamespace<View>(
+  { namespace: own, servesNamespace }: RequestDeps<View>,
+  field: string,
+  namespace: string,
+): void {
+  const isServed = servesNamespace(namespace);
+  if (isServed === undefined) refuseUnread(["the queues"]);
+  if (isServed === true) return;
+  const reason = `is not served: this job-controller runs the jobs of the namespace "${own}"`;
+  refuse(
+    field,
+    `${JSON.stringify(namespace)} ${reason}, and with JOB_NAMESPACES=all of namespaces that a queue serves`,
+  );
 }
 
-function place({ name, kind }: JobKey): string {
-  return `${name}/${kind}`;
+function place({ name, kind, namespace = "" }: JobKey): string {
+  return `${name}/${kind}/${namespace}`;
 }
 
-function readManifest<View>({ namespace }: RequestDeps<View>, text: string): Manifest {
+function readManifest<View>(deps: RequestDeps<View>, text: string): Manifest {
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_MANIFEST_BYTES) {
     return throwFault({
@@ -301,14 +320,11 @@ function readManifest<View>({ namespace }: RequestDeps<View>, text: string): Man
   if (typeof apiVersion !== "string") return refuse("apiVersion", "is missing");
   if (typeof kind !== "string") return refuse("kind", "is missing");
   if (!isObject(metadata) || typeof metadata["name"] !== "string") return refuse("metadata.name", "is missing");
-  const wanted = metadata["namespace"];
-  if (wanted !== undefined && wanted !== namespace)
-    return refuse(
-      "metadata.namespace",
-      `${JSON.stringify(wanted)} is not served: this job-controller runs the jobs of the namespace "${namespace}"`,
-    );
+  const namespace = metadata["namespace"] ?? deps.namespace;
+  if (typeof namespace !== "string") return refuse("metadata.namespace", `must be a text, not ${typeof namespace}`);
+  checkNamespace(deps, "metadata.namespace", namespace);
   if ("status" in value) return refuse("status", "is written by the controller alone");
-  return { apiVersion, kind, metadata: { ...metadata, name: metadata["name"] }, spec };
+  return { apiVersion, kind, metadata: { ...metadata, name: metadata["name"], namespace }, spec };
 }
 
 function parseObject(text: string): Readonly<Record<string, unknown>> {

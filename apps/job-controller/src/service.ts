@@ -22,7 +22,7 @@ const REPORT_EVERY_MS = 2000;
 /** The service is not ready without its own kind. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
-const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml grants it`;
+const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml grants it, with JOB_NAMESPACES=all job-namespaces.yaml`;
 
 /** Follows jobs until it is stopped, and runs them while this replica leads. Other replicas keep warm caches. */
 export async function run(context: ServiceContext<Config>): Promise<void> {

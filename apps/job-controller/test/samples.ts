@@ -64,6 +64,7 @@ export function spec(more: Partial<JobSpec> = {}): JobSpec {
 
 export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
   return {
+    namespace: "default",
     name: `train-${component}`,
     uid: `uid-${component}`,
     component,

@@ -14,6 +14,8 @@ export type LogFollowers = Disposable & {
 };
 
 export type FollowedLog = {
+  /** Absent if all pods are in one namespace. */
+  readonly namespace?: string;
   readonly pod: string;
   readonly container: string;
   /** Distinguishes the logs of pods that had the same name, such as a recreated pod. */
@@ -97,8 +99,8 @@ export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollow
   };
 }
 
-function keyOf({ pod, container, run = "" }: FollowedLog, offset: number): string {
-  return `${pod}/${container}/${run}/${offset}`;
+function keyOf({ namespace = "", pod, container, run = "" }: FollowedLog, offset: number): string {
+  return `${namespace}/${pod}/${container}/${run}/${offset}`;
 }
 
 /** Retry hint for a client that finds all streams in use. */

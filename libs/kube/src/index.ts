@@ -15,7 +15,7 @@ export { listPages } from "./list-pages.ts";
 export { listWatch } from "./list-watch.ts";
 export { loadKube } from "./load-kube.ts";
 export { loadServiceKube } from "./load-service-kube.ts";
-export { kubeCalls } from "./kube-calls.ts";
+export { kubeCalls, pathOfResource } from "./kube-calls.ts";
 export type { CallOptions, KubeCalls, KubeResource } from "./kube-calls.ts";
 export { openPodDefaults } from "./pod-defaults.ts";
 export type { FollowedPodDefaults } from "./pod-defaults.ts";

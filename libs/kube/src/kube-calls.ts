@@ -122,21 +122,25 @@ export function kubeCalls(
   };
 }
 
-function pathOf(
-  { apiVersion, plural, namespace }: KubeResource,
-  name: string | undefined,
-  options: CallOptions,
-): string {
-  // An empty name would turn a call for one object into a call for all of them.
-  if (name === "") throw new Error(`a call for one of the ${plural} without a name`);
+/** Returns the path of all objects of the resource, in its namespace or in all. */
+export function pathOfResource({ apiVersion, plural, namespace }: KubeResource): string {
   const parts = [
     apiVersion.includes("/") ? `apis/${apiVersion}` : `api/${apiVersion}`,
     ...(namespace === undefined ? [] : ["namespaces", encodeURIComponent(namespace)]),
     plural,
+  ];
+  return `/${parts.join("/")}`;
+}
+
+function pathOf(resource: KubeResource, name: string | undefined, options: CallOptions): string {
+  // An empty name would turn a call for one object into a call for all of them.
+  if (name === "") throw new Error(`a call for one of the ${resource.plural} without a name`);
+  const parts = [
+    pathOfResource(resource),
     ...(name === undefined ? [] : [encodeURIComponent(name)]),
     ...(options.subresource === undefined ? [] : [options.subresource]),
   ];
-  return `/${parts.join("/")}`;
+  return parts.join("/");
 }
 
 function nameOf(object: KubeObject): string {

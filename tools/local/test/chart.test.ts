@@ -30,7 +30,14 @@ const ALL = {
   "services.provision-engine.enabled": true,
   "nodeScaler.providers": ["karpenter", "cluster-api", "ec2"],
   "nodeScaler.machinesNamespace": "metal",
-  rights: { mpijobs: true, otherNamespaces: true, podGroups: true, batchJobs: "all", slices: true },
+  rights: {
+    mpijobs: true,
+    otherNamespaces: true,
+    podGroups: true,
+    batchJobs: "all",
+    jobNamespaces: "all",
+    slices: true,
+  },
   "crds.jaxjobs": true,
   "nats.replicas": 3,
   workNamespace: "work",
@@ -171,6 +178,27 @@ describe.skipIf(missing !== undefined)(
       expect(await batchRoles("none")).toEqual([]);
       expect(await batchRoles("namespace")).toEqual(["Role work"]);
       expect(await batchRoles("all")).toEqual(["ClusterRole"]);
+    });
+
+    it("lets the job-controller run jobs of every namespace only on request", async () => {
+      const rolesOfPods = async (jobNamespaces: string): Promise<readonly string[]> => {
+        const values = { "rights.jobNamespaces": jobNamespaces, "rights.mpijobs": true, "rights.podGroups": true };
+        const objects = await render("here", values);
+        const deployment = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "job-controller");
+        const env = deployment?.spec?.template.spec?.containers[0]?.env ?? [];
+        expect(env.find(({ name }) => name === "JOB_NAMESPACES")?.value).toBe(jobNamespaces);
+        return objects
+          .filter(({ kind }) => kind === "ClusterRole")
+          .flatMap(({ metadata }) => metadata?.name ?? "")
+          .filter((name) => name.startsWith("muster-job-controller-namespaces"))
+          .toSorted();
+      };
+      expect(await rolesOfPods("own")).toEqual([]);
+      expect(await rolesOfPods("all")).toEqual([
+        "muster-job-controller-namespaces",
+        "muster-job-controller-namespaces-mpijobs",
+        "muster-job-controller-namespaces-pod-groups",
+      ]);
     });
 
     it("installs rights on nodes or namespaces of the whole cluster only on request, and shows how", async () => {

@@ -92,6 +92,7 @@ export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
   return {
     kind: kind.toLowerCase(),
     name: message.key?.name ?? "",
+    ...(message.key?.namespace && { namespace: message.key.namespace }),
     uid: message.uid,
     revision: message.revision,
     spec,

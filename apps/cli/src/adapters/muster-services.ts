@@ -42,14 +42,14 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
       const reply = await jobs.listJobs({ limit: 1 }, brief);
       const { kindsGone: gone, kindsRefused: refused, namespace, jobsElsewhere, moreElsewhere: isMore } = reply;
       const names = jobsElsewhere.map((job) => [job.namespace, job.kind.toLowerCase(), job.name].join("/"));
-      const { rightsMissing, namespaceWithoutQueue: isUnserved } = reply;
+      const { rightsMissing, namespaceWithoutQueue: isUnserved, allNamespaces } = reply;
       return {
         gone,
         refused,
         namespace,
         rightsMissing,
         isUnserved,
-        elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused },
+        elsewhere: { jobs: names, isMore, isRefused: reply.elsewhereRefused, mayHaveQueue: allNamespaces },
       };
     },
     /** Lists the jobs of every kind. */

@@ -172,8 +172,9 @@ async function submit(cli: CommandLine, { link }: Connected, { value: { kind, dr
   }
 }
 
-function callsOf(cli: CommandLine, { link }: Connected, { kind }: Work): WorkCalls {
-  return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls(link);
+/** Returns the calls for the work, in the namespace that its document may name. */
+function callsOf(cli: CommandLine, { link }: Connected, { kind, namespace = link.namespace }: Work): WorkCalls {
+  return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls({ ...link, namespace });
 }
 
 /** The title includes the kind (`session x`), because two kinds may use one name. */

@@ -28,7 +28,7 @@ const KINDS: KindsTrouble = {
   gone: [],
   refused: [],
   namespace: "default",
-  elsewhere: { jobs: [], isMore: false, isRefused: false },
+  elsewhere: { jobs: [], isMore: false, isRefused: false, mayHaveQueue: false },
   rightsMissing: [],
   isUnserved: false,
 };
@@ -228,6 +228,12 @@ it.each<[title: string, elsewhere: Partial<KindsTrouble["elsewhere"]>, status: s
     { isRefused: true },
     "ok",
     "jobs of the namespace default are run; job-controller has no right to list those of others (rights.otherNamespaces)",
+  ],
+  [
+    "none, with a queue",
+    { mayHaveQueue: true },
+    "ok",
+    "jobs of the namespace default and of namespaces with a queue are run; others have none",
   ],
 ])("reports jobs of other namespaces: %s", (_title, elsewhere, status, detail) => {
   const kinds = { value: { ...KINDS, elsewhere: { ...KINDS.elsewhere, ...elsewhere } } };

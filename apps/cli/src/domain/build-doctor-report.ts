@@ -197,7 +197,9 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
 function checkNamespaces(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds || kinds.value.namespace === "") return [];
   const { namespace, elsewhere } = kinds.value;
-  const served = `jobs of the namespace ${namespace} are run`;
+  const { mayHaveQueue } = elsewhere;
+  const served = `jobs of the namespace ${namespace}${mayHaveQueue ? " and of namespaces with a queue" : ""} are run`;
+  const inOwn = `delete each, and create it in ${namespace}: \`muster run FILE\`, or \`kubectl create -n ${namespace} -f FILE\``;
   const check = "namespaces";
   if (elsewhere.isRefused)
     return [ok(check, `${served}; job-controller has no right to list those of others (rights.otherNamespaces)`)];
@@ -207,7 +209,7 @@ function checkNamespaces(kinds: Observations["kinds"]): Check[] {
     warning(
       check,
       `${served}, and no controller runs ${listed}${elsewhere.isMore ? ", among others" : ""}`,
-      `delete each, and create it in ${namespace}: \`muster run FILE\`, or \`kubectl create -n ${namespace} -f FILE\``,
+      mayHaveQueue ? `select the namespace in spec.namespaceSelector of a queue, or ${inOwn}` : inOwn,
     ),
   ];
 }

@@ -5,6 +5,8 @@ export type Work = {
   /** The noun of the kind, as in commands: `session`. */
   readonly kind: string;
   readonly name: string;
+  /** The namespace of a job; absent for other work. */
+  readonly namespace?: string;
   readonly uid: string;
   /** Differs whenever any other field does. */
   readonly revision: number | string;

@@ -1,4 +1,5 @@
 import { pause } from "@muster/backoff";
+import type { Client } from "@muster/bus";
 import { faultOf } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
@@ -119,7 +120,11 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
     list: async () => {
-      const all = await readPages((page) => jobs.listJobs({ ...page, namespace }, options), "jobs", jobFromMessage);
+      const all = await readPages(
+        (page) => listOwn(jobs.listJobs({ ...page, namespace }, options), namespace),
+        "jobs",
+        jobFromMessage,
+      );
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {
@@ -163,6 +168,15 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
       });
     },
   };
+}
+
+type ListReply = Awaited<ReturnType<Client<typeof JobService>["listJobs"]>>;
+
+/** Drops jobs of other namespaces if none is named: a list without a namespace has those of all. */
+async function listOwn(asked: Promise<ListReply>, named: string): Promise<Pick<ListReply, "continue" | "jobs">> {
+  const { continue: next, jobs, namespace } = await asked;
+  if (named !== "" || namespace === "") return { continue: next, jobs };
+  return { continue: next, jobs: jobs.filter(({ key }) => key?.namespace === namespace) };
 }
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };

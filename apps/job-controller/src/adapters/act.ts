@@ -25,7 +25,7 @@ import { fenced, type Fence } from "./fence.ts";
 import { toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { podGroupKind } from "./pod-groups.ts";
-import type { JobRow } from "./read-job.ts";
+import { placeOf, type JobRow } from "./read-job.ts";
 
 export type ActDeps = {
   readonly calls: Pick<KubeCalls, "create" | "get" | "patch" | "delete">;
@@ -113,7 +113,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
     }
     case "delete-job": {
       const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
-      await unlessFault(deps.calls.delete(runtime.resource, name, options), "not_found", "conflict");
+      await unlessFault(deps.calls.delete(placeOf(runtime.kind, job.metadata), name, options), "not_found", "conflict");
       return;
     }
     default:

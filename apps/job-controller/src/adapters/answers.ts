@@ -4,12 +4,13 @@ import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import type { ExplainCalls } from "@muster/ledger-client";
 import type { PodLeft } from "@muster/ledger-client/explanation";
-import { kubeFault, requireKubeFault, type KubeCalls, type KubeResource, unlessMissing } from "@muster/kube";
+import { kubeFault, requireKubeFault, type KubeCalls, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
-import type { Config } from "../config.ts";
+import { followedNamespace, type Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import { isFinished } from "../domain/job-status.ts";
+import { jobKey } from "../domain/ownership.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
 import { readLog } from "../read-log.ts";
@@ -36,8 +37,9 @@ import type { KindRuntime } from "./kind-runtime.ts";
 import { OWNER_KIND, type Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
 import { readEvents } from "./read-events.ts";
-import { readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
+import { placeOf, readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
 import { podFact } from "./read-pod.ts";
+import type { ServedJobs } from "./served-jobs.ts";
 import { podsLeft } from "./sweep.ts";
 import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 import type { World } from "./world.ts";
@@ -45,6 +47,7 @@ import type { World } from "./world.ts";
 type AnswerDeps = {
   /** The other services that an explanation calls. */
   readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
+  readonly served: ServedJobs;
   readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
   readonly logs: MemberLogs;
   readonly config: Config;
@@ -115,7 +118,9 @@ export function answers(
       refuseEarly();
       const podsLeft = () => Promise.resolve(podsLeftOf(deps));
       const find = async (): Promise<View> => (await get(requests, keyOf(key), signal)).view;
-      return { explanation: await explainAnswer({ ...deps.asking, podsLeft }, keyOf(key), find) };
+      const named = keyOf(key);
+      const meant = { ...named, namespace: named.namespace || deps.config.kube.namespace };
+      return { explanation: await explainAnswer({ ...deps.asking, podsLeft }, meant, find) };
     },
     watchJob: async ({ key, afterRevision, waitMs }, { signal }) => {
       refuseEarly();
@@ -134,6 +139,7 @@ export function answers(
         ...elsewhereMessage(deps),
         rightsMissing: rightsMissing(deps),
         namespaceWithoutQueue: deps.queues.isUnserved(),
+        allNamespaces: deps.config.kube.jobNamespaces === "all",
       });
     },
     cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
@@ -159,13 +165,13 @@ type JobPatch = {
 function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<View> {
   const { config, calls, machines, runtimes } = deps;
   const { namespace } = config.kube;
+  const { servesNamespace, serves } = deps.served;
   const see = (job: JobRow): Found<View> => viewJob(deps, job);
   /** Changes the job. Rejects with a conflict if it has changed since it was read. */
   const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<Found<View>> => {
     const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
-    const resource = resourceOf(kind, namespace);
     const patched = await calls
-      .patch<JobResource>(resource, metadata.name, { kind: "merge", body })
+      .patch<JobResource>(placeOf(kind, metadata), metadata.name, { kind: "merge", body })
       .catch(throwFaultOf);
     return see(readJob(patched, kind, config.defaults));
   };
@@ -173,25 +179,31 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     kinds: KINDS,
     defaults: config.defaults,
     namespace,
+    servesNamespace,
     now: Date.now,
-    find: async (key, signal) => (await findAtServer(deps, key, signal)).map(see),
+    find: async (key, signal) => (await findAtServer(deps, key, signal)).filter(serves).map(see),
     unread: () => unreadOf(deps),
     listed: () =>
       runtimes().flatMap(({ kind, jobs }) =>
-        jobs.list().map(({ metadata: { name, labels = {} } }) => ({ key: { kind: kind.kind, name }, labels })),
+        jobs
+          .list()
+          .filter(serves)
+          .map(({ metadata: { namespace: of, name, labels = {} } }) => {
+            return { key: { kind: kind.kind, name, namespace: of }, labels };
+          }),
       ),
-    seen: ({ kind, name }) => {
+    seen: ({ kind, name, namespace: of }) => {
       const row = runtimes()
         .find((runtime) => runtime.kind.kind === kind)
-        ?.job(`${namespace}/${name}`);
+        ?.job(`${of || namespace}/${name}`);
       return row === undefined ? undefined : see(row);
     },
     encode: ({ view }) => muster.job.v1.Job.encode(view.message()).finish(),
     create: async (kind, manifest, requestId) => {
-      const resource = signed(manifest, requestId, namespace);
-      const created = await createJob(calls, { kind, resource, place: resourceOf(kind, namespace) });
+      const resource = signed(manifest, requestId);
+      const created = await createJob(calls, { kind, resource });
       if (created !== undefined) return see(readJob(created, kind, config.defaults));
-      const there = await readAtServer(deps, kind, manifest.metadata.name);
+      const there = await readAtServer(deps, kind, manifest.metadata);
       if (there?.metadata.annotations?.[annotations.requestId] === requestId) return see(there);
       return throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
     },
@@ -216,7 +228,7 @@ function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): Found<Vi
   const pods = world.pods.byIndex("owner", ownerId).map(podFact);
   let built: muster.job.v1.Job.$Properties | undefined;
   return {
-    key: { kind: job.kind.kind, name: job.metadata.name },
+    key: { kind: job.kind.kind, name: job.metadata.name, namespace: job.metadata.namespace },
     revision: revisionOf(job, pods),
     members: job.shape.types.reduce((sum, { replicas }) => sum + replicas, 0),
     view: {
@@ -231,15 +243,20 @@ function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): Found<Vi
 }
 
 /** Reads the jobs of this name: those of the named kind, or of every kind that may have one. */
-async function findAtServer(deps: AnswerDeps, { kind, name }: JobKey, signal: AbortSignal): Promise<JobRow[]> {
+async function findAtServer(
+  deps: AnswerDeps,
+  { kind, ...named }: Required<JobKey>,
+  signal: AbortSignal,
+): Promise<JobRow[]> {
   const { config, runtimes } = deps;
+  if (named.namespace !== (followedNamespace(config.kube) ?? named.namespace)) return [];
   const readAll = async (kinds: readonly Kind[]): Promise<JobRow[]> => {
-    const rows = await Promise.all(kinds.map((each) => readAtServer(deps, each, name, signal)));
+    const rows = await Promise.all(kinds.map((each) => readAtServer(deps, each, named, signal)));
     return rows.filter((row) => row !== undefined);
   };
   // A kind that the client names may have been installed since the last check.
   if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
-  const likely = runtimes().filter(({ job }) => job(`${config.kube.namespace}/${name}`) !== undefined);
+  const likely = runtimes().filter(({ job }) => job(jobKey({ metadata: named })) !== undefined);
   const found = await readAll(likely.map((runtime) => runtime.kind));
   // Kinds that this process does not know yet may have jobs.
   if (found.length > 0) return found;
@@ -251,17 +268,17 @@ async function findAtServer(deps: AnswerDeps, { kind, name }: JobKey, signal: Ab
 async function readAtServer(
   { calls, config }: AnswerDeps,
   kind: Kind,
-  name: string,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
   signal?: AbortSignal,
 ): Promise<JobRow | undefined> {
   const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
-  const place = resourceOf(kind, config.kube.namespace);
+  const place = placeOf(kind, { namespace });
   const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(throwFaultOf);
   return resource && readJob(resource, kind, config.defaults);
 }
 
 async function waitForChange(
-  { runtimes, config }: AnswerDeps,
+  { runtimes }: AnswerDeps,
   ownerChanges: EventEmitter,
   {
     job,
@@ -270,11 +287,10 @@ async function waitForChange(
     signal,
   }: { readonly job: JobRow; readonly ms: number; readonly emptyWakes: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { name, uid } = job.metadata;
   const cached = runtimes()
     .find(({ kind }) => kind.kind === job.kind.kind)
-    ?.job(`${config.kube.namespace}/${name}`);
-  const isSame = cached?.metadata.uid === uid;
+    ?.job(jobKey(job));
+  const isSame = cached?.metadata.uid === job.metadata.uid;
   // Either the change was published while the answer was in flight, or the API server was restored. After a restore its versions are lower than the cached one
   // until the cache lists again.
   if (isSame && versionOf(cached) > versionOf(job)) {
@@ -286,14 +302,10 @@ async function waitForChange(
   await waitForOwnerChange(ownerChanges, ownerIdOf(job.metadata), waitMs, signal);
 }
 
-function resourceOf({ group, version, plural }: Kind, namespace: string): KubeResource {
-  return { apiVersion: `${group}/${version}`, plural, namespace };
-}
-
-function podsLeftOf({ machines, world, runtimes, kindsUnread, config }: AnswerDeps): PodLeft[] {
+function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): PodLeft[] {
   const left = podsLeft({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(0, MAX_PODS_LEFT);
-  return left.map(({ ownerId, job: name, pod, node }) => {
-    return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${config.kube.namespace}/${pod}`, node };
+  return left.map(({ ownerId, job: name, namespace, pod, node }) => {
+    return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${namespace}/${pod}`, node };
   });
 }
 
@@ -327,18 +339,14 @@ function jobsOfKind({ kind }: Kind): string {
   return `the jobs of kind ${kind}`;
 }
 
-async function tryCreate({ calls, config }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
-  const { namespace } = config.kube;
-  const resource = signed(manifest, "", namespace);
-  const place = resourceOf(kind, namespace);
-  if ((await createJob(calls, { kind, resource, place, dryRun: true })) !== undefined) return;
+async function tryCreate({ calls }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
+  if ((await createJob(calls, { kind, resource: signed(manifest, ""), dryRun: true })) !== undefined) return;
   throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
 }
 
 type Creation = {
   readonly kind: Kind;
   readonly resource: JobResource;
-  readonly place: KubeResource;
   /** The API server validates the job without storing it. */
   readonly dryRun?: boolean;
 };
@@ -346,12 +354,12 @@ type Creation = {
 /** Returns undefined if an object of that name exists. */
 async function createJob(
   calls: KubeCalls,
-  { kind, resource, place, dryRun = false }: Creation,
+  { kind, resource, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
   // The installed definition decides which fields exist; kubectl validates the same way by default.
   const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
-    return await calls.create<JobResource>(place, resource, { query });
+    return await calls.create<JobResource>(placeOf(kind, resource.metadata), resource, { query });
   } catch (error) {
     const fault = kubeFault(error);
     if (fault?.code === "already_exists") return undefined;
@@ -363,7 +371,7 @@ async function createJob(
 }
 
 /** Adds the id of the request and the trace. */
-function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: string, namespace: string): JobResource {
+function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: string): JobResource {
   const traceparent = traceparentOf();
   const written = metadata["annotations"];
   const all = {
@@ -375,13 +383,13 @@ function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: strin
   return {
     apiVersion,
     kind,
-    metadata: { ...metadata, namespace, annotations: all } as unknown as JobResource["metadata"],
+    metadata: { ...metadata, annotations: all } as unknown as JobResource["metadata"],
     spec,
   };
 }
 
 async function readMemberLog(
-  { logs, world, runtimes, config }: AnswerDeps,
+  { logs, world, runtimes }: AnswerDeps,
   ownerChanges: EventEmitter,
   job: JobRow,
   request: muster.job.v1.GetJobLogsRequest,
@@ -393,7 +401,7 @@ async function readMemberLog(
   const deps = logs.of(
     { job, component, container, pods: () => world.pods.byIndex("owner", ownerId) },
     {
-      isFinished: () => isFinished((runtime?.job(`${config.kube.namespace}/${job.metadata.name}`) ?? job).status),
+      isFinished: () => isFinished((runtime?.job(jobKey(job)) ?? job).status),
       changed: (ms, stop) => waitForOwnerChange(ownerChanges, ownerId, ms, stop),
     },
   );

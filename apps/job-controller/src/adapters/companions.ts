@@ -8,7 +8,8 @@ type CompanionsSeen = Pick<Snapshot, "companionsMissing" | "companionsRefused">;
 
 export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companionsRefused: undefined };
 /** These rights are granted separately, because only some kinds need them. */
-const REMEDY = "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml";
+const REMEDY =
+  "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml, with JOB_NAMESPACES=all job-namespaces-mpijobs.yaml";
 
 /** Only pods need companions, so a job that creates none is not checked. */
 function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {

@@ -5,7 +5,7 @@ import { buckets, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { installationOf, openBucket } from "@muster/store";
 import { openNodes } from "@muster/watch";
-import type { Config } from "../config.ts";
+import { followedNamespace, type Config } from "../config.ts";
 import { ownerIdOfUnit } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { jobKey } from "../domain/ownership.ts";
@@ -24,6 +24,7 @@ import { makePasses, type MakeReconcile } from "./passes.ts";
 import { mirrorQueues, queueCodec, type QueueBucket } from "./mirror-queues.ts";
 import { openPodGroups } from "./pod-groups.ts";
 import { queueReports } from "./report-queues.ts";
+import { servedJobs } from "./served-jobs.ts";
 import { sweep, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
@@ -72,6 +73,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const installation = await installationOf(bus.connection);
   await using undo = new AsyncDisposableStack();
   const { maxInFlight, timeoutMs, namespace } = config.kube;
+  const followed = followedNamespace(config.kube);
   const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = keepRuntimes(undo);
@@ -93,11 +95,13 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const ofBatch = { context, kube, calls, bus, ledger, queues, nodes, installation, recordEvent: recordBatchEvent };
   const batchJobs = config.batchJobs === "none" ? undefined : undo.use(await openBatchJobs(ofBatch));
   if (batchJobs !== undefined) ofQueues.alsoWake(batchJobs.wakeAll);
-  const groups = undo.use(openPodGroups({ kube, calls, namespace, logger, changed: namedAs(runtimes) }));
-  const logs = undo.use(openMemberLogs(kube, namespace));
-  const scanning = { calls, namespace, runtimes: known.runtimes, now: Date.now, report: reportUnserved };
-  const elsewhere = openElsewhere(scanning);
-  const asked = { asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere };
+  const groups = undo.use(openPodGroups({ kube, calls, namespace: followed, logger, changed: namedAs(runtimes) }));
+  const logs = undo.use(openMemberLogs(kube));
+  const served = servedJobs({ kube: config.kube, queues, machines, world });
+  const { servesNamespace } = served;
+  const scanning = { calls, namespace, servesNamespace, runtimes: known.runtimes, now: Date.now };
+  const elsewhere = openElsewhere({ ...scanning, report: reportUnserved });
+  const asked = { asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, served };
   const answering = answers({ ...asked, queues, batchJobs, ...known });
   notifyOwners(world, answering.changed);
   const following = { context, kube, calls, world, recordEvent, runtimes, gone, jobChanged: answering.changed };
@@ -121,10 +125,20 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       return discoverBoth(queues, kinds);
     },
     scanElsewhere: elsewhere.scan,
-    reconcileOf: makePasses(context, { calls, world, groups, machines, queues, nodes, installation, recordEvent }),
+    reconcileOf: makePasses(context, {
+      calls,
+      world,
+      groups,
+      machines,
+      queues,
+      nodes,
+      served,
+      installation,
+      recordEvent,
+    }),
     sweep: async () => {
       const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
-      reportPodsLeft(await sweep({ calls, namespace, logger, ...seen }));
+      reportPodsLeft(await sweep({ calls, kube: config.kube, logger, ...seen }));
     },
     staleness: () => describeAge(world, known),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
@@ -178,7 +192,6 @@ function openEvents(
   readonly reportUnserved: (job: JobElsewhere) => void;
   readonly recordBatchEvent: Parameters<typeof openBatchJobs>[0]["recordEvent"];
 } {
-  const { namespace } = config.kube;
   const events = undo.use(
     eventRecorder({
       calls,
@@ -190,7 +203,7 @@ function openEvents(
   );
   const gathering = undo.use(
     gatherEvents((job, type, reason, message) => {
-      const { name, uid } = job.metadata;
+      const { namespace, name, uid } = job.metadata;
       const apiVersion = `${job.kind.group}/${job.kind.version}`;
       events.record({ apiVersion, kind: job.kind.kind, name, namespace, uid }, { type, reason, message });
     }),
@@ -199,7 +212,7 @@ function openEvents(
     recordEvent: gathering.record,
     recordBatchEvent: events.record,
     reportUnserved: (job) => {
-      const message = `no controller serves the namespace ${job.namespace}: Muster runs the jobs of ${namespace}; create the job there`;
+      const message = describeUnserved(job.namespace, config.kube);
       logger.warn(
         { job: `${job.namespace}/${job.name}`, kind: job.kind },
         "a job is in a namespace that is not served",
@@ -207,6 +220,12 @@ function openEvents(
       events.record(job, { type: "Warning", reason: "NamespaceNotServed", message });
     },
   };
+}
+
+function describeUnserved(unserved: string, { namespace, jobNamespaces }: Config["kube"]): string {
+  const head = `no controller serves the namespace ${unserved}: Muster runs the jobs of ${namespace}`;
+  if (jobNamespaces === "own") return `${head}; create the job there`;
+  return `${head} and of namespaces that a queue serves; select it in the spec.namespaceSelector of a queue without queues below it`;
 }
 
 type Runtimes = Map<string, KindRuntime>;
@@ -255,7 +274,7 @@ function openQueuesFor(
   const changed = (): void => {
     for (const wake of wakers) wake();
   };
-  const hasOtherNamespaces = config.batchJobs === "all";
+  const hasOtherNamespaces = config.batchJobs === "all" || config.kube.jobNamespaces === "all";
   const queues = undo.use(openQueues({ ...deps, namespace: config.kube.namespace, hasOtherNamespaces, changed }));
   return { queues, alsoWake: (wake) => void wakers.push(wake) };
 }

@@ -13,7 +13,11 @@ function kindOf(kind: string) {
 }
 
 /** Returns the findings of two scans in a row, where the API server answers each list with `listed`. */
-async function look(kinds: readonly string[], listed: (resource: KubeResource) => readonly object[]) {
+async function look(
+  kinds: readonly string[],
+  listed: (resource: KubeResource) => readonly object[],
+  { serves }: { readonly serves: boolean | undefined } = { serves: false },
+) {
   const calls = {
     list: (resource: KubeResource, { query = {} }: { readonly query?: Readonly<Record<string, unknown>> } = {}) => {
       const all = listed(resource);
@@ -32,6 +36,7 @@ async function look(kinds: readonly string[], listed: (resource: KubeResource) =
   const elsewhere = openElsewhere({
     calls,
     namespace: "default",
+    servesNamespace: () => serves,
     runtimes: () => runtimes,
     report: () => undefined,
     now: () => 0,
@@ -47,6 +52,11 @@ const finished = (count: number) => Array.from({ length: count }, (_, at) => job
 it("finds a job without a controller behind thousands of jobs that have one", async () => {
   const found = await look(["Job"], () => [...finished(3000), job("stray")]);
   expect(found).toEqual({ unserved: ["stray"], isRefused: false, isCut: false });
+});
+
+it.each([[true], [undefined]])("finds no job in a namespace that is served, or may be: %o", async (serves) => {
+  const found = await look(["Job"], () => [job("stray")], { serves });
+  expect(found).toEqual({ unserved: [], isRefused: false, isCut: false });
 });
 
 it("reports that a scan does not read all jobs", async () => {

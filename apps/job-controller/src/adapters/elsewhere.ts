@@ -19,6 +19,8 @@ export type Elsewhere = {
 type ElsewhereDeps = {
   readonly calls: Pick<KubeCalls, "list">;
   readonly namespace: string;
+  /** Whether jobs of the namespace run here; undefined if it is not known yet. */
+  readonly servesNamespace: (namespace: string) => boolean | undefined;
   readonly runtimes: () => readonly Pick<KindRuntime, "kind" | "resource">[];
   readonly report: (job: JobElsewhere) => void;
   readonly now: () => number;
@@ -60,7 +62,7 @@ type UncontrolledJobs = {
 };
 
 async function listUncontrolled(
-  { calls, namespace }: ElsewhereDeps,
+  { calls, namespace, servesNamespace }: ElsewhereDeps,
   { kind, resource: { apiVersion, plural } }: Pick<KindRuntime, "kind" | "resource">,
 ): Promise<UncontrolledJobs> {
   const query = { fieldSelector: `metadata.namespace!=${namespace}` };
@@ -70,6 +72,7 @@ async function listUncontrolled(
     for await (const page of listPages<JobResource>(calls, { apiVersion, plural }, { query }, PAGE)) {
       for (const { metadata, spec, status } of page) {
         const { namespace: of, name, uid } = metadata;
+        if (servesNamespace(of) !== false) continue;
         if (!hasController(spec, status)) jobs.push({ apiVersion, kind: kind.kind, namespace: of, name, uid });
       }
       read += page.length;

@@ -18,7 +18,7 @@ type Shown = { readonly job: JobRow; readonly message: () => muster.job.v1.Job.$
 /** Explains the phase of a job. A deleted job whose pods keep machines has an explanation too. */
 export async function explainAnswer(
   calls: ExplainCalls,
-  key: JobKey,
+  key: Required<JobKey>,
   find: () => Promise<Shown>,
 ): Promise<Explanation> {
   let shown: Shown;
@@ -38,8 +38,9 @@ export async function explainAnswer(
   return explanationMessage({ kind, name, ...phaseOfJob(seen), isOver }, explainJob(seen, asked.seen), asked);
 }
 
-function explainGone({ kind, name }: JobKey, left: readonly PodLeft[]): Explanation | undefined {
-  const reason = explainPodsLeft(left.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
+function explainGone({ kind, name, namespace }: Required<JobKey>, left: readonly PodLeft[]): Explanation | undefined {
+  const own = left.filter(({ pod }) => pod.startsWith(`${namespace}/`));
+  const reason = explainPodsLeft(own.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
   return reason && { kind: kind.toLowerCase() || OWNER_KIND, name, reasons: [reason] };
 }
 

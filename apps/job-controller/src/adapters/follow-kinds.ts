@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
-import type { Config } from "../config.ts";
+import { followedNamespace, type Config } from "../config.ts";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
@@ -54,10 +54,11 @@ export function followKinds(deps: FollowDeps): {
         return unanswered.has(kind) || (absences.get(kind.kind) ?? 0) < ABSENCES;
       }),
     discover: async () => {
-      const { namespace } = context.config.kube;
+      const namespace = followedNamespace(context.config.kube);
+      const within = namespace === undefined ? {} : { namespace };
       const asked = await Promise.allSettled(
         KINDS.map(({ group, version, plural }) =>
-          findResource(calls, { apiVersion: `${group}/${version}`, plural, namespace }),
+          findResource(calls, { apiVersion: `${group}/${version}`, plural, ...within }),
         ),
       );
       const failures: unknown[] = [];
@@ -109,7 +110,7 @@ function start(
   const runtime = startKind(kind, {
     config: kube,
     calls,
-    namespace: config.kube.namespace,
+    namespace: followedNamespace(config.kube),
     defaults: config.defaults,
     pods: world.pods,
     services: world.services,

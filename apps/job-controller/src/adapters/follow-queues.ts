@@ -27,6 +27,8 @@ export type Queues = AsyncDisposable & {
   readonly readyTimeoutOf: (queue: string) => number | undefined;
   /** Whether queues exist and none serves the namespace of the jobs. */
   isUnserved(): boolean;
+  /** Whether a queue may have work of the namespace; undefined before the queues are listed. */
+  isServed(namespace: string): boolean | undefined;
   /** Whether the controller has no right to read queues or namespaces. */
   isRefused(): boolean;
   /** Rings when the bucket of queues may differ from the Queues. At most one caller waits. */
@@ -60,6 +62,8 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   const changes = makeBell();
   /** The choices by namespace and label; the map is emptied after each change of a queue or a namespace. */
   const choices = new Map<string, QueueChoice>();
+  /** Whether a queue may have work of each namespace; emptied with the choices. */
+  const served = new Map<string, boolean>();
   let followed: Followed | undefined;
   let absences = 0;
   let isRefused = false;
@@ -68,6 +72,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
 
   const renew = (): void => {
     choices.clear();
+    served.clear();
     changes.ring();
     waking ??= setTimeout(() => {
       waking = undefined;
@@ -77,6 +82,11 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   const rows = (): ReadonlyMap<string, QueueRow> | undefined => {
     if (followed !== undefined) return isListed(followed) ? rowsOf(followed) : undefined;
     return absences >= ABSENCES ? new Map<string, QueueRow>() : undefined;
+  };
+  const isServed = (ofWork: string): boolean | undefined => {
+    const known = rows();
+    if (known === undefined) return isRefused ? false : undefined;
+    return known.size > 0 && !isUnserved({ name: ofWork, labels: followed?.namespaces.get(ofWork) ?? {} }, known);
   };
   const chooseNow = (labels: Labels | undefined, ofJob: string): QueueChoice => {
     const named = labels?.[QUEUE_LABEL] ?? "";
@@ -95,9 +105,11 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   return {
     rows,
     changes,
-    isUnserved: () => {
-      const known = rows() ?? new Map<string, QueueRow>();
-      return isUnserved({ name: namespace, labels: followed?.namespaces.get(namespace) ?? {} }, known);
+    isUnserved: () => (rows()?.size ?? 0) > 0 && isServed(namespace) === false,
+    isServed: (ofWork) => {
+      const known = served.get(ofWork) ?? isServed(ofWork);
+      if (known !== undefined) served.set(ofWork, known);
+      return known;
     },
     readyTimeoutOf: (queue) => readyTimeoutIn(followed?.queues.get(queue)),
     isRefused: () => isRefused,

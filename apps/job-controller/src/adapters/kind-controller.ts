@@ -42,7 +42,7 @@ export type KindControllerDeps = {
   /** Returns the cached job of this key, which may be stale. */
   readonly job: (key: string) => JobRow | undefined;
   /** Reads the job from the API server. Rejects with an error that `kubeFault` reads as not_found if the job does not exist. */
-  readonly readJob: (name: string) => Promise<JobRow>;
+  readonly readJob: (job: JobRow) => Promise<JobRow>;
   readonly enqueue: (key: string) => void;
   readonly recordEvent: RecordEvent;
   readonly expectations: Expectations;
@@ -107,7 +107,7 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
     calls: serviceCalls,
     report: reportOn(job),
   });
-  const liveRead = (job: JobRow) => () => deps.readJob(job.metadata.name);
+  const liveRead = (job: JobRow) => () => deps.readJob(job);
   const recheck = (job: JobRow): CanAdopt => recheckDeletionTimestamp(job, liveRead(job));
   const ownership = (job: JobRow, canAdopt: CanAdopt): Ownership => ({
     labels: jobLabels(kind.labelKeys, job.metadata),

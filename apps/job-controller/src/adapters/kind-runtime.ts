@@ -1,17 +1,18 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { workQueue, type WorkQueue } from "@muster/controller";
-import { informer, listWatch, type Informer, type KubeResource } from "@muster/kube";
+import { informer, listWatch, pathOfResource, type Informer, type KubeResource } from "@muster/kube";
 import { ownerIdOf } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { kindController, type KindController, type KindControllerDeps } from "./kind-controller.ts";
 import { ownWrites } from "./own-writes.ts";
-import { readJob, type JobResource, type JobRow } from "./read-job.ts";
+import { placeOf, readJob, type JobResource, type JobRow } from "./read-job.ts";
 import { staleVersions } from "./stale-versions.ts";
 
 /** One kind of job in this process: its jobs, their queue, and the operations on their members. */
 export type KindRuntime = AsyncDisposable & {
   readonly kind: Kind;
+  /** All jobs of the kind that this process follows: of one namespace, or of all. */
   readonly resource: KubeResource;
   readonly jobs: Informer<JobRow, "ownerId">;
   /** Adds the job to the present queue; a process that does not lead has none, and ignores it. */
@@ -47,7 +48,8 @@ type KindDeps = Pick<
   "calls" | "pods" | "services" | "expectations" | "recordEvent" | "syncPeriodMs"
 > & {
   readonly config: KubeConfig;
-  readonly namespace: string;
+  /** Undefined for every namespace. */
+  readonly namespace: string | undefined;
   readonly defaults: KindDefaults;
   readonly workers: number;
   readonly onError: (error: unknown, retryInMs: number) => void;
@@ -57,7 +59,7 @@ type KindDeps = Pick<
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
-  const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
+  const resource: KubeResource = { apiVersion, plural: kind.plural, ...(namespace !== undefined && { namespace }) };
   // The queue is shut down, so that a replica that never leads does not collect the key of every job.
   let queue = workQueue();
   void queue.shutDown();
@@ -69,7 +71,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const stale = staleVersions(() => performance.now());
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
   const jobs = informer<JobResource, JobRow, "ownerId">({
-    source: listWatch<JobResource>(deps.config, `/apis/${apiVersion}/namespaces/${namespace}/${kind.plural}`),
+    source: listWatch<JobResource>(deps.config, pathOfResource(resource)),
     project: read,
     indexes: { ownerId: ({ metadata }) => [ownerIdOf(metadata)] },
     onError: deps.onError,
@@ -81,7 +83,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     ...deps,
     jobs: () => jobs.list(),
     job,
-    readJob: async (name) => read(await calls.get<JobResource>(resource, name)),
+    readJob: async (row) => read(await calls.get<JobResource>(placeOf(kind, row.metadata), row.metadata.name)),
     enqueue: wake,
   });
   jobs.onChange(({ key, before, after }) => {

@@ -24,20 +24,19 @@ type Member = {
 /** Each follower of a job has a stream for each member; the stream of a follower that stops reading is closed after `idleMs`. */
 const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
-export function openMemberLogs(kube: KubeConfig, namespace: string): MemberLogs {
+export function openMemberLogs(kube: KubeConfig): MemberLogs {
   const followers = followLogs(
-    ({ pod, container }, end) => openPodLog(kube, { namespace, pod, container }, { follow: true }, end),
+    ({ namespace = "", pod, container }, end) => openPodLog(kube, { namespace, pod, container }, { follow: true }, end),
     FOLLOW_LIMITS,
   );
   return {
-    of: (member, signals) => memberLog(kube, namespace, followers, member, signals),
+    of: (member, signals) => memberLog(kube, followers, member, signals),
     [Symbol.dispose]: () => followers[Symbol.dispose](),
   };
 }
 
 function memberLog(
   kube: KubeConfig,
-  namespace: string,
   followers: LogFollowers,
   { job, component, container: wanted, pods }: Member,
   signals: Pick<LogDeps, "isFinished" | "changed">,
@@ -45,7 +44,8 @@ function memberLog(
   const spec = "problems" in job.spec ? [] : job.spec.replicas;
   const main = spec.find(({ type }) => type === component.replace(/-\d+$/, ""))?.mainContainer ?? "";
   const container = wanted === "" ? main : wanted;
-  const logOf = ({ id, pod }: Run): FollowedLog => ({ pod, container, run: id });
+  const { namespace } = job.metadata;
+  const logOf = ({ id, pod }: Run): FollowedLog => ({ namespace, pod, container, run: id });
   return {
     ...signals,
     now: Date.now,

@@ -40,12 +40,12 @@ export type ObserveDeps = {
   readonly lostAmong: Nodes["lostAmong"];
   readonly usableAmong: Nodes["usableAmong"];
   readonly stateOf: Nodes["stateOf"];
-  /** The requests that admission adds to pods now. */
-  readonly podDefaults: () => PodDefaults;
+  /** The requests that admission adds to pods of the namespace now. */
+  readonly podDefaults: (namespace: string) => PodDefaults;
   readonly crowding: Crowding;
   readonly endsOf: PodEnds["of"];
-  /** Returns the queue of a job with these labels. */
-  readonly queueOf: (labels: JobRow["metadata"]["labels"]) => QueueChoice;
+  /** Returns the queue of a job with these labels in the namespace. */
+  readonly queueOf: (labels: JobRow["metadata"]["labels"], namespace: string) => QueueChoice;
   /** The time after its grant within which a gang of the queue must be ready; undefined without such a limit. */
   readonly readyTimeoutOf: (queue: string) => number | undefined;
   readonly defaults: KindDefaults;
@@ -146,11 +146,14 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
 /** Returns the queue of the job; a granted gang keeps its queue, whichever one the labels name now. */
 function queueFacts(
   { queueOf, readyTimeoutOf }: Pick<ObserveDeps, "queueOf" | "readyTimeoutOf">,
-  { labels: ofJob }: JobRow["metadata"],
+  { labels: ofJob, namespace }: JobRow["metadata"],
   gang: Snapshot["units"][number] | undefined,
 ): Pick<Snapshot, "queue" | "readyTimeoutMs"> {
   const granted = gang?.state === "granted" ? gang.queue : undefined;
-  return { queue: queueOf(ofJob), readyTimeoutMs: granted === undefined ? undefined : readyTimeoutOf(granted) };
+  return {
+    queue: queueOf(ofJob, namespace),
+    readyTimeoutMs: granted === undefined ? undefined : readyTimeoutOf(granted),
+  };
 }
 
 /** Returns the responsive nodes, only if a plan depends on them. */
@@ -168,8 +171,8 @@ export function readyNodes(
 }
 
 /** Returns the spec with the requests that admission adds to its pods. */
-function admittedSpec({ podDefaults }: Pick<ObserveDeps, "podDefaults">, { spec }: JobRow): JobRow["spec"] {
-  return "problems" in spec ? spec : withPodDefaults(spec, podDefaults());
+function admittedSpec({ podDefaults }: Pick<ObserveDeps, "podDefaults">, { metadata, spec }: JobRow): JobRow["spec"] {
+  return "problems" in spec ? spec : withPodDefaults(spec, podDefaults(metadata.namespace));
 }
 
 /** Returns the gang's machines whose members wait for a replacement. */

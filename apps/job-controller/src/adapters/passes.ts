@@ -19,7 +19,9 @@ import type { Machines } from "./machines.ts";
 import { countForced } from "./metrics.ts";
 import { observe, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
+import { placeOf } from "./read-job.ts";
 import { passReports } from "./report-passes.ts";
+import type { ServedJobs } from "./served-jobs.ts";
 import { inStep, spanOfPass } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
@@ -31,6 +33,7 @@ type PassWorld = {
   readonly machines: Machines;
   readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Nodes;
+  readonly served: ServedJobs;
   /** The id of this installation. */
   readonly installation: string;
   readonly recordEvent: RecordEvent;
@@ -42,7 +45,7 @@ export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
 /** Implements the steps of a pass. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
   const { config, logger } = context;
-  const { calls, recordEvent, world } = passWorld;
+  const { calls, recordEvent, world, served } = passWorld;
   const observing = observeDeps(config, passWorld);
   const acting = actDeps(config, passWorld);
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, maxPostponeMs: config.maxPostponeMs };
@@ -56,10 +59,12 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
     const write = async (seen: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
       const { job } = seen;
       signal.throwIfAborted();
-      const answer = await writeStatus({ calls, onDropped }, runtime.resource, job, status).catch((error: unknown) => {
-        if (kubeFault(error)?.code === "conflict") runtime.recordStale(jobKey(job), job.metadata.resourceVersion);
-        throw error;
-      });
+      const answer = await writeStatus({ calls, onDropped }, placeOf(runtime.kind, job.metadata), job, status).catch(
+        (error: unknown) => {
+          if (kubeFault(error)?.code === "conflict") runtime.recordStale(jobKey(job), job.metadata.resourceVersion);
+          throw error;
+        },
+      );
       if (answer === undefined) return "gone";
       runtime.recordWrite(answer);
       written.set(seen, answer.metadata.resourceVersion ?? "");
@@ -73,6 +78,11 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           if (job === undefined) {
             // A step of an earlier pass may have recorded the job as stale after its deletion.
             runtime.forgetStale(key);
+            return {};
+          }
+          // Its namespace may have another controller. A change of the queues wakes every job.
+          if (!served.serves(job)) {
+            world.ends.forgetJob(job.metadata.uid);
             return {};
           }
           const waitMs = runtime.staleForMs(key, job.metadata.resourceVersion);

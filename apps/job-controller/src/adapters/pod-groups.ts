@@ -1,11 +1,11 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { informer, listWatch, type Informer, type KubeCalls } from "@muster/kube";
+import { informer, listWatch, pathOfResource, type Informer, type KubeCalls } from "@muster/kube";
 import type { Logger } from "@muster/service";
 import { controllerOf } from "../domain/ownership.ts";
 import type { GroupsSeen, GroupSpec } from "../domain/pod-group.ts";
 import {
   POD_GROUP_KINDS,
-  POD_GROUPS_PLURAL,
+  podGroupsIn,
   servedPodGroupKinds,
   type PodGroup,
   type PodGroupKind,
@@ -25,7 +25,8 @@ export type PodGroups = AsyncDisposable & {
 type PodGroupsDeps = {
   readonly kube: KubeConfig;
   readonly calls: Pick<KubeCalls, "list">;
-  readonly namespace: string;
+  /** Undefined for every namespace. */
+  readonly namespace: string | undefined;
   /** Called with the `namespace/name` of each changed group, which has the name of its job. */
   readonly changed: (key: string) => void;
   readonly logger: Pick<Logger, "warn">;
@@ -43,7 +44,7 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
 
   function follow(kind: PodGroupKind): void {
     const groups = informer<PodGroup, Row>({
-      source: listWatch<PodGroup>(kube, `/apis/${kind.apiVersion}/namespaces/${namespace}/${POD_GROUPS_PLURAL}`),
+      source: listWatch<PodGroup>(kube, pathOfResource(podGroupsIn(kind, namespace))),
       project: (group) => ({
         group: { ...group.spec, minMember: group.spec?.minMember ?? 0 },
         controllerUid: controllerOf(group)?.uid,

@@ -1,4 +1,4 @@
-import type { KubeObject } from "@muster/kube";
+import type { KubeObject, KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobSpec } from "../domain/job.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "../domain/kind.ts";
@@ -67,6 +67,14 @@ function typesAndTotal(
 ): Pick<StatusShape, "types" | "total"> {
   if (result.ok) return { types: result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) };
   return { types: typesOf(status, progress).map((type) => ({ type, replicas: 0 })), total: totalOf(status) };
+}
+
+/** Returns the jobs of the kind in the namespace of a job. */
+export function placeOf(
+  { group, version, plural }: Kind,
+  { namespace }: Pick<JobResource["metadata"], "namespace">,
+): KubeResource {
+  return { apiVersion: `${group}/${version}`, plural, namespace };
 }
 
 /** Returns the version as a number, because Kubernetes compares versions of one resource as numbers. */

@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { keepPod, podFact } from "./read-pod.ts";
+import { keepForeignPod, keepPod, mayBeMember, podFact } from "./read-pod.ts";
 
 const CREATED = "2026-01-02T03:04:05Z";
 const CREATED_MS = Date.parse(CREATED);
@@ -167,6 +167,33 @@ describe("the cached part of a pod", () => {
       conditions: conditions.map(({ type, status }) => ({ type, status })),
     });
     expect(JSON.stringify(keepPod(whole))).not.toContain("long");
+  });
+
+  const owner = (apiVersion: string, kind: string) => ({
+    ownerReferences: [{ apiVersion, kind, name: "train", uid: "u", controller: true }],
+  });
+  it.each([
+    ["with an owner label", { labels: { [labels.owner]: "train-u" } }, true],
+    ["of a job, even without labels", owner("kubeflow.org/v1", "PyTorchJob"), true],
+    [
+      "without a controller but with the name of a job",
+      { labels: { "training.kubeflow.org/job-name": "train" } },
+      true,
+    ],
+    ["without a controller and labels", {}, false],
+    [
+      "of another controller, even with the name of a job",
+      { ...owner("batch/v1", "Job"), labels: { "training.kubeflow.org/job-name": "train" } },
+      false,
+    ],
+  ])("is whole only if a job may have the pod: %s", (_title, metadata, expected) => {
+    expect(mayBeMember({ metadata })).toBe(expected);
+  });
+
+  it("is the name and the controller of a pod that no job can have", () => {
+    const metadata = { name: "web", namespace: "n", uid: "u", ...owner("apps/v1", "ReplicaSet") };
+    const pod = { ...whole, metadata: { ...metadata, labels: { app: "web" }, annotations: { long: "long" } } };
+    expect(keepForeignPod(pod)).toEqual({ metadata });
   });
 
   it("has the machine for which it was created and the scheduler's reason, until it has a node", () => {

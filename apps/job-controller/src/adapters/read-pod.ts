@@ -1,6 +1,8 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { annotations, labels } from "@muster/proto";
 import { grantedNodeOf } from "@muster/resources";
+import { KINDS } from "../domain/kinds.ts";
+import { controllerOf, refersToKind } from "../domain/ownership.ts";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
 import { downOf, endOf, keepContainer, lastEndOf, truncate, troubleOf } from "./read-containers.ts";
 
@@ -40,6 +42,21 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   });
 }
 
+/** The part that the cache keeps of a pod that no job can have: its name and its controller. */
+export function keepForeignPod({ metadata = {} }: V1Pod): V1Pod {
+  const { name, namespace, uid, ownerReferences, deletionTimestamp } = metadata;
+  return { metadata: defined({ name, namespace, uid, ownerReferences, deletionTimestamp }) };
+}
+
+/** Whether a job controls the pod, may adopt it, or is named by its owner label. */
+export function mayBeMember({ metadata = {} }: V1Pod): boolean {
+  const { labels: written = {} } = metadata;
+  if (written[labels.owner] !== undefined) return true;
+  const owner = controllerOf({ metadata });
+  if (owner === undefined) return KINDS.some(({ labelKeys }) => written[labelKeys.jobNameLabelKey] !== undefined);
+  return KINDS.some((kind) => refersToKind(owner, kind));
+}
+
 function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Record<string, string> | undefined {
   const at = written[annotations.preemptedAt];
   return at === undefined ? undefined : { [annotations.preemptedAt]: at };
@@ -52,6 +69,7 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   const over = phase === "Succeeded" || phase === "Failed";
   return {
+    namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",
     uid: metadata.uid ?? "",
     component: metadata.labels?.[labels.component] ?? "",

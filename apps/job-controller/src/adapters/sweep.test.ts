@@ -13,7 +13,7 @@ const idOf = (number: number): string => ownerIdOf(job(number));
 
 function podOf(number: number, phase: string): V1Pod {
   return {
-    metadata: { name: `train-${number}-worker-0`, labels: { [labels.owner]: idOf(number) } },
+    metadata: { namespace: "default", name: `train-${number}-worker-0`, labels: { [labels.owner]: idOf(number) } },
     spec: { containers: [], nodeName: "node-0" },
     status: { phase },
   };
@@ -63,7 +63,7 @@ async function swept(live: {
           ? Promise.resolve()
           : Promise.reject(Object.assign(new Error("not deleted"), { code: live.deletion })),
     },
-    namespace: "default",
+    kube: { namespace: "default", jobNamespaces: "own" },
     machines: {
       ownerIds: () => new Set([0, 1, 2].map(idOf)),
       unitsOf: (id) => [{ id, state: "granted", nodes: new Map([["worker-0", "node-0"]]) }],
@@ -130,7 +130,10 @@ it("reads jobs and pods in pages, and counts all pages", async () => {
 it("reports a pod that has outlived its job once, if it still exists at the next sweep", () => {
   const reports: string[] = [];
   const reportLeft = reportOnce(({ pod }) => reports.push(pod));
-  const left = (name: string) => ({ ownerId: "orph-1", job: "orph", pod: name, uid: name, node: "node-0" });
+  const left = (name: string) => ({
+    ...{ ownerId: "orph-1", job: "orph", namespace: "default" },
+    ...{ pod: name, uid: name, node: "node-0" },
+  });
   reportLeft([left("a"), left("b")]);
   expect(reports).toEqual([]);
   reportLeft([left("a")]);

@@ -5,6 +5,7 @@ import { logNotRemoved, reportFirst, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
+import { followedNamespace, type Config } from "../config.ts";
 import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
@@ -15,13 +16,13 @@ import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { podFact } from "./read-pod.ts";
 import type { JobResource } from "./read-job.ts";
-import type { World } from "./world.ts";
+import { ownersOf, type World } from "./world.ts";
 import { mayRun } from "../domain/job-pods.ts";
 
 export type SweepDeps = {
   readonly logger: Pick<Logger, "warn">;
   readonly calls: Pick<KubeCalls, "list" | "delete">;
-  readonly namespace: string;
+  readonly kube: Pick<Config["kube"], "namespace" | "jobNamespaces">;
   readonly machines: Pick<Machines, "ownerIds" | "unitsOf" | "release">;
   readonly nodes: Pick<Nodes, "lostAmong">;
   readonly world: Pick<World, "runningFor">;
@@ -115,18 +116,16 @@ export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodL
  * Deletes pods by force that were deleted with their job on nodes that do not answer. Failed deletions are only logged, because they block only the machines of
  * their own pods.
  */
-async function forceOnLostMachines(
-  { calls, namespace, nodes, world, logger }: SweepDeps,
-  ids: readonly string[],
-): Promise<void> {
+async function forceOnLostMachines({ calls, nodes, world, logger }: SweepDeps, ids: readonly string[]): Promise<void> {
   const pods = ids.flatMap((id) => world.runningFor(id));
   const occupied = new Set(pods.flatMap(({ node }) => node ?? []));
+  const namespaceOf = new Map(pods.map(({ uid, namespace }) => [uid, namespace]));
   const lost = [...nodes.lostAmong(occupied, { nowMs: Date.now(), occupied }).keys()];
   const failures: { readonly pod: string; readonly uid: string; readonly err: unknown }[] = [];
   await forEachSome(
     planForced(pods, lost),
     MAX_DELETIONS_IN_FLIGHT,
-    ({ pod, uid }) => removeByForce(calls, namespace, { name: pod, uid }),
+    ({ pod, uid }) => removeByForce(calls, namespaceOf.get(uid) ?? "", { name: pod, uid }),
     ({ pod, uid }, err) => failures.push({ pod, uid, err }),
   );
   reportFirst(failures, (first, more) => {
@@ -146,15 +145,18 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
 
 /** Lists pods of these owners that may still run, by owner id. */
 async function listRunning(
-  { calls, namespace }: SweepDeps,
+  { calls, kube }: SweepDeps,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, readonly PodFact[]>> {
   const query = { labelSelector: `${labels.owner} in (${ids.join(", ")})` };
   const running = new Map<string, PodFact[]>();
-  for await (const pods of listPages<V1Pod>(calls, { apiVersion: "v1", plural: "pods", namespace }, { query }))
+  const namespace = followedNamespace(kube);
+  const resource = { apiVersion: "v1", plural: "pods", ...(namespace !== undefined && { namespace }) };
+  for await (const pods of listPages<V1Pod>(calls, resource, { query }))
     for (const pod of pods) {
-      const [fact, owner] = [podFact(pod), pod.metadata?.labels?.[labels.owner] ?? ""];
-      if (mayRun(fact)) running.set(owner, [...(running.get(owner) ?? []), fact]);
+      const fact = podFact(pod);
+      if (!mayRun(fact)) continue;
+      for (const owner of ownersOf(pod, kube.namespace)) running.set(owner, [...(running.get(owner) ?? []), fact]);
     }
   return running;
 }

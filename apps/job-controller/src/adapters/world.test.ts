@@ -1,8 +1,12 @@
 import { KubeConfig } from "@kubernetes/client-node";
+import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { expect, it } from "vitest";
 import { readConfig } from "../config.ts";
-import { openWorld, readBudget } from "./world.ts";
+import { ownerIdOf } from "../domain/build-units.ts";
+import { JOB_KIND } from "../domain/kind-job.ts";
+import { ownerReference } from "../domain/ownership.ts";
+import { openWorld, ownersOf, readBudget } from "./world.ts";
 
 it("ends cleanly in a replica that never reached the API server and in which no client waits", async () => {
   const unhandled: unknown[] = [];
@@ -33,4 +37,19 @@ it.each<[title: string, spec: Parameters<typeof readBudget>[0], seen: ReturnType
   ["edited if its spec is missing", undefined, "edited"],
 ])("a budget is read as %s", (_title, spec, seen) => {
   expect(readBudget(spec, { job: "a" })).toBe(seen);
+});
+
+const JOB_OF_TEAM = { namespace: "team-a", name: "train", uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789" };
+const OWNER = ownerIdOf(JOB_OF_TEAM);
+
+it.each<[title: string, namespace: string, uid: string, expected: readonly string[]]>([
+  ["in the namespace of the controller, whoever controls it", "default", "", [OWNER]],
+  ["in another namespace, if the job controls it", "team-a", JOB_OF_TEAM.uid, [OWNER]],
+  ["not in another namespace, if nothing controls it", "team-a", "", []],
+  ["not in another namespace, if another job controls it", "team-a", "1a1b2c3d-4e5f-6789-abcd-ef0123456789", []],
+])("a pod counts for the owner in its labels %s", (_title, namespace, uid, expected) => {
+  const controller = ownerReference(JOB_KIND, { ...JOB_OF_TEAM, uid });
+  const metadata = { namespace, labels: { [labels.owner]: OWNER } };
+  const pod = { metadata: { ...metadata, ...(uid !== "" && { ownerReferences: [controller] }) } };
+  expect(ownersOf(pod, "default")).toEqual(expected);
 });

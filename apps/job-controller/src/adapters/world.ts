@@ -1,9 +1,10 @@
 import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
-import { informer, listWatch, openPodDefaults, type Informer } from "@muster/kube";
+import { informer, listWatch, openPodDefaults, pathOfResource, type Informer } from "@muster/kube";
+import { JOB, mayBeOwner } from "@muster/names";
 import { labels } from "@muster/proto";
 import type { PodDefaults } from "@muster/resources";
-import type { Config } from "../config.ts";
+import { followedNamespace, type Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Labels } from "../domain/member-labels.ts";
 import { controllerOf } from "../domain/ownership.ts";
@@ -11,7 +12,7 @@ import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
 import { selectsExactly } from "../members/budget.ts";
 import { claimantIndex } from "../members/claimant-index.ts";
 import { podEnds, type PodEnds } from "./pod-ends.ts";
-import { keepPod, podFact } from "./read-pod.ts";
+import { keepForeignPod, keepPod, mayBeMember, podFact } from "./read-pod.ts";
 import { mayRun } from "../domain/job-pods.ts";
 
 /** The objects of jobs, as caches of the API server have them. */
@@ -36,32 +37,30 @@ export type World = AsyncDisposable & {
   /** Calls the listener with the `namespace/name` of each changed budget, which has the name of its job. Returns the function that unsubscribes. */
   onBudgetChange(listener: (key: string) => void): () => void;
   /** The requests that LimitRanges of the namespace and RuntimeClasses add to pods. */
-  podDefaults(): PodDefaults;
+  podDefaults(namespace: string): PodDefaults;
   /** Lists pods of this owner id that may still run, whichever owner they have now. */
   runningFor(ownerId: string): readonly PodFact[];
   /** Returns the age of the oldest cache. */
   ageMs(): number;
 };
 
-/** Follows the pods, services and budgets of the namespace, whichever owner they have, because a job may adopt an orphan later. */
+/** Follows the pods, services and budgets of one namespace or of all, whichever owner they have, because a job may adopt an orphan later. */
 export function openWorld(
   kube: KubeConfig,
   { config, logger }: { readonly config: Config; readonly logger: Logger },
 ): World {
-  const core = `/api/v1/namespaces/${config.kube.namespace}`;
-  const policy = `/apis/policy/v1/namespaces/${config.kube.namespace}`;
+  const namespace = followedNamespace(config.kube);
+  const pathOf = (apiVersion: string, plural: string): string =>
+    pathOfResource({ apiVersion, plural, ...(namespace !== undefined && { namespace }) });
   const onError = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following the API server is interrupted");
   const claimant = claimants();
   const pods = informer<V1Pod, V1Pod, "claimant" | "owner">({
-    source: listWatch<V1Pod>(kube, `${core}/pods`),
-    project: keepPod,
+    source: listWatch<V1Pod>(kube, pathOf("v1", "pods")),
+    project: (pod) => (mayBeMember(pod) ? keepPod(pod) : keepForeignPod(pod)),
     indexes: {
       claimant,
-      owner: ({ metadata }) => {
-        const owner = metadata?.labels?.[labels.owner];
-        return owner === undefined ? [] : [owner];
-      },
+      owner: (pod) => ownersOf(pod, config.kube.namespace),
     },
     onError,
   });
@@ -73,17 +72,17 @@ export function openWorld(
   );
   pods.onChange(ends.seen);
   const services = informer<V1Service, V1Service, "claimant">({
-    source: listWatch<V1Service>(kube, `${core}/services`),
+    source: listWatch<V1Service>(kube, pathOf("v1", "services")),
     project: ({ metadata }) => ({ ...(metadata !== undefined && { metadata }) }),
     indexes: { claimant },
     onError,
   });
   const budgets = informer<V1PodDisruptionBudget, Budget>({
-    source: listWatch<V1PodDisruptionBudget>(kube, `${policy}/poddisruptionbudgets`),
+    source: listWatch<V1PodDisruptionBudget>(kube, pathOf("policy/v1", "poddisruptionbudgets")),
     project: (budget) => ({ spec: budget.spec, controllerUid: controllerOf(budget)?.uid }),
     onError,
   });
-  const defaults = openPodDefaults(kube, { namespace: config.kube.namespace, onError });
+  const defaults = openPodDefaults(kube, { namespace, onError });
   const caches = [pods, services, budgets];
   const synced = Promise.all([...caches.map((cache) => cache.synced), defaults.synced]);
   // A replica that never leads does not await the promise, and its rejection must not end the process.
@@ -109,6 +108,14 @@ export function openWorld(
       await Promise.all([...caches, defaults].map((cache) => cache[Symbol.asyncDispose]()));
     },
   };
+}
+
+/** Returns the owner id in the labels. Users of other namespaces can set labels as well: there the job must control the pod. */
+export function ownersOf({ metadata = {} }: V1Pod, namespace: string): readonly string[] {
+  const id = metadata.labels?.[labels.owner];
+  if (id === undefined) return [];
+  const pod = { namespace: metadata.namespace ?? "", uid: metadata.uid ?? "", controller: controllerOf({ metadata }) };
+  return pod.namespace === namespace || mayBeOwner({ kind: JOB, id }, pod) ? [id] : [];
 }
 
 type Budget = {

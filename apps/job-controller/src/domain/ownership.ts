@@ -40,7 +40,7 @@ export type JobObject = {
 };
 
 /** Returns the key of a job in queues, caches and logs. */
-export function jobKey({ metadata }: JobObject): string {
+export function jobKey({ metadata }: { readonly metadata: Pick<JobIdentity, "namespace" | "name"> }): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 

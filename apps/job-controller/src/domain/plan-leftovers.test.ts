@@ -37,7 +37,9 @@ describe("the units of a deleted job", () => {
     ];
     expect(planned(units, [], { "orph-1": [orphan] })).toEqual({
       release: ["orph-1--worker-2", "orph-1--worker-3"],
-      left: [{ ownerId: "orph-1", job: "orph", pod: "orph-worker-0", uid: orphan.uid, node: "a" }],
+      left: [
+        { ownerId: "orph-1", job: "orph", namespace: "default", pod: "orph-worker-0", uid: orphan.uid, node: "a" },
+      ],
     });
   });
 

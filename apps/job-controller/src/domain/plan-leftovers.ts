@@ -16,6 +16,7 @@ type Leftovers = {
 export type PodLeft = {
   readonly ownerId: string;
   readonly job: string;
+  readonly namespace: string;
   readonly pod: string;
   readonly uid: string;
   readonly node: string;
@@ -64,8 +65,8 @@ function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact
   });
 }
 
-function podLeft(ownerId: string, { name, uid, component, node, pinned }: PodFact): PodLeft {
+function podLeft(ownerId: string, { namespace, name, uid, component, node, pinned }: PodFact): PodLeft {
   const ending = `-${component}`;
   const job = component !== "" && name.endsWith(ending) ? name.slice(0, -ending.length) : "";
-  return { ownerId, job, pod: name, uid, node: node ?? pinned ?? "" };
+  return { ownerId, job, namespace, pod: name, uid, node: node ?? pinned ?? "" };
 }

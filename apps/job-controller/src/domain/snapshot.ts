@@ -13,6 +13,7 @@ export type PodTrouble = { readonly reason: string; readonly message: string };
 
 /** The facts about one pod that rules need. */
 export type PodFact = {
+  readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   /** The member for which the pod was created, by its labels: `worker-3`. */

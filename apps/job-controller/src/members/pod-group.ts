@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { KubeCalls, KubeObject } from "@muster/kube";
+import type { KubeCalls, KubeObject, KubeResource } from "@muster/kube";
 import type { GroupMark } from "../domain/build-pod.ts";
 import type { JobIdentity } from "../domain/kind.ts";
 import type { GroupSettings, GroupSpec } from "../domain/pod-group.ts";
@@ -38,13 +38,16 @@ export const POD_GROUP_KINDS = {
 /** Returns the kinds that the cluster serves; empty without a gang scheduler. A kind that the controller has no right to list counts as not served. */
 export async function servedPodGroupKinds(
   calls: Pick<KubeCalls, "list">,
-  namespace: string,
+  namespace: string | undefined,
 ): Promise<readonly PodGroupKind[]> {
   const kinds = Object.values(POD_GROUP_KINDS);
-  const found = await Promise.all(
-    kinds.map(({ apiVersion }) => findResource(calls, { apiVersion, plural: POD_GROUPS_PLURAL, namespace })),
-  );
+  const found = await Promise.all(kinds.map((kind) => findResource(calls, podGroupsIn(kind, namespace))));
   return kinds.filter((_kind, index) => found[index] === "served");
+}
+
+/** The groups of the kind in the namespace, by default in all. */
+export function podGroupsIn({ apiVersion }: Pick<PodGroupKind, "apiVersion">, namespace?: string): KubeResource {
+  return { apiVersion, plural: POD_GROUPS_PLURAL, ...(namespace !== undefined && { namespace }) };
 }
 
 /**
@@ -105,5 +108,5 @@ export function deletePodGroup(
 }
 
 function placeOf({ namespace, name }: JobIdentity, apiVersion: string) {
-  return { title: POD_GROUP, resource: { apiVersion, plural: POD_GROUPS_PLURAL, namespace }, name };
+  return { title: POD_GROUP, resource: podGroupsIn({ apiVersion }, namespace), name };
 }

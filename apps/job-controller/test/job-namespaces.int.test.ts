@@ -1,0 +1,166 @@
+import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
+import { startSimulatedNodes } from "@muster/devcluster";
+import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { until } from "@muster/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { API_SERVERS } from "./api-servers.ts";
+import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+
+const PATIENCE = { timeoutMs: 60_000 };
+const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
+const QUEUES = { apiVersion: "muster.dev/v1", plural: "queues" };
+const AMPLE = [
+  { name: "cpu", nominal: 10_000 },
+  { name: "memory", nominal: "1Pi" },
+];
+
+const jobsIn = (namespace: string) => ({ apiVersion: "muster.dev/v1", plural: "jobs", namespace });
+
+/** Builds a job whose workers each have a whole machine, or in a named queue a part of one with this CPU. */
+function job(name: string, flags: readonly string[], { replicas = 1, queue = "", cpu = "" } = {}): TestJob {
+  const resources = cpu === "" ? {} : { resources: { requests: { cpu } } };
+  const metadata = { name, ...(queue !== "" && { labels: { "muster.dev/queue": queue } }) };
+  const container = { name: "main", image: "none", command: ["simulate", ...flags], ...resources };
+  const worker = { replicas, pool: "workers", template: { spec: { containers: [container] } } };
+  return { apiVersion: "muster.dev/v1", kind: "Job", metadata, spec: { replicaSpecs: { worker } } };
+}
+
+for (const server of API_SERVERS) {
+  describe.skipIf(server.skip)(`jobs of every namespace, under ${server.title}`, { timeout: 240_000 }, () => {
+    let world: JobWorld;
+    let calls: KubeCalls;
+
+    beforeAll(async () => {
+      const apiServer = await server.start();
+      const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
+        startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
+      const definitions = ["muster.dev_jobs.yaml", "muster.dev_queues.yaml"];
+      world = await jobWorld(apiServer, { workers: 2 }, { startNodes, definitions });
+      ({ calls } = world);
+      for (const name of ["team-a", "team-b", "team-z"])
+        await calls.create(NAMESPACES, { metadata: { name, labels: { team: name } } });
+      await label("default", "work");
+      for (const team of ["work", "team-a", "team-b"]) {
+        const spec = { namespaceSelector: { matchLabels: { team } }, quotas: [{ pool: "workers", resources: AMPLE }] };
+        await calls.create(QUEUES, { apiVersion: "muster.dev/v1", kind: "Queue", metadata: { name: team }, spec });
+      }
+      await world.startController({ JOB_NAMESPACES: "all", JOB_DISCOVER_MS: "300", JOB_SYNC_PERIOD_MS: "1000" });
+    }, 240_000);
+
+    afterAll(() => world[Symbol.asyncDispose]());
+
+    const label = (namespace: string, team: string): Promise<KubeObject> =>
+      calls.patch(NAMESPACES, namespace, { kind: "merge", body: { metadata: { labels: { team } } } });
+    const create = (namespace: string, made: TestJob): Promise<TestJob> =>
+      calls.create<TestJob>(jobsIn(namespace), { ...made, metadata: { ...made.metadata, namespace } as never });
+    const untilState = (namespace: string, name: string, type: string): Promise<TestJob> =>
+      until(
+        `${namespace}/${name} is ${type}`,
+        async () => {
+          const seen = await unlessMissing(calls.get<TestJob>(jobsIn(namespace), name));
+          return (
+            seen?.status?.conditions?.some((each) => each.type === type && each.status === "True") === true && seen
+          );
+        },
+        PATIENCE,
+      );
+    const podsIn = async (namespace: string): Promise<readonly V1Pod[]> =>
+      (await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods", namespace })).items;
+    const reservations = async () => (await world.ledger.listReservations({ ownerKind: "job" })).reservations;
+    const remove = async (...jobs: readonly (readonly [namespace: string, name: string])[]): Promise<void> => {
+      for (const [namespace, name] of jobs) await calls.delete(jobsIn(namespace), name);
+      await until("the ledger has no job", async () => (await reservations()).length === 0, PATIENCE);
+    };
+
+    it("runs jobs of one name in two namespaces, each with machines, pods and answers of its own", async () => {
+      await create("default", job("train", ["--run-ms=600000"]));
+      await create("team-a", job("train", ["--run-ms=600000"]));
+      const own = await untilState("default", "train", "Running");
+      const other = await untilState("team-a", "train", "Running");
+
+      const held = await reservations();
+      expect(held.map(({ owner, queue }) => [owner?.id, queue]).toSorted()).toEqual(
+        [
+          [`train-${(own.metadata.uid ?? "").replaceAll("-", "").slice(0, 12)}`, "work"],
+          [`train-${(other.metadata.uid ?? "").replaceAll("-", "").slice(0, 12)}`, "team-a"],
+        ].toSorted(),
+      );
+      const nodes = [...(await podsIn("default")), ...(await podsIn("team-a"))].map(({ spec }) => spec?.nodeName);
+      expect(new Set(nodes).size).toBe(2);
+
+      const key = { name: "train", namespace: "team-a" };
+      expect((await world.jobs.getJob({ key })).job).toMatchObject({ key, uid: other.metadata.uid, state: "RUNNING" });
+      expect((await world.jobs.getJob({ key: { name: "train" } })).job?.uid).toBe(own.metadata.uid);
+      const namespaces = async (namespace: string): Promise<readonly (string | undefined)[]> =>
+        (await world.jobs.listJobs({ namespace })).jobs.map(({ key: of }) => of?.namespace);
+      expect(await namespaces("")).toEqual(["default", "team-a"]);
+      expect(await namespaces("team-a")).toEqual(["team-a"]);
+
+      await world.jobs.cancelJob({ requestId: "cancel", key });
+      await untilState("team-a", "train", "Failed");
+      await until("only one job has machines", async () => (await reservations()).length === 1, PATIENCE);
+      expect((await world.jobs.getJob({ key: { name: "train" } })).job?.state).toBe("RUNNING");
+      await remove(["default", "train"], ["team-a", "train"]);
+    });
+
+    it("counts the pods of a job in another namespace once, as parts that the job holds", async () => {
+      const node = (
+        await calls.list<KubeObject & { status?: { allocatable?: { cpu?: string } } }>({
+          apiVersion: "v1",
+          plural: "nodes",
+        })
+      ).items[0];
+      const half = `${Number(node?.status?.allocatable?.cpu) / 2}`;
+      // A pod that counted beside its own grant would fill its machine, and the other three halves would not fit.
+      for (const [namespace, replicas] of [
+        ["team-a", 1],
+        ["team-b", 3],
+      ] as const) {
+        await create(namespace, job("parts", ["--run-ms=600000"], { replicas, queue: namespace, cpu: half }));
+        await untilState(namespace, "parts", "Running");
+      }
+      const nodes = [...(await podsIn("team-a")), ...(await podsIn("team-b"))].map(({ spec }) => spec?.nodeName ?? "");
+      expect([nodes.length, new Set(nodes).size]).toEqual([4, 2]);
+      await remove(["team-a", "parts"], ["team-b", "parts"]);
+    });
+
+    it("frees the machines of a deleted job, and runs a job to success on them", async () => {
+      await create("team-a", job("long", ["--run-ms=600000"], { replicas: 2 }));
+      await untilState("team-a", "long", "Running");
+      await create("team-b", job("next", ["--run-ms=50"], { replicas: 2 }));
+      await untilState("team-b", "next", "Created");
+      await calls.delete(jobsIn("team-a"), "long");
+      await untilState("team-b", "next", "Succeeded");
+      await remove(["team-b", "next"]);
+    });
+
+    it("reports a job in a namespace without a queue, and runs it once a queue serves the namespace", async () => {
+      await create("team-z", job("stray", ["--run-ms=50"]));
+      const events = async (): Promise<readonly CoreV1Event[]> =>
+        (await calls.list<CoreV1Event>({ apiVersion: "v1", plural: "events", namespace: "team-z" })).items;
+      const message =
+        "no controller serves the namespace team-z: Muster runs the jobs of default and of namespaces that a queue serves; " +
+        "select it in the spec.namespaceSelector of a queue without queues below it";
+      const isReported = async (): Promise<boolean> =>
+        (await events()).some((event) => event.reason === "NamespaceNotServed" && event.message === message);
+      await until("there is an event", isReported, PATIENCE);
+      const listed = await world.jobs.listJobs({});
+      expect([listed.jobs, listed.jobsElsewhere]).toMatchObject([[], [{ namespace: "team-z", name: "stray" }]]);
+      expect(await reservations()).toEqual([]);
+      const key = { name: "stray", namespace: "team-z" };
+      await expect(world.jobs.cancelJob({ requestId: "no", key })).rejects.toMatchObject({
+        fault: { code: "invalid_request", field: "key.namespace" },
+      });
+      const meant = { name: "new", namespace: "team-z" };
+      const manifestJson = JSON.stringify({ ...job("new", ["--run-ms=50"]), metadata: meant });
+      await expect(world.jobs.submitJob({ requestId: "no", manifestJson })).rejects.toMatchObject({
+        fault: { code: "invalid_request", field: "metadata.namespace" },
+      });
+
+      await label("team-z", "team-a");
+      await untilState("team-z", "stray", "Succeeded");
+      expect((await world.jobs.submitJob({ requestId: "yes", manifestJson })).job?.key).toMatchObject(meant);
+      await untilState("team-z", "new", "Succeeded");
+    });
+  });
+}
