@@ -10,7 +10,7 @@ import type { GatewayOptions } from "./domain/decide-gateway.ts";
 import type { Link } from "./kinds/kind.ts";
 
 /** Options that every command has. */
-export type CommonOptions = GatewayOptions & { readonly namespace?: string };
+export type CommonOptions = GatewayOptions & { readonly namespace?: string; readonly allNamespaces?: boolean };
 
 /** The command's access to everything outside the process: the terminal, files, time, and the services after `connect`. */
 export type Cli = {

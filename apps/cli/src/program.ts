@@ -122,6 +122,9 @@ export function buildProgram(
     .option("--certificate-authority <file>", "who signs the certificate of the gateway")
     .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
     .option("-n, --namespace <name>", "of jobs; without it the one that the job-controller serves")
+    .addOption(
+      new Option("-A, --all-namespaces", "with `get jobs`: of every namespace whose jobs run").conflicts("namespace"),
+    )
     .version(VERSION, "-V, --version", "print the version")
     .helpCommand("help [command]", "show help for a command")
     .showHelpAfterError("hint: add --help for the options and examples of a command")
@@ -130,8 +133,11 @@ export function buildProgram(
     .addHelpText("after", EXIT_CODES);
   const cli = makeCli(() => program.opts<CommonOptions>());
   program.hook("preAction", (_program, action) => {
-    if (program.opts<CommonOptions>().namespace !== undefined && !NAMESPACED.has(action.name()))
+    const { namespace, allNamespaces } = program.opts<CommonOptions>();
+    if (namespace !== undefined && !NAMESPACED.has(action.name()))
       action.error(`error: --namespace is for jobs, and \`${action.name()}\` is not about them`);
+    if (allNamespaces === true && action.name() !== "get")
+      action.error(`error: --all-namespaces is for \`get jobs\`, not for \`${action.name()}\``);
   });
   program.configureOutput({
     writeOut: (text) => cli.io.out([text.trimEnd()]),

@@ -15,6 +15,8 @@ const jobs = new Map<string, Job>();
 const ways = new Map<string, Job[]>();
 /** Names of jobs with a long poll. */
 const watched = new Set<string>();
+/** The namespaces of requests about one job, by its name. */
+const asked = new Map<string, Set<string>>();
 const warnings: string[] = [];
 /** The output of the members of \`again\` in each of their runs. */
 const runs: string[] = [];
@@ -40,7 +42,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 beforeEach(() => {
-  for (const each of [jobs, ways, watched]) each.clear();
+  for (const each of [jobs, ways, watched, asked]) each.clear();
   warnings.length = 0;
   manifests.length = 0;
 });
@@ -60,7 +62,7 @@ const RESERVED = condition("MachinesReserved", "MachinesGranted", "2 machines ar
 
 function job(name: string, state: string, more: Job = {}, kind = "Job"): Job {
   return {
-    key: { kind, name },
+    key: { kind, name, namespace: "default" },
     uid: `uid-${kind}-${name}`,
     revision: `${state}-${more.restarts ?? 0}`,
     state,
@@ -77,12 +79,13 @@ function keep(each: Job): Job {
 }
 
 function checkNamespace(field: string, namespace: string | null | undefined): void {
-  if (!["", "default", undefined].includes(namespace ?? undefined))
+  if (!["", "default", "team-a", undefined].includes(namespace ?? undefined))
     throwFault({ code: "invalid_request", field, reason: `"${namespace}" is not served` });
 }
 
 function find(key: Key): Job {
   checkNamespace("key.namespace", key?.namespace);
+  asked.set(key?.name ?? "", (asked.get(key?.name ?? "") ?? new Set()).add(key?.namespace ?? ""));
   const found = [...jobs.values()].filter(
     (each) => each.key?.name === key?.name && (key?.kind === "" || each.key?.kind === key?.kind),
   );
@@ -92,10 +95,11 @@ function find(key: Key): Job {
 
 const HANDLERS = {
   submitJob: ({ manifestJson }: { manifestJson: string }) => {
-    const manifest = JSON.parse(manifestJson) as { kind: string; metadata: { name: string } };
+    const manifest = JSON.parse(manifestJson) as { kind: string; metadata: { name: string; namespace?: string } };
     manifests.push(manifest);
     const { kind, metadata } = manifest;
-    return Promise.resolve({ job: { ...keep(job(metadata.name, "QUEUED", {}, kind)), manifestJson }, warnings });
+    const key = { kind, namespace: "default", ...metadata };
+    return Promise.resolve({ job: { ...keep(job(metadata.name, "QUEUED", { key }, kind)), manifestJson }, warnings });
   },
   checkJob: ({ manifestJson }: { manifestJson: string }) => {
     const { kind, metadata } = JSON.parse(manifestJson) as { kind: string; metadata: { name: string } };
@@ -139,6 +143,7 @@ const HANDLERS = {
     return Promise.resolve({
       jobs: found === undefined ? [] : [found],
       continue: keys[index + 1] ?? "",
+      namespace: "default",
       podsLeft: [{ ownerId: "orph-0123", job: "orph", pod: "default/orph-worker-0", node: "node-7" }],
     });
   },
@@ -335,6 +340,34 @@ it("names the namespace of a job in the manifest and in every request", async ()
   }
   const { code } = await muster("run - --detach -n default", document("named"));
   expect([code, manifests]).toMatchObject([0, [{ metadata: { name: "named", namespace: "default" } }]]);
+});
+
+it("lists jobs of the namespace of the job-controller, or with -A of every one", async () => {
+  for (const namespace of ["default", "team-a"]) {
+    const name = `of-${namespace}`;
+    keep(job(name, "QUEUED", { key: { kind: "Job", name, namespace } }));
+  }
+  const own = await muster("get jobs");
+  expect(own.out.slice(1).map((row) => row.split(/\s+/)[0])).toEqual(["of-default"]);
+  const all = await muster("get jobs -A");
+  expect(all.out.map((row) => row.split(/\s+/).slice(0, 3))).toEqual([
+    ["NAME", "PHASE", "NAMESPACE"],
+    ["of-default", "QUEUED", "default"],
+    ["of-team-a", "QUEUED", "team-a"],
+  ]);
+  const both = await muster("get jobs -A -n default");
+  expect(both.code).toBe(2);
+  const logs = await muster("logs job/of-default worker-0 -A");
+  expect([logs.code, logs.err[0]]).toEqual([2, "error: --all-namespaces is for `get jobs`, not for `logs`"]);
+});
+
+it("follows a job in the namespace that its file names", async () => {
+  const elsewhere = document("far").replace("labels:", "namespace: team-a, labels:");
+  const { conditions, members, finishedAtMs } = DONE;
+  const key = { kind: "Job", name: "far", namespace: "team-a" };
+  ways.set("far", [job("far", "SUCCEEDED", { key, conditions, members, finishedAtMs })]);
+  expect(await muster("run -", elsewhere)).toMatchObject({ code: 0 });
+  expect(asked.get("far")).toEqual(new Set(["team-a"]));
 });
 
 it("refuses a namespace that differs from the file's, and a namespace for a kind that has none", async () => {

@@ -6,7 +6,7 @@ import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { ServiceReplica } from "../domain/build-doctor-report.ts";
-import type { ServiceCalls } from "../kinds/kind.ts";
+import type { Link, ServiceCalls } from "../kinds/kind.ts";
 import { readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pathIn } from "./context-file.ts";
 import { gatewayCalls } from "./gateway-calls.ts";
@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT_MS = 5000;
 export async function connectGateway(
   gateway: Gateway,
   contextFile: string,
-  { stop, namespace }: { readonly stop: AbortSignal; readonly namespace: string | undefined },
+  { stop, namespace, allNamespaces }: Pick<Link, "stop" | "namespace" | "allNamespaces">,
 ): Promise<Connected> {
   const authority = readAuthority(gateway, contextFile);
   const http = openGatewayHttp(gateway, authority, tokenSource(gateway, contextFile));
@@ -28,7 +28,7 @@ export async function connectGateway(
   opening.use(http);
   await http.check(CONNECT_TIMEOUT_MS, stop);
   opening.move();
-  const calls = gatewayCalls(http, gateway.namespace);
+  const calls = gatewayCalls(http, allNamespaces === true ? "" : gateway.namespace);
   const refuse = (what: string) => (): Promise<never> => {
     const { message, hint } = needsNats(what);
     return Promise.reject(new CommandError(EXIT.usage, message, { hint }));
@@ -38,7 +38,7 @@ export async function connectGateway(
     address: describeGateway(gateway),
     hint: () => gateway.hint,
     services: musterServices(calls, stop),
-    link: { ...calls, stop, namespace },
+    link: { ...calls, stop, namespace, allNamespaces },
     deadLetters: { list: letters, show: letters, replay: letters, drop: letters },
     nats: refuse("the state of NATS"),
     replicas: () => listReplicas(calls, stop),

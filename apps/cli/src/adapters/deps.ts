@@ -20,6 +20,7 @@ import {
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
+import type { Link } from "../kinds/kind.ts";
 import type { CommandLine, Resources } from "../kinds/resources.ts";
 import { busCalls } from "./bus-calls.ts";
 import { caller } from "./caller.ts";
@@ -82,9 +83,9 @@ export function makeCli(options: {
       const found = await gateway();
       if (found !== undefined) {
         const { connectGateway } = await import("./connect-gateway.ts");
-        return connectGateway(found, config.contextFile, { stop, namespace: options.common().namespace });
+        return connectGateway(found, config.contextFile, { stop, ...scopeOf(options.common()) });
       }
-      return connectServices(() => connectionOf("cli"), stop, options.common().namespace);
+      return connectServices(() => connectionOf("cli"), stop, scopeOf(options.common()));
     },
     streamCopies: async () => {
       await requireNats("copying streams");
@@ -93,6 +94,10 @@ export function makeCli(options: {
       return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
   };
+}
+
+function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<Link, "namespace" | "allNamespaces"> {
+  return { namespace, allNamespaces };
 }
 
 /** The module is loaded at the first use, because most commands over NATS have no contexts. */
@@ -119,7 +124,7 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
 async function connectServices(
   connectionOf: () => Connection,
   stop: AbortSignal,
-  namespace: string | undefined,
+  scope: Pick<Link, "namespace" | "allNamespaces">,
 ): Promise<Connected> {
   const listeners = new Set<LinkListener>();
   const bus = await connectTo(connectionOf(), "cli", stop, (state) => {
@@ -130,7 +135,7 @@ async function connectServices(
     address: describeConnection(connectionOf()),
     hint: () => connectionOf().hint,
     services: musterServices(calls, stop),
-    link: { ...calls, stop, namespace: namespace },
+    link: { ...calls, stop, ...scope },
     deadLetters: deadLetterBox(bus),
     nats: () => observeNats(bus),
     replicas: () => bus.services(),

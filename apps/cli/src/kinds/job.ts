@@ -104,7 +104,7 @@ function explain(word: Word, { client, stop, namespace = "" }: Link, name: strin
   );
 }
 
-function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls {
+function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = false }: Link): WorkCalls {
   const jobs = client(JobService);
   const keyOf = ({ kind, name }: Work): Key => {
     return { kind: WORDS.find((each) => each.toLowerCase() === kind) ?? "", name, namespace };
@@ -120,11 +120,12 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
     list: async () => {
-      const all = await readPages(
-        (page) => listOwn(jobs.listJobs({ ...page, namespace }, options), namespace),
+      const read = readPages(
+        (page) => listIn({ namespace, allNamespaces }, jobs.listJobs({ ...page, namespace }, options)),
         "jobs",
         jobFromMessage,
       );
+      const all = allNamespaces ? (await read).map(withNamespace) : await read;
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {
@@ -172,11 +173,18 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
 
 type ListReply = Awaited<ReturnType<Client<typeof JobService>["listJobs"]>>;
 
-/** Drops jobs of other namespaces if none is named: a list without a namespace has those of all. */
-async function listOwn(asked: Promise<ListReply>, named: string): Promise<Pick<ListReply, "continue" | "jobs">> {
-  const { continue: next, jobs, namespace } = await asked;
-  if (named !== "" || namespace === "") return { continue: next, jobs };
-  return { continue: next, jobs: jobs.filter(({ key }) => key?.namespace === namespace) };
+/** Drops jobs of other namespaces unless all are wanted: a reply for no namespace has those of every one. */
+async function listIn(
+  { namespace, allNamespaces }: { readonly namespace: string; readonly allNamespaces: boolean },
+  asked: Promise<ListReply>,
+): Promise<Pick<ListReply, "continue" | "jobs">> {
+  const { continue: next, jobs, namespace: own } = await asked;
+  if (allNamespaces || namespace !== "" || own === "") return { continue: next, jobs };
+  return { continue: next, jobs: jobs.filter(({ key }) => key?.namespace === own) };
+}
+
+function withNamespace(work: Work): Work {
+  return { ...work, columns: { namespace: work.namespace ?? "", ...work.columns } };
 }
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };

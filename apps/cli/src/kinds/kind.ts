@@ -47,6 +47,8 @@ export type Link = ServiceCalls & {
   readonly stop: AbortSignal;
   /** The namespace of jobs; absent selects the one that the job controller serves. */
   readonly namespace?: string | undefined;
+  /** Lists of jobs are of every served namespace. */
+  readonly allNamespaces?: boolean | undefined;
 };
 
 /** The work that a document describes, complete and valid as far as the services are not needed to check it. */
