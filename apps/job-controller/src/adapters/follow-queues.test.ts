@@ -66,3 +66,18 @@ it.each([
 it("lists the resource of the definition", () => {
   expect(QUEUES).toEqual({ apiVersion: "muster.dev/v1", plural: "queues" });
 });
+
+it.each([
+  ["an API server that does not answer", { queues: 503 }, [undefined, undefined]],
+  ["a missing right", { queues: 403 }, [false, false]],
+  ["a missing definition, which a second answer confirms", {}, [undefined, false]],
+])("serves no further namespace with %s", async (_title, statuses, expected) => {
+  const { queues } = opened(statuses);
+  const seen: (boolean | undefined)[] = [];
+  expect(queues.isServed("team-a")).toBeUndefined();
+  for (const _ of expected) {
+    await queues.discover().catch(() => undefined);
+    seen.push(queues.isServed("team-a"));
+  }
+  expect(seen).toEqual(expected);
+});
