@@ -109,6 +109,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const reportPodsLeft = reportOnce((left) =>
     logger.warn(left, "a pod has outlived its job and keeps machines: delete it"),
   );
+  const passing = { calls, world, groups, machines, queues, nodes, served, installation, recordEvent };
   const opened = undo.move();
   return {
     calls,
@@ -125,17 +126,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       return discoverBoth(queues, kinds);
     },
     scanElsewhere: elsewhere.scan,
-    reconcileOf: makePasses(context, {
-      calls,
-      world,
-      groups,
-      machines,
-      queues,
-      nodes,
-      served,
-      installation,
-      recordEvent,
-    }),
+    reconcileOf: makePasses(context, passing),
     sweep: async () => {
       const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
       reportPodsLeft(await sweep({ calls, kube: config.kube, logger, ...seen }));

@@ -62,8 +62,6 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   const changes = makeBell();
   /** The choices by namespace and label; the map is emptied after each change of a queue or a namespace. */
   const choices = new Map<string, QueueChoice>();
-  /** Whether a queue may have work of each namespace; emptied with the choices. */
-  const served = new Map<string, boolean>();
   let followed: Followed | undefined;
   let absences = 0;
   let isRefused = false;
@@ -72,7 +70,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
 
   const renew = (): void => {
     choices.clear();
-    served.clear();
+    served.forget();
     changes.ring();
     waking ??= setTimeout(() => {
       waking = undefined;
@@ -83,11 +81,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     if (followed !== undefined) return isListed(followed) ? rowsOf(followed) : undefined;
     return absences >= ABSENCES ? new Map<string, QueueRow>() : undefined;
   };
-  const isServed = (ofWork: string): boolean | undefined => {
-    const known = rows();
-    if (known === undefined) return isRefused ? false : undefined;
-    return known.size > 0 && !isUnserved({ name: ofWork, labels: followed?.namespaces.get(ofWork) ?? {} }, known);
-  };
+  const served = remember((ofWork) => findServed(ofWork, rows(), followed) ?? (isRefused ? false : undefined));
   const chooseNow = (labels: Labels | undefined, ofJob: string): QueueChoice => {
     const named = labels?.[QUEUE_LABEL] ?? "";
     if (followed === undefined && isRefused)
@@ -105,12 +99,8 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   return {
     rows,
     changes,
-    isUnserved: () => (rows()?.size ?? 0) > 0 && isServed(namespace) === false,
-    isServed: (ofWork) => {
-      const known = served.get(ofWork) ?? isServed(ofWork);
-      if (known !== undefined) served.set(ofWork, known);
-      return known;
-    },
+    isUnserved: () => (rows()?.size ?? 0) > 0 && served.ask(namespace) === false,
+    isServed: served.ask,
     readyTimeoutOf: (queue) => readyTimeoutIn(followed?.queues.get(queue)),
     isRefused: () => isRefused,
     choose: (labels, ofJob = namespace) => {
@@ -139,6 +129,32 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       clearTimeout(waking);
       if (followed !== undefined) await end(followed);
     },
+  };
+}
+
+/** Whether one of the queues may have work of the namespace; undefined if they are not known. */
+function findServed(
+  name: string,
+  queues: ReadonlyMap<string, QueueRow> | undefined,
+  followed: Followed | undefined,
+): boolean | undefined {
+  if (queues === undefined) return undefined;
+  return queues.size > 0 && !isUnserved({ name, labels: followed?.namespaces.get(name) ?? {} }, queues);
+}
+
+/** Remembers answers until they are forgotten; undefined is asked for again. */
+function remember(find: (namespace: string) => boolean | undefined): {
+  readonly ask: typeof find;
+  readonly forget: () => void;
+} {
+  const known = new Map<string, boolean>();
+  return {
+    ask: (namespace) => {
+      const answer = known.get(namespace) ?? find(namespace);
+      if (answer !== undefined) known.set(namespace, answer);
+      return answer;
+    },
+    forget: () => known.clear(),
   };
 }
 

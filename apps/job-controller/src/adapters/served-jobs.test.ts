@@ -17,7 +17,9 @@ function served(
     kube: { namespace: "default", jobNamespaces },
     queues: { isServed: () => seen.queue },
     machines: { unitsOf: (id) => (id === "train-u" ? (seen.units ?? []) : []) },
-    world: { pods: { byIndex: (_index, id) => (id === "train-u" ? Array(seen.pods ?? 0).fill({}) : []) } },
+    world: {
+      pods: { byIndex: (_index, id) => (id === "train-u" ? Array.from({ length: seen.pods ?? 0 }, () => ({})) : []) },
+    },
   });
   return [servesNamespace(namespace), serves({ metadata: { namespace, name: "train", uid: "u" } })];
 }

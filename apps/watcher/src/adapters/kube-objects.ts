@@ -39,8 +39,8 @@ export function groupRules(
 
 /**
  * Returns the function that reduces a pod to the facts that the watcher keeps. A pod with owner labels in another namespace occupies its node if it is
- * exclusive. It counts for its owner if that can be a job, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no owner's grant hides its
- * use.
+ * exclusive. It counts for its owner if that can be a job, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no owner's
+ * grant hides its use.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
