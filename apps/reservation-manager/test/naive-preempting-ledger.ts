@@ -7,6 +7,7 @@ import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
   forestIn,
   futureOf,
+  grantable,
   isPossible,
   isServed,
   isToBeWithdrawn,
@@ -162,9 +163,17 @@ export class NaivePreemption {
     const code = this.#refusalOf(work);
     if (code !== undefined) return { kind: "refused", code };
     this.#nextSequence += 1;
+    const waited = waitingIn(this.#world);
     this.#set({ work: [...this.#world.work, work] });
     this.#record(work, { kind: "requested" });
+    this.#grantArrival(work, waited);
     return { kind: "waiting", sequence: work.sequence };
+  }
+
+  /** A request that fits is granted before those that its arrival unblocks: no quota is kept any more for the previous head of its queue. */
+  #grantArrival(work: Work, waited: readonly Work[]): void {
+    const nodes = grantable(this.#world, work, futureOf(this.#world), waited);
+    if (nodes !== undefined) this.#grant(work, nodes);
   }
 
   /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */

@@ -112,7 +112,6 @@ export class NaiveQueues {
     });
     // No earlier request could be granted. A request that fits is granted when it arrives: before past use is counted, and before requests that its arrival
     // unblocks, because quota is no longer kept for the previous head of its queue.
-    // arrival makes way, because quota is no longer kept for the one that was the head of its queue.
     const forest = this.forest();
     const next =
       queue === undefined ? findNextGrant(forest, this.waiting()) : candidateOf(forest, queue, this.waiting(), waited);

@@ -209,15 +209,16 @@ export function isServed(future: PreemptionWorld, { sequence, promise }: Work): 
 
 /**
  * Returns the nodes that the work would get now; undefined: it is not granted. It breaks no promise and gets nothing that `future` keeps for others, whatever
- * its priority. A beneficiary waits behind no head of its queue, and nothing is kept from it for a waiting owner.
+ * its priority. A beneficiary waits behind no head of its queue, and no quota is kept from it. `owners` are the requests that quota is kept for.
  */
 export function grantable(
   world: PreemptionWorld,
   work: Work,
   future: PreemptionWorld = futureOf(world),
+  owners: readonly Work[] = waitingIn(world),
 ): readonly string[] | undefined {
   if (admit(world, work) === undefined) return undefined;
-  if (!mayGo(world, work)) return undefined;
+  if (!mayGo(world, work, owners)) return undefined;
   const hasPromise = isServed(futureOf(world), work);
   const others = hasPromise ? futureOf(withdrawnFor(world, work), work.promise) : future;
   const nodes = admit(world, work, others);
@@ -229,13 +230,13 @@ export function grantable(
  * none.
  */
 export function mayHave(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
-  return mayGo(world, work) && keepsPromises(world, work, nodes);
+  return mayGo(world, work, waitingIn(world)) && keepsPromises(world, work, nodes);
 }
 
-/** Returns whether neither the head of its queue nor kept quota blocks the work; they never block a beneficiary. */
-function mayGo(world: PreemptionWorld, work: Work): boolean {
+/** Returns whether neither the head of its queue nor quota kept for `owners` blocks the work; they never block a beneficiary. */
+function mayGo(world: PreemptionWorld, work: Work, owners: readonly Work[]): boolean {
   if (isServed(futureOf(world), work)) return true;
-  const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
+  const unserved = owners.filter((each) => !isServed(futureOf(world), each));
   return isInLine(world, work) && isBesideKept(world, keptIn(world, unserved), work);
 }
 

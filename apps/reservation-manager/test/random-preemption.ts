@@ -95,11 +95,14 @@ const preempting = fc
   })
   .map(({ policies, ...more }): Preempting => ({ ...more, ...policies }));
 
+/** Without past use, which the reference of preemption does not count. */
 function preemptingOf(queues: fc.Arbitrary<readonly Queue[]>): fc.Arbitrary<readonly Queue[]> {
   return queues.chain((all) =>
     fc
       .array(preempting, { minLength: all.length, maxLength: all.length })
-      .map((policies) => all.map((queue, index): Queue => ({ ...queue, ...policies[index] }))),
+      .map((policies) =>
+        all.map(({ pastUseHalfLifeMs: _, ...queue }, index): Queue => ({ ...queue, ...policies[index] })),
+      ),
   );
 }
 

@@ -11,10 +11,7 @@ import {
 } from "../../../test/random-preemption.ts";
 import { startRun } from "../../../test/random-world.ts";
 
-/**
- * The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others: in about one of 700 the ledger and the reference grant in another order what several
- * preemptions of one pass make possible.
- */
+/** The number of random worlds; without it the same 150 in every run. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
 function play({ nodes, queues, drafts }: PreemptionRun): void {
