@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState, type ReactNode } from "react";
+import { useRef, useState, type ReactNode } from "react";
 import type { Lease, Session } from "../adapters/messages.ts";
 import { askJson, RequestError } from "../adapters/request.ts";
 import { FEED_OF, workPath } from "../adapters/work-calls.ts";
@@ -29,6 +29,8 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
   const { type = "" } = workPageRoute.useSearch();
   const feed = useFeed(FEED_OF[kind]);
   const listed = feed.list.find((each) => isIt(kind, id, type, each));
+  const wasListed = useRef(false);
+  if (listed !== undefined) wasListed.current = true;
   // The list only provides the version; the answer about the item has all fields.
   const version = JSON.stringify(listed && revisionOf(kind, listed));
   const { data, error } = useQuery({
@@ -52,7 +54,8 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
       </>
     );
   }
-  const isGone = listed === undefined && feed.status === "live";
+  // New work is on this page before it is in the list.
+  const isGone = wasListed.current && listed === undefined && feed.status === "live";
   // The kind in the address determines the type of the answer.
   return (
     <Shown

@@ -43,7 +43,7 @@ export function StatusTab(parts: TabParts): ReactNode {
       )}
       {of.kind === "job" && (
         <>
-          <Timeline label="Phases" bars={timelineOfJob(of.item, nowMs)} />
+          <Timeline label="Phases" bars={timelineOfJob(of.item, events?.job ?? [], nowMs)} />
           <Timeline label="Members" bars={timelineOfMembers(events?.job ?? [], of.item, nowMs)} />
         </>
       )}
