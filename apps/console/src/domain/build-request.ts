@@ -22,6 +22,9 @@ export type RequestContext = {
   readonly suffix: string;
 };
 
+/** The limit of a DNS label. */
+const MAX_POD_NAME_LENGTH = 63;
+
 type Fields = Readonly<Record<string, unknown>>;
 
 const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
@@ -33,7 +36,11 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
   const { generateName } = metadata ?? {};
   const name = typeof generateName === "string" ? `${generateName}${suffix}` : document.name;
   if (kind === "Session") {
-    const body = { name, spec: buildSessionSpec(spec ?? {}) };
+    const sessionSpec = buildSessionSpec(spec ?? {});
+    const long = sessionSpec.components.map((each) => `${name}-${String(each["name"])}`).find(isTooLong);
+    if (long !== undefined)
+      return { refusal: `the pod ${long} would have ${long.length} characters; ${MAX_POD_NAME_LENGTH} are allowed` };
+    const body = { name, spec: sessionSpec };
     return { request: { path: "/v1/sessions", planPath: undefined, body, page: { kind: "session", id: name } } };
   }
   if (kind === "PinnedReplicaSet") {
@@ -47,21 +54,25 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
     return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body: value, page } };
   }
   if (kind === "Lease") return { refusal: "a lease is signed with the key of its user: use muster lease order FILE" };
-  return { refusal: `${kind} is no kind that can be submitted here` };
+  return { refusal: `a ${kind} is no session, job or replica set: use kubectl apply -f FILE` };
 }
 
-function buildSessionSpec(spec: Fields): Fields {
+function isTooLong(podName: string): boolean {
+  return podName.length > MAX_POD_NAME_LENGTH;
+}
+
+function buildSessionSpec(spec: Fields): Fields & { readonly components: readonly Fields[] } {
   const { components, scenario, timeout, queueTimeout, ttl, killAfter, ...rest } = spec;
   const ms = (value: unknown): number | undefined => (typeof value === "string" ? parseDuration(value) : undefined);
-  return withoutUndefined({
+  const fields = withoutUndefined({
     ...rest,
-    components: (components as readonly Fields[]).flatMap(buildComponents),
     scenarioJson: jsonOf(scenario),
     timeoutMs: ms(timeout),
     queueTimeoutMs: ms(queueTimeout),
     ttlMs: ms(ttl),
     killAfterMs: ms(killAfter),
   });
+  return { ...fields, components: (components as readonly Fields[]).flatMap(buildComponents) };
 }
 
 /** Expands replicas: `server` with replicas 2 is `server-0` and `server-1`. */
@@ -105,6 +116,8 @@ export type PoolNeed = {
   readonly needed: number;
   readonly because: string;
   readonly isFree: boolean;
+  /** False if no wait can help: the session would fail. */
+  readonly isPossible: boolean;
 };
 
 /** Plans the machines that a session would request. Only the ledger compares parts of machines. */
@@ -113,7 +126,8 @@ export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): re
   const byPool = [...Map.groupBy(spec.components, ({ pool }) => pool)];
   return byPool.map(([pool, { length: needed }]) => {
     const known = pools.get(pool);
-    if (known === undefined) return { pool, needed, because: "the pool does not exist", isFree: false };
+    if (known === undefined)
+      return { pool, needed, because: "the pool does not exist", isFree: false, isPossible: false };
     const isFree = known.available >= needed;
     const largest = Math.max(known.capacity, known.elasticMax);
     const because = isFree
@@ -121,6 +135,6 @@ export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): re
       : largest < needed
         ? `the pool has ${largest} at most`
         : `${known.available} are free, so that it waits`;
-    return { pool, needed, because, isFree };
+    return { pool, needed, because, isFree, isPossible: isFree || largest >= needed };
   });
 }

@@ -46,6 +46,11 @@ it.each<[title: string, text: string, findings: readonly string[]]>([
     SESSION.replace("timeout: 90s", "timeuot: 90s"),
     ["6:3 spec.timeuot is an unknown field"],
   ],
+  [
+    "a value that does not match its pattern, with the meaning of the field",
+    SESSION.replace("name: echo", "name: Echo_A"),
+    ['4:3 metadata.name: "Echo_A" does not match ^[a-z0-9]([-a-z0-9]*[a-z0-9])?$. Name of the session; a DNS label.'],
+  ],
   ["a missing field, at its mapping", SESSION.replace(", pool: drivers", ""), ["9:7 spec.components[0] lacks pool"]],
   [
     "alternatives that are all missing",
@@ -127,10 +132,17 @@ it("sends a job to its namespace, and to that of the controller without one", ()
 
 it.each([
   ["Lease", /signed/],
-  ["Deployment", /no kind that can be submitted/],
+  ["Deployment", /no session, job or replica set/],
 ])("does not send a %s", (kind, because) => {
   const [document] = read(`kind: ${kind}\nmetadata: { name: a }`);
   expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
+});
+
+it("does not send a session whose pods would have too long names", () => {
+  const [document] = read(SESSION.replace("name: echo", `name: ${"x".repeat(58)}`));
+  expect(buildRequest(document!, CONTEXT)).toEqual({
+    refusal: `the pod ${"x".repeat(58)}-driver would have 65 characters; 63 are allowed`,
+  });
 });
 
 it("plans the machines of a session by pool", () => {
@@ -141,8 +153,8 @@ it("plans the machines of a session by pool", () => {
     ["c", pool(1, 1)],
   ]);
   expect(planSession({ spec: { components } }, pools)).toEqual([
-    { pool: "a", needed: 2, isFree: true, because: "3 are free" },
-    { pool: "b", needed: 1, isFree: false, because: "the pool does not exist" },
-    { pool: "c", needed: 2, isFree: false, because: "the pool has 1 at most" },
+    { pool: "a", needed: 2, isFree: true, isPossible: true, because: "3 are free" },
+    { pool: "b", needed: 1, isFree: false, isPossible: false, because: "the pool does not exist" },
+    { pool: "c", needed: 2, isFree: false, isPossible: false, because: "the pool has 1 at most" },
   ]);
 });

@@ -6,7 +6,7 @@ import { EXAMPLES } from "../adapters/examples.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
 import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
-import { readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
+import { MAX_CHARACTERS, readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
 import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
@@ -14,6 +14,8 @@ import { useFeed } from "../parts/use-feed.ts";
 /** A plan is requested after the text has not changed for this time. */
 const PLAN_DELAY_MS = 400;
 const SUFFIX_LETTERS = 5;
+/** More documents are counted, and not named. */
+const MAX_NAMED = 5;
 
 type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest | undefined };
 type Sent = { readonly request: DocumentRequest; readonly refusal: string | undefined };
@@ -44,7 +46,8 @@ export function Submit(): ReactNode {
       <h1>Submit</h1>
       <Editor text={text} onText={change} editor={editor} />
       <div role="status">
-        {checked.map(({ document, built }, index) => (
+        <Sound checked={checked} />
+        {checked.filter(isRefused).map(({ document, built }, index) => (
           <Findings key={index} document={document} built={built} onJump={(line) => jump(editor.current, text, line)} />
         ))}
       </div>
@@ -57,9 +60,30 @@ export function Submit(): ReactNode {
           }}
         />
       )}
-      <SentList sent={sent} />
+      <SentList sent={sent} onNext={() => change("")} />
     </>
   );
+}
+
+function isRefused({ document, built }: Checked): boolean {
+  return document.findings.length > 0 || (built !== undefined && "refusal" in built);
+}
+
+/** The documents that fit their schemas, in one line. */
+function Sound({ checked }: { readonly checked: readonly Checked[] }): ReactNode {
+  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => titleOf(document));
+  const [first] = sound;
+  if (first === undefined) return null;
+  return (
+    <p className="notice good">
+      <strong className="long">{sound.length <= MAX_NAMED ? sound.join(", ") : `${sound.length} documents`}</strong>{" "}
+      {sound.length === 1 ? "fits its schema." : "fit their schemas."}
+    </p>
+  );
+}
+
+function titleOf({ kind, name }: ReadDocument): string {
+  return [kind || "document", name].filter(Boolean).join(" ");
 }
 
 type EditorParts = {
@@ -69,8 +93,16 @@ type EditorParts = {
 };
 
 function Editor({ text, onText, editor }: EditorParts): ReactNode {
+  const [example, setExample] = useState<string>();
+  const [refused, setRefused] = useState<number>();
+  // A browser stops responding while it shows a very long text.
+  const isTaken = (characters: number): boolean => {
+    const isShort = characters <= MAX_CHARACTERS;
+    setRefused(isShort ? undefined : characters);
+    return isShort;
+  };
   const load = async (file: File | undefined): Promise<void> => {
-    if (file !== undefined) onText(await file.text());
+    if (file !== undefined && isTaken(file.size)) onText(await file.text());
   };
   return (
     <div
@@ -86,7 +118,19 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
           <input type="file" accept=".yaml,.yml,.json" onChange={({ target }) => void load(target.files?.[0])} />
         </label>
       </p>
-      {text === "" && <Examples onText={onText} />}
+      {(text === "" || text === example) && (
+        <Examples
+          onText={(next) => {
+            setExample(next);
+            onText(next);
+          }}
+        />
+      )}
+      {refused !== undefined && (
+        <p className="notice bad" role="alert">
+          The text has {refused} characters; {MAX_CHARACTERS} at most are read. Use <code>muster submit -f FILE</code>.
+        </p>
+      )}
       <label className="field-label" htmlFor="document">
         Documents: sessions, jobs and replica sets
       </label>
@@ -96,6 +140,9 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
         value={text}
         spellCheck={false}
         autoCapitalize="off"
+        onPaste={(event) => {
+          if (!isTaken(text.length + event.clipboardData.getData("text").length)) event.preventDefault();
+        }}
         onChange={({ target }) => onText(target.value)}
       />
     </div>
@@ -119,17 +166,10 @@ function Examples({ onText }: Pick<EditorParts, "onText">): ReactNode {
 type FindingsParts = Checked & { readonly onJump: (line: number) => void };
 
 function Findings({ document, built, onJump }: FindingsParts): ReactNode {
-  const title = [document.kind || "document", document.name].filter(Boolean).join(" ");
   const refusal = built && "refusal" in built ? built.refusal : undefined;
-  if (document.findings.length === 0 && refusal === undefined)
-    return (
-      <p className="notice good">
-        <strong className="long">{title}</strong> fits its schema.
-      </p>
-    );
   return (
     <div className="notice bad">
-      <strong className="long">{title}</strong>
+      <strong className="long">{titleOf(document)}</strong>
       {refusal !== undefined && <p>{refusal}</p>}
       <ul className="rows">
         {document.findings.map(({ line, column, message }: Finding) => (
@@ -173,14 +213,6 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
       <FeedNotice feeds={[{ name: "pools", feed: pools }]} />
       {error !== null && <p className="notice bad">{error.message}</p>}
       {plans === undefined && error === null && <p className="quiet">Checking…</p>}
-      {requests.map((request, index) => (
-        <div key={request.page.id} className="card">
-          <h3 className="long">
-            {request.page.kind} {request.page.id}
-          </h3>
-          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
-        </div>
-      ))}
       <p className="actions start">
         <button
           type="button"
@@ -191,6 +223,14 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
           Submit {requests.length === 1 ? "it" : `all ${requests.length}`}
         </button>
       </p>
+      {requests.map((request, index) => (
+        <div key={request.page.id} className="card">
+          <h3 className="long">
+            {request.page.kind} {request.page.id}
+          </h3>
+          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
+        </div>
+      ))}
     </section>
   );
 }
@@ -207,8 +247,8 @@ function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
   const needs = request.page.kind === "session" ? planSession(request.body, pools) : [];
   return (
     <ul className="rows">
-      {needs.map(({ pool, needed, because }) => (
-        <li key={pool} className="long">
+      {needs.map(({ pool, needed, because, isPossible }) => (
+        <li key={pool} className={isPossible ? "long" : "long notice bad"}>
           {needed} of pool {pool}: {because}
         </li>
       ))}
@@ -221,7 +261,9 @@ function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
   );
 }
 
-function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
+type SentParts = { readonly sent: readonly Sent[]; readonly onNext: () => void };
+
+function SentList({ sent, onNext }: SentParts): ReactNode {
   if (sent.length === 0) return null;
   return (
     <section aria-labelledby="sent">
@@ -241,6 +283,11 @@ function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
           </li>
         ))}
       </ul>
+      <p className="actions start">
+        <button type="button" onClick={onNext}>
+          Submit other work
+        </button>
+      </p>
     </section>
   );
 }
