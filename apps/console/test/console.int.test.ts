@@ -324,9 +324,12 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.keyboard.type("train");
     await page.getByText("1 of 16").waitFor();
     await page.keyboard.press("Escape");
+    expect(await page.getByRole("searchbox").inputValue()).toBe("train");
     await page.getByRole("link", { name: "train" }).focus();
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
+    // The next Tab continues within the page.
+    await page.waitForFunction(() => document.activeElement?.id === "content");
   });
 
   it("renders markup in names and messages as text", async () => {
@@ -354,6 +357,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("spec.components[0].pol is an unknown field").waitFor();
     expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);
     await page.getByLabel("Documents").fill(text("pool"));
+    await page.reload();
     await page.getByText("1 of pool drivers: 4 are free").waitFor();
     await page.getByRole("button", { name: "Submit it" }).click();
     await page.getByRole("link", { name: "session echo" }).waitFor();
@@ -361,6 +365,8 @@ describe.skipIf(executablePath === undefined)(suite, () => {
       name: "echo",
       spec: { components: [{ name: "driver", pool: "drivers", kind: 1 }] },
     });
+    await page.getByRole("button", { name: "Submit other work" }).click();
+    await page.getByRole("button", { name: "replica set" }).waitFor();
   });
 
   it("renders only the rows in view", async () => {

@@ -11,7 +11,9 @@ const STAGES: Readonly<Record<string, Stage>> = {
   TERMINATED: "cancelled",
 };
 
-export function stageOfNode({ phase }: NodeRecord): Stage {
+/** A node that is being terminated keeps its phase while it is drained. */
+export function stageOfNode({ phase, spec }: NodeRecord): Stage {
+  if (spec?.terminate && phase !== "TERMINATED") return "ending";
   return STAGES[phase ?? ""] ?? "waiting";
 }
 

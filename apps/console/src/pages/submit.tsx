@@ -21,7 +21,7 @@ type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest |
 type Sent = { readonly request: DocumentRequest; readonly refusal: string | undefined };
 
 export function Submit(): ReactNode {
-  const [text, setText] = useState("");
+  const [text, setText] = useState(readDraft);
   const [suffix, setSuffix] = useState(randomSuffix);
   const [sent, setSent] = useState<readonly Sent[]>([]);
   const editor = useRef<HTMLTextAreaElement>(null);
@@ -39,6 +39,7 @@ export function Submit(): ReactNode {
   const isReady = read === text && checked.length > 0 && requests.length === checked.length;
   const change = (next: string): void => {
     setText(next);
+    keepDraft(next);
     setSent([]);
   };
   return (
@@ -56,6 +57,7 @@ export function Submit(): ReactNode {
           requests={requests}
           onSent={(results) => {
             setSent(results);
+            keepDraft("");
             setSuffix(randomSuffix());
           }}
         />
@@ -63,6 +65,21 @@ export function Submit(): ReactNode {
       <SentList sent={sent} onNext={() => change("")} />
     </>
   );
+}
+
+/** The text survives a reload and a visit to another page, for this tab alone. */
+const DRAFT = "muster-draft";
+
+function readDraft(): string {
+  return sessionStorage.getItem(DRAFT) ?? "";
+}
+
+function keepDraft(text: string): void {
+  try {
+    sessionStorage.setItem(DRAFT, text);
+  } catch {
+    // Without room for it the text is not kept.
+  }
 }
 
 function isRefused({ document, built }: Checked): boolean {

@@ -44,6 +44,9 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
   if (data === undefined) {
     return (
       <>
+        <p>
+          <Link to="/workloads">Work</Link> / {kind}
+        </p>
         <h1 className="long">{id}</h1>
         {notice}
         {error instanceof RequestError ? (

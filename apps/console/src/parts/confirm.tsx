@@ -15,7 +15,13 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
   const dialog = useRef<HTMLDialogElement>(null);
   const [refusal, setRefusal] = useState("");
   const [isBusy, setIsBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // The button that asked may be gone with the change.
+    return () => {
+      if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
+    };
+  }, []);
   const submit = async (): Promise<void> => {
     setIsBusy(true);
     setRefusal("");

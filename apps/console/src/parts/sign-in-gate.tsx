@@ -48,6 +48,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   }
   const signOut = async (): Promise<void> => {
     await ask("/auth/session", { method: "DELETE", csrfToken: data.csrfToken });
+    sessionStorage.clear();
     // The reload drops all data and lists of this user before the next one signs in.
     location.reload();
   };
