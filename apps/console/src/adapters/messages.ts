@@ -25,8 +25,13 @@ export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 export type LogPiece = Json["muster.session.v1.GetLogsReply"] &
   Partial<Pick<Json["muster.job.v1.GetJobLogsReply"], "run">>;
 
-/** The answer of `/auth/session`. */
-export type SignedIn = { readonly user: string; readonly csrfToken: string; readonly expiresAtMs: number };
+/** The answer of `/auth/session`. `namespace` is that of the work. */
+export type SignedIn = {
+  readonly user: string;
+  readonly csrfToken: string;
+  readonly expiresAtMs: number;
+  readonly namespace: string;
+};
 
 /** The answer of `/auth/methods`. `jaegerUrl`: the address of traces, if the operator has configured it. */
 export type SignInMethods = { readonly token: boolean; readonly oidc: boolean; readonly jaegerUrl?: string };

@@ -51,7 +51,9 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
   if (JOB_KINDS.has(kind)) {
     const at = encodeURIComponent(document.namespace || namespace);
     const page = { kind: "job", id: `${document.namespace || namespace}/${name}` } as const;
-    return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body: value, page } };
+    const { generateName: _, ...kept } = metadata ?? {};
+    const body = { ...(value as Fields), metadata: { ...kept, name } };
+    return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body, page } };
   }
   if (kind === "Lease") return { refusal: "a lease is signed with the key of its user: use muster lease order FILE" };
   return { refusal: `a ${kind} is no session, job or replica set: use kubectl apply -f FILE` };

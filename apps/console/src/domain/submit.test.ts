@@ -138,6 +138,16 @@ it.each([
   expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
 });
 
+it("completes the generated name of a job", () => {
+  const [document] = read("kind: TFJob\nmetadata: { generateName: train-, labels: { a: b } }");
+  expect(buildRequest(document!, CONTEXT)).toMatchObject({
+    request: {
+      body: { kind: "TFJob", metadata: { name: "train-abcde", labels: { a: "b" } } },
+      page: { id: "default/train-abcde" },
+    },
+  });
+});
+
 it("does not send a session whose pods would have too long names", () => {
   const [document] = read(SESSION.replace("name: echo", `name: ${"x".repeat(58)}`));
   expect(buildRequest(document!, CONTEXT)).toEqual({

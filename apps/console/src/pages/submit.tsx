@@ -14,6 +14,7 @@ import { useFeed } from "../parts/use-feed.ts";
 /** A plan is requested after the text has not changed for this time. */
 const PLAN_DELAY_MS = 400;
 const SUFFIX_LETTERS = 5;
+const KEY_LETTERS = 27;
 /** More documents are counted, and not named. */
 const MAX_NAMED = 5;
 
@@ -24,9 +25,10 @@ export function Submit(): ReactNode {
   const [text, setText] = useState(readDraft);
   const [suffix, setSuffix] = useState(randomSuffix);
   const [sent, setSent] = useState<readonly Sent[]>([]);
+  const [keys] = useState(() => new Map<string, string>());
   const editor = useRef<HTMLTextAreaElement>(null);
   const read = useDeferredValue(text);
-  const namespace = useNamespace();
+  const { namespace } = useSignedIn();
   const checked = useMemo(
     () =>
       readDocuments(read, SCHEMAS).map((document): Checked => {
@@ -52,12 +54,16 @@ export function Submit(): ReactNode {
           <Findings key={index} document={document} built={built} onJump={(line) => jump(editor.current, text, line)} />
         ))}
       </div>
-      {isReady && sent.length === 0 && (
+      {isReady && (sent.length === 0 || sent.some(({ refusal }) => refusal !== undefined)) && (
         <Plan
           requests={requests}
+          keys={keys}
           onSent={(results) => {
             setSent(results);
+            // Until all are accepted they keep their names and keys, so that a repetition creates nothing twice.
+            if (results.some(({ refusal }) => refusal !== undefined)) return;
             keepDraft("");
+            keys.clear();
             setSuffix(randomSuffix());
           }}
         />
@@ -202,10 +208,14 @@ function Findings({ document, built, onJump }: FindingsParts): ReactNode {
   );
 }
 
-type PlanParts = { readonly requests: readonly DocumentRequest[]; readonly onSent: (sent: readonly Sent[]) => void };
+type PlanParts = {
+  readonly requests: readonly DocumentRequest[];
+  readonly keys: Map<string, string>;
+  readonly onSent: (sent: readonly Sent[]) => void;
+};
 
 /** The plan of the services, and the button that carries it out. */
-function Plan({ requests, onSent }: PlanParts): ReactNode {
+function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const pools = useFeed("pools");
   const [isBusy, setIsBusy] = useState(false);
@@ -221,7 +231,8 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
     setIsBusy(true);
     const results: Sent[] = [];
     // Documents are sent in the order of the text, because later ones may need earlier ones.
-    for (const request of requests) results.push(await submit(request, csrfToken));
+    for (const request of requests) results.push(await submit(request, csrfToken, keys));
+    setIsBusy(false);
     onSent(results);
   };
   return (
@@ -283,9 +294,9 @@ type SentParts = { readonly sent: readonly Sent[]; readonly onNext: () => void }
 function SentList({ sent, onNext }: SentParts): ReactNode {
   if (sent.length === 0) return null;
   return (
-    <section aria-labelledby="sent">
+    <section aria-labelledby="sent" role="status">
       <h2 id="sent">Submitted</h2>
-      <ul className="rows" role="status">
+      <ul className="rows">
         {sent.map(({ request: { page }, refusal }) => (
           <li key={`${page.kind}/${page.id}`}>
             {refusal === undefined ? (
@@ -326,9 +337,14 @@ async function readPlan(
   };
 }
 
-async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent> {
+/** `keys` has the idempotency key of each request: one that is sent again has the same answer. */
+async function submit(request: DocumentRequest, csrfToken: string, keys: Map<string, string>): Promise<Sent> {
+  const { path, body } = request;
+  const content = `${path} ${JSON.stringify(body)}`;
+  const key = keys.get(content) ?? randomLetters(KEY_LETTERS);
+  keys.set(content, key);
   try {
-    await ask(request.path, { method: "POST", body: request.body, csrfToken });
+    await ask(path, { method: "POST", body, csrfToken, headers: { "idempotency-key": key } });
     return { request, refusal: undefined };
   } catch (error) {
     return {
@@ -338,18 +354,12 @@ async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent
   }
 }
 
-/** Returns the namespace that the job controller serves. */
-function useNamespace(): string {
-  const { data } = useQuery({
-    queryKey: ["namespace"],
-    queryFn: ({ signal }) => askJson<{ readonly namespace?: string }>("/v1/jobs?limit=1", { signal }),
-    staleTime: Infinity,
-  });
-  return data?.namespace || "default";
+function randomSuffix(): string {
+  return randomLetters(SUFFIX_LETTERS);
 }
 
-function randomSuffix(): string {
-  const letters = crypto.getRandomValues(new Uint8Array(SUFFIX_LETTERS));
+function randomLetters(count: number): string {
+  const letters = crypto.getRandomValues(new Uint8Array(count));
   return [...letters].map((each) => String.fromCodePoint(97 + (each % 26))).join("");
 }
 
