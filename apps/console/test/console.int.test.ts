@@ -151,6 +151,14 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     }
   });
 
+  it("names the machines of a pool, with their states", async () => {
+    const machine = { pool: "gpu", standing: "NOT_READY", sharedHolders: [] };
+    world.answers["listMachines"] = () => ({ machines: [{ ...machine, node: "gpu-7" }], complete: true });
+    await page.getByText("Machines by name").first().click();
+    await page.getByRole("row", { name: "gpu-7 NOT_READY" }).waitFor();
+    expect(await violations()).toEqual([]);
+  });
+
   it("shows changes without a reload", async () => {
     show(session({ name: "first", revision: 1 }));
     await go("/workloads?kind=session");

@@ -8,6 +8,7 @@ export type ReplicaSet = Json["muster.farm.v1.ReplicaSet"];
 export type AuditRecord = Json["muster.farm.v1.AuditRecord"];
 export type Lease = Json["muster.provision.v1.Lease"];
 export type LeaseEvent = Json["muster.provision.v1.LeaseEvent"];
+export type MachineState = Json["muster.reservation.v1.MachineState"];
 export type Pool = Json["muster.reservation.v1.Pool"];
 export type NodeRecord = Json["muster.node.v1.NodeRecord"];
 export type Reservation = Json["muster.reservation.v1.Reservation"];

@@ -8,6 +8,7 @@ import { groupWaits, latestFailures } from "../domain/select-work.ts";
 import type { Work } from "../domain/work.ts";
 import { Badge } from "../parts/badge.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
+import { MachineList } from "../parts/machine-list.tsx";
 import { PoolField } from "../parts/pool-field.tsx";
 import { QuotaBars } from "../parts/quota-bars.tsx";
 import { useFeed } from "../parts/use-feed.ts";
@@ -88,6 +89,7 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
         {pool.elasticMax > 0 && `; grows to ${pool.elasticMax} when work needs machines`}
       </p>
       {groups.length > 0 && <PoolField name={pool.name} groups={groups} nowMs={nowMs} />}
+      <MachineList pool={pool.name} />
     </article>
   );
 }

@@ -22,13 +22,13 @@ type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest |
 type Sent = { readonly request: DocumentRequest; readonly refusal: string | undefined };
 
 export function Submit(): ReactNode {
-  const [text, setText] = useState(readDraft);
+  const { namespace, user } = useSignedIn();
+  const [text, setText] = useState(() => readDraft(user));
   const [suffix, setSuffix] = useState(randomSuffix);
   const [sent, setSent] = useState<readonly Sent[]>([]);
   const [keys] = useState(() => new Map<string, string>());
   const editor = useRef<HTMLTextAreaElement>(null);
   const read = useDeferredValue(text);
-  const { namespace } = useSignedIn();
   const checked = useMemo(
     () =>
       readDocuments(read, SCHEMAS).map((document): Checked => {
@@ -41,7 +41,7 @@ export function Submit(): ReactNode {
   const isReady = read === text && checked.length > 0 && requests.length === checked.length;
   const change = (next: string): void => {
     setText(next);
-    keepDraft(next);
+    keepDraft(user, next);
     setSent([]);
   };
   return (
@@ -62,7 +62,7 @@ export function Submit(): ReactNode {
             setSent(results);
             // Until all are accepted they keep their names and keys, so that a repetition creates nothing twice.
             if (results.some(({ refusal }) => refusal !== undefined)) return;
-            keepDraft("");
+            keepDraft(user, "");
             keys.clear();
             setSuffix(randomSuffix());
           }}
@@ -73,16 +73,18 @@ export function Submit(): ReactNode {
   );
 }
 
-/** The text survives a reload and a visit to another page, for this tab alone. */
-const DRAFT = "muster-draft";
-
-function readDraft(): string {
-  return sessionStorage.getItem(DRAFT) ?? "";
+/** The text survives a reload, another page and another sign-in of the same user, in this tab alone. */
+function readDraft(user: string): string {
+  return sessionStorage.getItem(draftKey(user)) ?? "";
 }
 
-function keepDraft(text: string): void {
+function draftKey(user: string): string {
+  return `muster-draft ${user}`;
+}
+
+function keepDraft(user: string, text: string): void {
   try {
-    sessionStorage.setItem(DRAFT, text);
+    sessionStorage.setItem(draftKey(user), text);
   } catch {
     // Without room for it the text is not kept.
   }
