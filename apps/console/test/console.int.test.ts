@@ -359,6 +359,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
     // The next Tab continues within the page.
     await page.waitForFunction(() => document.activeElement?.id === "content");
+    expect(await page.title()).toBe("train · Muster");
   });
 
   it("renders markup in names and messages as text", async () => {

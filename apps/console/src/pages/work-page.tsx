@@ -113,7 +113,7 @@ function Shown({ of, id, type, version, notice, isGone }: ShownParts): ReactNode
           {work.code !== "" && <code>{work.code}</code>} {work.because}
         </p>
       )}
-      <WorkActions of={of} work={work} path={(part) => workPath(of.kind, id, part, type)} ask={setAsked} />
+      {!isGone && <WorkActions of={of} work={work} path={(part) => workPath(of.kind, id, part, type)} ask={setAsked} />}
       {asked}
       <Tabs tabs={tabs} selected={tab} />
       <section aria-label={tab}>

@@ -54,7 +54,7 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
             Keep
           </button>
           <button type="submit" className="danger" disabled={isBusy}>
-            {verb}
+            {isBusy ? "Waiting for the answer…" : verb}
           </button>
         </p>
       </form>

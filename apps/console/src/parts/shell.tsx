@@ -23,6 +23,7 @@ export function Shell(): ReactNode {
   // The link that had the focus is gone with its page.
   useEffect(() => {
     if (document.activeElement === document.body) content.current?.focus({ preventScroll: true });
+    document.title = titleOf(path ?? "/");
   }, [path]);
   return (
     <>
@@ -94,6 +95,12 @@ function Help({ dialog }: { readonly dialog: RefObject<HTMLDialogElement | null>
       </form>
     </dialog>
   );
+}
+
+/** The page and the product, such as `train · Muster`, so that the tabs of a browser differ. */
+function titleOf(path: string): string {
+  const page = PAGES.find((each) => each.path === path)?.label;
+  return `${page ?? path.split("/").at(-1)} · Muster`;
 }
 
 function useKeyboard(showHelp: () => void): void {
