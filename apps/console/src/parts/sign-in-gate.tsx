@@ -27,6 +27,10 @@ export function useMethods(): SignInMethods | undefined {
 
 const SESSION = ["session"];
 
+/** The other pages of this browser end their session, too. */
+const signedOut = new BroadcastChannel("muster-signed-out");
+signedOut.onmessage = () => location.reload();
+
 /** Reads the token of a link that `npm start` prints. It is removed from the address before any other code runs. */
 const linkToken = readLinkToken(location.hash);
 if (linkToken !== null) history.replaceState(null, "", `${location.pathname}${location.search}`);
@@ -78,6 +82,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
       return;
     }
     sessionStorage.clear();
+    signedOut.postMessage(null);
     // The reload drops all data and lists of this user before the next one signs in.
     location.reload();
   };
