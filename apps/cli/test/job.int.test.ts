@@ -401,7 +401,7 @@ it.each<[line: string, out: RegExp]>([
   ["cancel net", /^tfjob net is being cancelled/],
   [
     "events job/train",
-    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(3 times\)[^]*SUCCEEDED/,
+    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(x3\)[^]*SUCCEEDED/,
   ],
   ["events -f job/train", /QUEUED[^]*STARTING[^]*Started[^]*SUCCEEDED/],
   ["events jobs", /train +0\.0s +QUEUED/],
