@@ -131,9 +131,9 @@ const HANDLERS = {
     return { job: find(key) };
   },
   // A page contains one job, so that the CLI must request the next.
-  listJobs: ({ continue: from, namespace }: { continue: string; namespace: string }) => {
+  listJobs: ({ continue: from, namespace, labelSelector }: ListRequest) => {
     checkNamespace("namespace", namespace);
-    const keys = [...jobs.keys()];
+    const keys = [...jobs.keys()].filter((key) => labelSelector === "" || key.endsWith("/net"));
     const index = from === "" ? 0 : keys.indexOf(from);
     const found = jobs.get(keys[index] ?? "");
     return Promise.resolve({
@@ -164,6 +164,7 @@ const HANDLERS = {
   },
 };
 
+type ListRequest = { continue: string; namespace: string; labelSelector: string };
 type LogRequest = { key?: Key; component: string; offset: number; run: string; waitMs: number };
 
 /** Returns at most seven bytes; run `r2` follows `r1`, and the last run ends with the job. */
@@ -389,6 +390,10 @@ it.each<[line: string, out: RegExp]>([
     /^NAME +PHASE +TYPE +COMPLETED +FAILURES +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
   ],
   ["get tfjobs", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get jobs -l team=a,!tier", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get jobs --selector=team=a", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get mpijobs -l team=a", /^no mpijobs match team=a$/],
+  ["__complete -- get jobs --sel", /^--selector$/],
   ["get job/train", /train +SUCCEEDED +Job +2\/2/],
   ["get job train", /train +SUCCEEDED +Job +2\/2/],
   [
@@ -401,7 +406,7 @@ it.each<[line: string, out: RegExp]>([
   ["cancel net", /^tfjob net is being cancelled/],
   [
     "events job/train",
-    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(3 times\)[^]*SUCCEEDED/,
+    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(x3\)[^]*SUCCEEDED/,
   ],
   ["events -f job/train", /QUEUED[^]*STARTING[^]*Started[^]*SUCCEEDED/],
   ["events jobs", /train +0\.0s +QUEUED/],
@@ -662,4 +667,19 @@ it("reports a job, a member or a log that does not exist", async () => {
     code: 4,
     err: ["error: worker-1 has no log: log train/worker-1 does not exist"],
   });
+});
+
+it.each<[line: string, error: string]>([
+  ["get jobs -l team=", "ok"],
+  [
+    "get jobs -l -x=1",
+    "error: option '-l, --selector <labels>' argument '-x=1' is invalid. \"-x=1\" is not a label selector: ",
+  ],
+  ["get sessions -l team=a", "error: sessions have no labels"],
+  ["get job train -l team=a", "error: --selector is for a list, not for one name"],
+])("checks the selector: muster %s", async (line, error) => {
+  keep(job("net", "RUNNING", {}, "TFJob"));
+  const { code, err } = await muster(line);
+  expect(code === 0 ? "ok" : err[0]?.slice(0, error.length)).toBe(error);
+  if (error !== "ok") expect(code).toBe(2);
 });

@@ -47,8 +47,10 @@ const HANDLERS: Handlers<typeof FarmService> = {
     return Promise.resolve({ set: setOf(name), outcome: "CREATED" });
   },
   getReplicaSet: ({ name }) => Promise.resolve().then(() => ({ set: find(name) })),
-  listReplicaSets: () =>
-    Promise.resolve({ sets: [...sets.values()], unreadable: [{ name: "odd", because: "too new" }] }),
+  listReplicaSets: ({ labelSelector }) => {
+    const found = [...sets.values()].filter(({ record }) => labelSelector === "" || record?.name === "web");
+    return Promise.resolve({ sets: found, unreadable: [{ name: "odd", because: "too new" }] });
+  },
   explainReplicaSet: ({ name }) =>
     Promise.resolve({
       ...{
@@ -156,6 +158,7 @@ it.each<[line: string, out: string, call?: object | undefined, code?: number, er
     "explain rs/web",
     "replica-set web READY\n  all are ready\nowner: farm-1\n\nNODE  WHAT      POD    HEALTH  WHY\na     REPLICA   web-a  READY\nz     CORDONED  -      -",
   ],
+  ["get rs -l team=a", expect.stringMatching(/^NAME[^\n]*\nweb [^\n]*$/) as string],
   ["get rs", expect.stringMatching(/NAME[^]*web +READY +2 +2 +2 +3[^]*odd +UNREADABLE[^]*too new/) as string],
   [
     "roll web --to web-2 --minimum 1 --canary 1 --delay 5s",

@@ -138,9 +138,17 @@ function manifestFrom(json: string): { readonly spec: Record<string, unknown>; r
 }
 
 export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent {
-  const { count, object, message: text, type, reason, atMs } = message;
-  const description = `${object}: ${text}${count > 1 ? ` (${count} times)` : ""}`;
+  const { object, message: text, type, reason, atMs } = message;
+  const description = `${object}: ${text}${repeatText(message)}`;
   return { phase: reason, atMs, description, reason: type === "Normal" ? "" : type };
+}
+
+/** Formats ` (x3 over 5m00s)` like kubectl; empty for the first occurrence. */
+function repeatText({ count, firstAtMs, atMs }: muster.job.v1.JobEvent): string {
+  if (count <= 1) return "";
+  return firstAtMs > 0 && firstAtMs < atMs
+    ? ` (x${count} over ${formatElapsed(atMs - firstAtMs, "seconds")})`
+    : ` (x${count})`;
 }
 
 /** Reads an event without its description. */

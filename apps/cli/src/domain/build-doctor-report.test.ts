@@ -126,7 +126,9 @@ it("accepts a pool that may grow, whatever its size, and warns when no service c
     "value" in healthy.replicas ? { value: [...healthy.replicas.value, replica("node")] } : healthy.replicas;
   const checks = buildChecks({ ...healthy, pools, replicas }, NOW);
   expect(checks.every(({ status }) => status === "ok")).toBe(true);
-  expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe("1 replica, version 1.0.0");
+  expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe(
+    "its leader answers (others, which stand by, are not seen), version 1.0.0",
+  );
   expect(buildChecks(healthy, NOW).find(({ check }) => check === "node-scaler")?.detail).toBe(
     "not running; it is needed for pools that may grow alone",
   );

@@ -10,7 +10,7 @@ import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from ".
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
-import { appOf } from "./describe-trouble.ts";
+import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Work } from "./work.ts";
@@ -61,8 +61,6 @@ export type Observations = {
 };
 
 const SCALER = "node-scaler";
-/** Only the leading replica serves the bus. */
-const LEDGER = "reservation-manager";
 
 const NEEDED = { neededFor: "everything", one: "" };
 /** The services by area of the bus. An app that only one purpose needs is optional. */
@@ -164,8 +162,9 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const who =
-      app === LEDGER ? "its leader answers (others, which stand by, are not seen)" : plural(found.length, "replica");
+    const who = LEADER_ONLY.has(app)
+      ? "its leader answers (others, which stand by, are not seen)"
+      : plural(found.length, "replica");
     const detail = `${who}, version ${versions.join(" and ")}`;
     return versions.length === 1
       ? ok(app, detail)

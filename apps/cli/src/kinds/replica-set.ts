@@ -30,7 +30,12 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   shortName: "rs",
   none: "no replica sets",
   get: ({ link }, name) => farmCalls(link).get(name),
-  list: async ({ link }) => [...(await farmCalls(link).list()), ...(await farmCalls(link).unreadable())],
+  hasLabels: true,
+  list: async ({ link }, selector) => {
+    const sets = await farmCalls(link).list(selector);
+    // The labels of an unreadable set are unknown.
+    return selector === undefined ? [...sets, ...(await farmCalls(link).unreadable())] : sets;
+  },
   nameOf: ({ name }) => name,
   ask: (connected, name, question) => askOfSet(connected, name, question),
   table: (sets, { nowMs, style }) =>

@@ -159,7 +159,7 @@ const GET = command({
   run: async (cli, [text], { mine, type, active, all, secret, keyFile, output, ...asked }) => {
     const id = text === undefined ? undefined : leaseIdOf(text);
     if (id !== undefined && secret !== undefined) return printSecret(cli, id, { secret, keyFile });
-    if (id !== undefined) return getItems(cli, LEASE, id, output);
+    if (id !== undefined) return getItems(cli, LEASE, id, { output });
     if (secret !== undefined)
       throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
         hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,

@@ -101,7 +101,7 @@ const STATUS = command({
   examples: ["muster roll status web-2", "muster roll status web --timeout 10m"],
   run: async (cli, [text], { follow, ...options }) => {
     const name = rollNameOf(text);
-    if (!follow) return getItems(cli, ROLL, name, options.output);
+    if (!follow) return getItems(cli, ROLL, name, options);
     await using connected = await cli.connect();
     return await followRoll(cli, connected, await findRoll(connected, name), options);
   },
@@ -114,7 +114,7 @@ const GET = command({
   arguments: [argument("[roll]", ROLL_ARGUMENT.description)],
   options: { output: OUTPUT },
   examples: ["muster roll get", "muster roll get web-2 -o json"],
-  run: (cli, [name], { output }) => getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), output),
+  run: (cli, [name], options) => getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), options),
 });
 
 const MINIMUM = option(

@@ -21,6 +21,7 @@ import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, type Resources } from "../kinds/resources.ts";
 import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
+import { selectorArgument } from "./parse-values.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
 
 /** The description of a target without a kind. */
@@ -66,13 +67,17 @@ function getCommand(resources: Resources): CommandRow {
         "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
       ),
     ],
-    options: { output: OUTPUT },
-    text: "`jobs` are those of all kinds.",
+    options: {
+      selector: option("-l, --selector <labels>", "only jobs or replica sets whose labels match", selectorArgument),
+      output: OUTPUT,
+    },
+    text: "`jobs` are those of all kinds.\nA selector has the form of kubectl: `a=b,c!=d,e in (f,g),!h`.",
     examples: [
       "muster get sessions",
       "muster get jobs",
       "muster get session http-benchmark-x7k2p -o yaml",
       "muster get job/training",
+      "muster get jobs -l 'team=a,tier in (x,y)'",
       "muster get rs",
       "muster get leases",
       "muster get replica-set web -o yaml",
@@ -80,7 +85,7 @@ function getCommand(resources: Resources): CommandRow {
       "muster get queue team-a",
       "muster get reservations -o json",
     ],
-    run: (cli, [first, second], { output }) => getItems(cli, first.resource, nameAfter(first, second), output),
+    run: (cli, [first, second], options) => getItems(cli, first.resource, nameAfter(first, second), options),
   });
 }
 
@@ -140,7 +145,7 @@ function listCommand(resource: Resource, description: string, text?: string): Co
     options: { output: OUTPUT },
     ...(text !== undefined && { text }),
     examples: [`muster ${resource.plural}`, `muster ${resource.plural} -o json`],
-    run: (cli, _, { output }) => getItems(cli, resource, undefined, output),
+    run: (cli, _, options) => getItems(cli, resource, undefined, options),
   });
 }
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { WaitReason } from "../adapters/messages.ts";
+import type { JobEvent, WaitReason } from "../adapters/messages.ts";
 import { appendLog, EMPTY_LOG, searchLog } from "./append-log.ts";
-import { cleanLog, describeWait, formatAge, formatAmount } from "./describe.ts";
+import { cleanLog, describeRepeats, describeWait, formatAge, formatAmount } from "./describe.ts";
 import { nextSort, readSort } from "./sort.ts";
 
 it.each([
@@ -13,6 +13,14 @@ it.each([
   [10, 0, "0s"],
 ])("from %d to %d it is %s", (from, to, age) => {
   expect(formatAge(from, to)).toBe(age);
+});
+
+it.each([
+  [1, 100_000, ""],
+  [2, 100_000, " (x2 over 5m)"],
+  [3, 0, " (x3)"],
+])("of %d occurrences since %d it shows '%s'", (count, firstAtMs, text) => {
+  expect(describeRepeats({ count, firstAtMs, atMs: 400_000 } as JobEvent)).toBe(text);
 });
 
 it.each([

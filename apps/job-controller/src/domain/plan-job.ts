@@ -19,6 +19,7 @@ import { noteMachines } from "./note-machines.ts";
 import { noteNames } from "./note-names.ts";
 import { noteProgress } from "./note-progress.ts";
 import { noteTroubles } from "./note-troubles.ts";
+import { findFailedMembers } from "./find-failed-members.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
 import { isWholeGangOutgrown, machinesOf } from "./member-machines.ts";
@@ -147,8 +148,8 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const counted = countUncounted(snapshot, spec, summarised, policy);
   const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted, policy);
   if (outcome.kind === "succeeded" || outcome.kind === "failed") {
-    const over = finish(counted, nowMs, outcome);
-    return planCleanUp(snapshot, over, spec, policy);
+    const ended = { ...counted, failedMembers: findFailedMembers(snapshot, spec, counted) };
+    return planCleanUp(snapshot, finish(ended, nowMs, outcome), spec, policy);
   }
   const preempted = preemptedGang(snapshot);
   if (preempted !== undefined) return planPreemptedGang(snapshot, counted, preempted, policy);
