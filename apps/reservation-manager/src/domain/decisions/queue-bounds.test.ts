@@ -66,7 +66,7 @@ it("visits no tree whose free quota is kept for overdue requests", () => {
     ask(run, `large${index}`, `q0-${index}`, 4);
     ask(run, `small${index}`, `q0-${index}`, 1);
   }
-  // 2 are free then: enough for the small requests, unless their queues keep it for the large ones before them.
+  // 2 are free then: enough for the small requests, unless their queues keep it for earlier large ones.
   expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
   expect(promising(released(run), Infinity)).toEqual([]);
 });
