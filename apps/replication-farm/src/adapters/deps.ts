@@ -144,7 +144,7 @@ async function create(
   }
 }
 
-/** True from the start until some set wants replicas. It never becomes true again, because sets without replicas are intended then. */
+/** True from the start until a set desires replicas. It never becomes true again, because sets without replicas are intended then. */
 function watchFailsafe(world: World, alerts: Alerts): () => boolean {
   let lifted = false;
   return () => {
@@ -158,7 +158,7 @@ function watchFailsafe(world: World, alerts: Alerts): () => boolean {
       alerts.resolve("no-replicas");
       return false;
     }
-    const found = verdict === "no-sets" ? "there are no replica sets" : "no replica set wants any replica";
+    const found = verdict === "no-sets" ? "no replica set exists" : "no replica set desires a replica";
     alerts.raise({
       incidentKey: verdict,
       description: `${found}: this farm removes nothing until one does`,
@@ -193,7 +193,7 @@ function alertUnreadable(world: World, alerts: Alerts): () => void {
       if (unreadable.delete(incidentKey)) alerts.resolve(incidentKey);
       return;
     }
-    const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
+    const description = `the record of ${kind} ${name} cannot be read, and its pods and machines stay unchanged: ${read.unreadable}`;
     unreadable.set(incidentKey, {
       incidentKey,
       description,
