@@ -452,13 +452,13 @@ describe("victims", () => {
       "none",
     ],
     [
-      "are not what sets preemptible: false where its queue permits that",
+      "exclude work with preemptible: false if its queue permits that",
       leftRight({ reclaim: "Any" }, { permitsNonPreemptible: true }),
       [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
       "x: RECLAIM a",
     ],
     [
-      "are what sets preemptible: false where its queue does not permit that",
+      "include work with preemptible: false if its queue does not permit that",
       reclaim,
       [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
       "x: RECLAIM b",
@@ -486,7 +486,7 @@ describe("victims", () => {
       "none",
     ],
     [
-      "are not for a request that would take what an owner waits for",
+      "are not taken for a request that would use quota for which an owner waits",
       [queue("root", 0), queue("root/left", 6), queue("root/right", 4, { withinQueue: "LowerPriority" })],
       // Without v, 3 cpu are free, and left keeps them for its own request.
       [

@@ -35,10 +35,10 @@ function ahead(run: Run, id: string): readonly string[] {
 
 describe("FRAGMENTED", () => {
   it.each<[title: string, asked: number | readonly number[], code: string]>([
-    ["one part that fits on no machine, and into what is free together", 4, "FRAGMENTED"],
+    ["one part that fits on no machine, but into the free sum", 4, "FRAGMENTED"],
     ["two of three parts that fit", [2, 2, 2], "FRAGMENTED"],
-    ["more than is free together", 7, "POOL_AVAILABILITY"],
-    ["parts that need more together", [3, 4], "POOL_AVAILABILITY"],
+    ["more than the free sum", 7, "POOL_AVAILABILITY"],
+    ["parts that exceed the free sum together", [3, 4], "POOL_AVAILABILITY"],
   ])("%s: %s", (_title, asked, code) => {
     const run = worldOf([sized("n1", 8), sized("n2", 8)]);
     ask(run, "one", [5, 5]);

@@ -34,8 +34,8 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
 }
 
 it.each([
-  ["where machines are plenty", quotaRuns],
-  ["that change, where machines are plenty", changingRuns],
+  ["with plentiful machines", quotaRuns],
+  ["that change, with plentiful machines", changingRuns],
 ])("preempts in queues %s as the reference does, which recomputes each formula", (_which, runs) => {
   fc.assert(fc.property(runs, play), WORLDS === undefined ? { numRuns: 150, seed: 2 } : { numRuns: Number(WORLDS) });
 });
