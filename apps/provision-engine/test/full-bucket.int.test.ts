@@ -50,7 +50,7 @@ it(
     await Promise.all(Array.from({ length: CONCURRENCY }, (_, at) => fill(at)));
     expect(refusals).toContainEqual({
       code: "limit_exceeded",
-      what: "size of bucket muster-leases without what is kept for the ends of leases",
+      what: "size of bucket muster-leases without the part that is reserved for ends of leases",
       limit: Math.floor(BUCKET_BYTES * 0.9),
       retryAfterMs: expect.any(Number) as number,
     });

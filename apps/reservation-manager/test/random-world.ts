@@ -23,12 +23,12 @@ import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 /** One input of a reservation manager. */
 export type Operation =
   | { readonly kind: "reserve"; readonly request: ReservationRequest }
-  /** The owner's last reservation, or the one before it: a request that comes late. */
+  /** The owner's last reservation, or the one before it, as a late request names it. */
   | { readonly kind: "release"; readonly owner: Owner; readonly late?: boolean }
   | { readonly kind: "limit"; readonly ownerKind: string; readonly limit: number }
   | { readonly kind: "node"; readonly facts: NodeFacts }
   | { readonly kind: "lose"; readonly node: string }
-  /** Undefined: the pool is scaled no more. */
+  /** Undefined: the pool is no longer scaled. */
   | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly kind: "wait"; readonly ms: number };
 

@@ -86,5 +86,5 @@ function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: 
   const nodes = replicas.map(({ node }) => node);
   return nodes.length === 0
     ? `\`muster explain replica-set/${name}\` shows its state`
-    : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` says more`;
+    : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` shows more`;
 }

@@ -204,7 +204,7 @@ function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: str
   if (desired === spec.podId) return;
   throw new CommandError(
     EXIT.usage,
-    `${newSet} has pod id "${desired}", and ${name} has "${spec.podId}": only pods of one pod id give way to each other on a node`,
+    `${newSet} has pod id "${desired}", and ${name} has "${spec.podId}": only pods of one pod id replace each other on a node`,
     { hint: `write \`podId: ${spec.podId}\` into the spec of ${newSet}` },
   );
 }

@@ -51,8 +51,11 @@ it.each<[because: Partial<WaitReason>, text: string]>([
     "4 machines of gpu are needed, and 1 are free",
   ],
   [{ code: "QUEUE_HELD", queue: "a" }, "queue a admits nothing"],
-  [{ code: "FRAGMENTED", pool: "gpu" }, "what is free of gpu suffices in sum, and not on single machines"],
-  [{ code: "BEHIND_HIGHER_PRIORITY", ahead: 1 }, "what it needs is kept for a request of higher priority"],
+  [{ code: "FRAGMENTED", pool: "gpu" }, "the free amounts of gpu suffice in sum, but not on single machines"],
+  [
+    { code: "BEHIND_HIGHER_PRIORITY", ahead: 1 },
+    "the machines or quota that it needs are kept for a request of higher priority",
+  ],
   [{ code: "SOMETHING_NEW", ahead: 2 }, "2 requests are ahead"],
   [{ code: "SOMETHING_NEW", ahead: 0 }, ""],
 ])("%j is explained as: %s", (because, text) => {

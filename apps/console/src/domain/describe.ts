@@ -65,11 +65,11 @@ export function describeWait({ code, pool, requested, available, ahead, queue, q
     case "QUEUE_HELD":
       return `queue ${queue} admits nothing`;
     case "FRAGMENTED":
-      return `what is free of ${pool} suffices in sum, and not on single machines`;
+      return `the free amounts of ${pool} suffice in sum, but not on single machines`;
     case "BEHIND_HIGHER_PRIORITY":
-      return "what it needs is kept for a request of higher priority";
+      return "the machines or quota that it needs are kept for a request of higher priority";
     case "BEHIND_FAIR_SHARE":
-      return "what it needs is kept for a request of a queue that has less of its share";
+      return "the machines or quota that it needs are kept for a request of a queue that has less of its share";
     case "WAITING_FOR_PREEMPTED":
       return "the work that is preempted for it has not ended yet";
     default:

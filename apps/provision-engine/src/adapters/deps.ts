@@ -112,7 +112,8 @@ export async function openDeps(
     requests,
     polled: http?.open({ requests, feedback, sign, cleaner }),
     cleaner,
-    staleness: () => (view.ageMs() > MAX_VIEW_AGE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
+    staleness: () =>
+      view.ageMs() > MAX_VIEW_AGE_MS ? `the view of leases was current ${view.ageMs()} ms ago` : undefined,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

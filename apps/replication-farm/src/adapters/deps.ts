@@ -199,7 +199,7 @@ function alertUnreadable(world: World, alerts: Alerts): () => void {
       if (unreadable.delete(incidentKey)) alerts.resolve(incidentKey);
       return;
     }
-    const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
+    const description = `the record of ${kind} ${name} cannot be read, and its pods and machines stay unchanged: ${read.unreadable}`;
     unreadable.set(incidentKey, {
       incidentKey,
       description,

@@ -61,7 +61,7 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
     for (const { name } of shared) nodes.set(name, nodes.get(name) ?? other.name);
     const takeable = findTakeable(other, rivals, shared);
     const isOurs = new Set(set.placements.map(({ node }) => node));
-    // A node that was just left still has an ending pod but no placement. If it were not counted, the older set would take all nodes of this set.
+    // A node that was just left has an ending pod but no placement. It counts here, because the older set would otherwise take all nodes of this set.
     const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
     const due = Math.max(0, missingOf(other) - waiting);
     for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);

@@ -10,7 +10,7 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
  * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
  * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
  * - transfer-failed, the replica leaves the new node: `rollBack` (`plan-transfer.ts`)
- * - pod-name-taken, a place gets another ordinal: `planAnswers` (`plan-answers.ts`)
+ * - pod-name-taken, a placement gets another ordinal: `planAnswers` (`plan-answers.ts`)
  * - machines-wanted, machines-surplus: `planSetMachines`; machines-granted: `recordGrants` (`plan-set-machines.ts`)
  */
 export type SetChangeReason =

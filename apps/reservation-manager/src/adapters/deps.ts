@@ -76,7 +76,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       signal,
       onChange: holdLogger(logger, "leadership of the ledger"),
       onProblem: (error) => {
-        logger.warn({ err: error }, "the lead of the ledger is free, and cannot be taken");
+        logger.warn({ err: error }, "cannot acquire the free lock of the ledger");
       },
     },
     (leadership) => keepLedger(managed, leadership),
@@ -118,7 +118,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       isHeld: leadership.isHeld,
       maxEntryBytes: MAX_ENTRY_BYTES,
       onProblem: (problem) => {
-        logger.warn({ err: problem }, "the log of the ledger");
+        logger.warn({ err: problem }, "the log of the ledger reports a problem");
       },
     });
     await using announcer = makeAnnouncer(bus, {
@@ -169,7 +169,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "the ledger cannot be kept now");
+    logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }
 }
 

@@ -130,7 +130,7 @@ async function keepLedger(
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "the ledger cannot be kept now");
+    logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }
 }
 

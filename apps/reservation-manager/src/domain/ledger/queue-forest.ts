@@ -1,12 +1,12 @@
 import type { PairAmounts, Queue, Queues } from "./queue.ts";
 
-/** The reason why a queue admits nothing. A problem of a queue, except that it has queues below it, is also a problem of those. */
+/** The reason why a queue admits nothing. A queue inherits every problem of the queues above it, except NOT_A_LEAF. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
 /** Problems that make the quota unknown. */
 type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "TOO_DEEP" | "UNREADABLE";
 
-/** A queue in its tree. Amounts that depend on machines are not part of it, so a forest is valid as long as its queues. */
+/** A queue in its tree. Contains no amounts that depend on machines, so a forest is valid as long as its queues. */
 export type QueueNode = {
   readonly queue: Queue;
   readonly parent: QueueNode | undefined;
@@ -17,7 +17,7 @@ export type QueueNode = {
   readonly root: QueueTree;
   /** Its quota with the lent quota of the queues below it. At the root without the amounts that it gets from its pools. */
   readonly total: PairAmounts;
-  /** The part of it that the queue lends to no other queue; without pairs that have no lending limit. */
+  /** The part of `total` that the queue lends to no other queue; without pairs that have no lending limit. */
   readonly guaranteed: PairAmounts;
   readonly problem: QueueProblem | undefined;
 };
