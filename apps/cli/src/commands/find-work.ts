@@ -83,8 +83,8 @@ export async function kindOfName({ resources }: CommandLine, { link }: Connected
   if (others.length === 0) return findResource(kinds, noun) ?? kinds[0];
   throw new CommandError(
     EXIT.usage,
-    `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
-    { hint: "name one with its kind" },
+    `several items have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
+    { hint: "use one of these names" },
   );
 }
 

@@ -86,7 +86,7 @@ const KUBERNETES = ["ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Rep
 function describeUnknownKind(word: string, known: readonly string[]): string {
   const jobs = known.filter((each) => /.Job$/.test(each));
   if (NOT_RUN.includes(word) && jobs.length > 0)
-    return `${word} is not run; of Kubeflow's kinds are ${jobs.join(", ")}`;
+    return `Muster does not run ${word}; of Kubeflow's kinds it runs ${jobs.join(", ")}`;
   if (KUBERNETES.includes(word) && known.includes(SET_KIND))
     return `${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`;
   const near = nearestName(word, known);
