@@ -439,7 +439,7 @@ it(
       expect(code).not.toBe(0);
       expect(err).toContain("error: the record of lease 9-9 cannot be read: ");
       expect(err).toContain(
-        "hint: `muster doctor` lists the records that cannot be read, and which version reads them",
+        "hint: `muster doctor` lists the unreadable records, and the versions that read them",
       );
     }
   },
