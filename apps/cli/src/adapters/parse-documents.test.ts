@@ -194,8 +194,8 @@ describe("a correct file", () => {
 
 describe("every problem is reported with its place", () => {
   it.each<[string, string, string[]]>([
-    ["an empty file", "", ["f.yaml:1:1: the file holds no document"]],
-    ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file holds no document"]],
+    ["an empty file", "", ["f.yaml:1:1: the file contains no document"]],
+    ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file contains no document"]],
     ["a document that is a list", "- 1\n", ["f.yaml:1:1: the document must be a mapping, not a list"]],
     [
       "a field given twice",
@@ -220,7 +220,7 @@ describe("every problem is reported with its place", () => {
     [
       "an unsupported kind of Kubeflow",
       "apiVersion: kubeflow.org/v1\nkind: MXJob\nmetadata: { name: a }\nspec: {}\n",
-      ["f.yaml:2:7: kind: MXJob is not run; of Kubeflow's kinds are TFJob, PyTorchJob, MPIJob, JAXJob"],
+      ["f.yaml:2:7: kind: Muster does not run MXJob; of Kubeflow's kinds it runs TFJob, PyTorchJob, MPIJob, JAXJob"],
     ],
     [
       "an unknown kind",
@@ -331,7 +331,7 @@ spec: {}
     [
       "a scenario that is not JSON",
       VALID.replace("seconds: 5", "seconds: .inf"),
-      ["f.yaml:16:24: spec.scenario.seconds: cannot be handed on as JSON; write it as a string"],
+      ["f.yaml:16:24: spec.scenario.seconds: cannot be expressed in JSON; write it as a string"],
     ],
     [
       "no components",

@@ -42,7 +42,9 @@ export async function refreshTokens(name: string, config: OidcConfig, contextFil
   if (kept !== undefined && kept["id-token"] !== config["id-token"] && kept["id-token"] !== undefined) return kept;
   const token = config["refresh-token"];
   if (token === undefined)
-    throw new CommandError(EXIT.refused, `the sign-in of user ${name} is over`, { hint: "`muster login` signs in" });
+    throw new CommandError(EXIT.refused, `the sign-in of user ${name} has expired`, {
+      hint: "`muster login` signs in",
+    });
   const renewed = await explained(config["idp-issuer-url"], undefined, async () =>
     withTokens(config, await oidc.refreshTokenGrant(await discover(config), token)),
   );
@@ -69,7 +71,7 @@ function withTokens(
 ): OidcConfig {
   if (id === undefined)
     throw new CommandError(EXIT.refused, `the issuer ${config["idp-issuer-url"]} gives no id token`, {
-      hint: "the scope needs openid",
+      hint: "add openid to --scope",
     });
   return { ...config, "id-token": id, ...(refresh !== undefined && { "refresh-token": refresh }) };
 }
@@ -90,7 +92,7 @@ async function explained<Value>(
         cause,
       });
     throw new CommandError(EXIT.unreachable, `cannot sign in at the issuer ${issuer}: ${deepestMessage(cause)}`, {
-      hint: "check its address; NODE_EXTRA_CA_CERTS names who signs its certificate",
+      hint: "check its address, and name the CA certificates that verify it in NODE_EXTRA_CA_CERTS",
       cause,
     });
   }

@@ -103,7 +103,7 @@ async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]
   } catch (error) {
     const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
     if (!isAway) throw error;
-    cli.io.err(["note: only the files were checked: the job controller, which knows more, does not answer"]);
+    cli.io.err(["note: only the files were checked, because the job controller does not answer"]);
   }
 }
 
@@ -230,7 +230,7 @@ async function followAll(
   if (!leave.aborted) await cancelling;
   const all = [...newest.values()];
   if (leave.aborted)
-    sayLeft({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
+    reportLeftWork({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
   return { all, lost };
 }
 
@@ -267,7 +267,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   );
 }
 
-function sayLeft(left: {
+function reportLeftWork(left: {
   readonly cli: CommandLine;
   readonly view: ProgressView;
   readonly all: readonly Work[];
@@ -284,7 +284,7 @@ function sayLeft(left: {
       const asked = work.cancelRequested ? "answered" : left.asked.get(title);
       if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;
       return asked === "asked"
-        ? `left${why}: no answer says whether ${title} is cancelled; ${shows}, ${cancel} asks again`
+        ? `left${why}: no service confirmed that ${title} is being cancelled; ${shows}, ${cancel} requests it again`
         : `left${why}: ${title} continues; ${shows}, ${cancel} ends it`;
     });
   left.view.say(lines);

@@ -71,7 +71,7 @@ export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[
     "",
     ...buildReplicaTable(set.replicas, style),
     "",
-    `\`muster audit ${set.name}\` shows what was done to it`,
+    `\`muster audit ${set.name}\` lists its changes`,
   ];
 }
 

@@ -302,7 +302,7 @@ function required(reader: ValueReader, path: Path, fields: Readonly<Record<strin
 }
 
 function checkText(reader: ValueReader, path: Path, text: string): void {
-  if (text.includes("\0")) reader.report(path, "holds a zero character, which no process can be given");
+  if (text.includes("\0")) reader.report(path, "contains a zero character, which no process can receive");
 }
 
 function byteLength(text: string): number {

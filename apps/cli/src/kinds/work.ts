@@ -67,7 +67,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
         );
       const target = `${noun}/${name}`;
       if (kind.remove === undefined)
-        throw new CommandError(EXIT.usage, `a ${noun} is not deleted`, {
+        throw new CommandError(EXIT.usage, `a ${noun} cannot be deleted`, {
           hint: `\`muster cancel ${target}\` ends it; once it is over, ${kind.goneBy(name)}`,
         });
       await using connected = await cli.connect();

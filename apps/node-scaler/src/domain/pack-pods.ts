@@ -49,7 +49,7 @@ function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bi
   const smallest = pods.reduce<Load>(minLoad, FULL);
   // A bin without room for the smallest pod is never searched again, even if it lacks only one amount.
   const note = ({ types, loads }: BinsOfTypes, index: number, load: Load): void =>
-    loads.set(index, hasRoom(types, load, smallest) ? load : FULL);
+    loads.set(index, hasRoom(types, load, smallest) ? load : FULL_LOAD);
   for (const pod of pods) {
     const found = findRoom(pod, kinds.values());
     if (found !== undefined) {
