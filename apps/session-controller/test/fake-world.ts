@@ -155,7 +155,7 @@ export function fakeWorld(
             if (!state.grant)
               return { kind: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
             state.held = true;
-            const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
+            const machines = spec.components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
             return { kind: "reservation", reservation: { state: "granted", id: "r-1", machines } };
           }
           case "create-pod":

@@ -1,4 +1,5 @@
 import { formatDuration } from "@muster/faults";
+import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import {
   COMPONENT_TEMPLATE_SCHEMA,
   MAX_POD_NAME_LENGTH,
@@ -12,6 +13,7 @@ import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
 const LABEL_VALUE = `^${LABEL_NAME}$`;
+const POOL_NAME = { pattern: LABEL_VALUE, maxLength: 63 };
 const LABEL_KEY = `^([a-z0-9.-]+/)?${LABEL_NAME}$`;
 /** A DNS name, a slash and a name. */
 const MAX_LABEL_KEY = 253 + 1 + 63;
@@ -128,10 +130,13 @@ function component() {
       name: label("Name of the component, unique in the session."),
       kind: { enum: COMPONENT_KINDS, description: "The driver decides the result; workers are servers and clients." },
       pool: {
-        type: "string",
-        pattern: LABEL_VALUE,
-        maxLength: 63,
-        description: "The pool that its machine comes from.",
+        type: ["string", "array"],
+        ...POOL_NAME,
+        items: { type: "string", ...POOL_NAME },
+        minItems: 1,
+        maxItems: MAX_ACCEPTED_POOLS,
+        uniqueItems: true,
+        description: "The pool that its machine comes from, or several in order of preference.",
       },
       image: {
         type: "string",

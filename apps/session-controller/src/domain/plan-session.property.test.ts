@@ -200,7 +200,7 @@ function happen(world: World, event: Happening): void {
       return;
     case "grant": {
       if (world.reservation.state !== "waiting") return;
-      const machines = SPEC.components.map((each) => ({ component: each.name, node: `node-${each.name}` }));
+      const machines = SPEC.components.map(({ name: each, pool }) => ({ component: each, pool, node: `node-${each}` }));
       world.reservation = { state: "granted", id: "r-1", machines };
       world.held = true;
       return;

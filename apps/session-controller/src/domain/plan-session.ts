@@ -187,7 +187,7 @@ function planCreate(
   const component = record.spec.components.find(({ name }) => name === status.name);
   if (component === undefined) throw new Error(`component ${status.name} is not in the spec`);
   const workers = status.kind === "driver" ? addressesOf(components) : [];
-  return { kind: "create-pod", component, node: status.node, workers, because };
+  return { kind: "create-pod", component, pool: status.pool, node: status.node, workers, because };
 }
 
 function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
