@@ -55,7 +55,9 @@ describe("--server", () => {
     const { code, stderr } = await muster(["--server", server, "--token-file", tokenFile(), "get", "pools"]);
     expect(code).toBe(3);
     expect(stderr).toMatch(/error: cannot connect to https:.* \(option --server\): its certificate is refused: /);
-    expect(stderr).toContain("hint: name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE");
+    expect(stderr).toContain(
+      "hint: name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE",
+    );
   });
 
   it("names `muster login` if a token is missing or unknown", async () => {

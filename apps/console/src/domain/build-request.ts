@@ -125,9 +125,7 @@ export type PoolNeed = {
   readonly pool: string;
   readonly needed: number;
   readonly because: string;
-  readonly isFree: boolean;
-  /** False if no wait can help: the session would fail. */
-  readonly isPossible: boolean;
+  readonly kind: "free" | "waits" | "too-small" | "unknown";
 };
 
 type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] };
@@ -137,20 +135,19 @@ type Accepting = { readonly pool: string; readonly otherPools?: readonly string[
  * ever be free. A pool that does not exist refuses the session, so its choice comes first. Only the ledger compares parts of machines.
  */
 export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
-  const { spec } = body as { readonly spec: { readonly components: readonly { readonly pool: string }[] } };
-  const byPool = [...Map.groupBy(spec.components, ({ pool }) => pool)];
-  return byPool.map(([pool, { length: needed }]) => {
-    const known = pools.get(pool);
-    if (known === undefined)
-      return { pool, needed, because: "the pool does not exist", isFree: false, isPossible: false };
-    const isFree = known.available >= needed;
-    const largest = Math.max(known.capacity, known.elasticMax);
-    const because = isFree
-      ? `${known.available} are free`
-      : largest < needed
-        ? `the pool has ${largest} at most`
-        : `${known.available} are free, so that it waits`;
-    return { pool, needed, because, isFree, isPossible: isFree || largest >= needed };
+  const { components } = (body as { readonly spec: { readonly components: readonly Accepting[] } }).spec;
+  // The session is refused with more combinations, which are too many to list.
+  const isListed = countPoolOptions(components) <= MAX_POOL_OPTIONS;
+  const options = (isListed ? listPoolOptions(components) : [components]).map((option) => planOption(option, pools));
+  const find = (...kinds: readonly PoolNeed["kind"][]) =>
+    options.find((needs) => needs.every(({ kind }) => kinds.includes(kind)));
+  const unknown = options.find((needs) => needs.some(({ kind }) => kind === "unknown"));
+  return unknown ?? find("free") ?? find("free", "waits") ?? options[0] ?? [];
+}
+
+function planOption(components: readonly Accepting[], pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
+  return [...Map.groupBy(components, ({ pool }) => pool)].map(([pool, { length: needed }]) => {
+    return { pool, needed, ...planNeed(needed, pools.get(pool)) };
   });
 }
 

@@ -178,9 +178,9 @@ it("plans the machines of a session by pool", () => {
     ["c", pool(1, 1)],
   ]);
   expect(planSession({ spec: { components } }, pools)).toEqual([
-    { pool: "a", needed: 2, isFree: true, isPossible: true, because: "3 are free" },
-    { pool: "b", needed: 1, isFree: false, isPossible: false, because: "the pool does not exist" },
-    { pool: "c", needed: 2, isFree: false, isPossible: false, because: "the pool has 1 at most" },
+    { pool: "a", needed: 2, kind: "free", because: "3 are free" },
+    { pool: "b", needed: 1, kind: "unknown", because: "the pool does not exist" },
+    { pool: "c", needed: 2, kind: "too-small", because: "the pool has 1 at most" },
   ]);
 });
 

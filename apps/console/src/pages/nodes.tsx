@@ -66,7 +66,7 @@ export function Nodes(): ReactNode {
 
 function Terminate({ node, onClose }: { readonly node: NodeRecord; readonly onClose: () => void }): ReactNode {
   const { name } = node;
-  const whom = forWhom(node);
+  const whom = holderOrDemandOf(node);
   const { csrfToken } = useSignedIn();
   const act = (): Promise<unknown> => ask(`/v1/nodes/${encodeURIComponent(name)}`, { method: "DELETE", csrfToken });
   return (

@@ -3,8 +3,6 @@ import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
 import {
   acceptedPools,
   countPoolOptions,
-  MAX_ACCEPTED_POOLS,
-  MAX_POOL_OPTIONS,
   minimumOf,
   NODE_SELECTOR_OPERATORS,
   nodeSelectionKey,
@@ -116,14 +114,14 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
       return { code: "invalid_request", field: `${field}.component`, reason: `"${component}" is there twice` };
     components.add(component);
   }
-  return countPoolOptions(needs) <= MAX_POOL_OPTIONS
+  return countPoolOptions(needs) <= MAX_OPTIONS
     ? undefined
-    : tooMany("choices of pools of one reservation", MAX_POOL_OPTIONS);
+    : tooMany("choices of pools of one reservation", MAX_OPTIONS);
 }
 
 function checkOtherPools(field: string, need: Need): Fault | undefined {
   const pools = acceptedPools(need);
-  if (pools.length > MAX_ACCEPTED_POOLS) return tooMany(`pools of ${field}, with the first one`, MAX_ACCEPTED_POOLS);
+  if (pools.length > MAX_POOLS) return tooMany(`pools of ${field}, with the first one`, MAX_POOLS);
   for (const [index, pool] of pools.entries()) {
     if (index === 0) continue;
     const wrong = checkPool(`${field}[${index - 1}]`, pool);
