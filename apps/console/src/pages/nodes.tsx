@@ -8,6 +8,7 @@ import { Badge } from "../parts/badge.tsx";
 import { Confirm } from "../parts/confirm.tsx";
 import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
+import { OwnerLink } from "../parts/owner-link.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
@@ -103,7 +104,12 @@ function columnsAt(nowMs: number, terminate: (node: NodeRecord) => void): Column
       header: "Type",
       accessorFn: ({ spec }) => [spec?.instanceType, spec?.spot ? "spot" : "", spec?.zone].filter(Boolean).join(" "),
     },
-    { id: "whom", header: "For", accessorFn: holderOrDemandOf },
+    {
+      id: "whom",
+      header: "For",
+      accessorFn: holderOrDemandOf,
+      cell: ({ row: { original: node } }) => (node.holder ? <OwnerLink owner={node.holder} /> : node.boundTo),
+    },
     {
       id: "age",
       header: "Age",
