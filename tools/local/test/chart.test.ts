@@ -69,6 +69,11 @@ describe.skipIf(missing !== undefined)(
       }
     });
 
+    it("names a misspelt variable and its service", async () => {
+      const misspelt = render("here", { "services.watcher.env": { WATCHER_RELIST: 1 } });
+      await expect(misspelt).rejects.toThrow(/at '\/services\/watcher\/env': additional properties 'WATCHER_RELIST'/);
+    });
+
     it("refuses to render without a value that has a default, such as with the values of an older release", async () => {
       const values = parse(await readFile(join(CHART, "values.yaml"), "utf8")) as object;
       const leaves = leavesOf(values).filter((path) => !/^(services|defaults\.resources|nats\.resources)\./.test(path));
