@@ -135,9 +135,9 @@ describe("muster explain, with a pool that may grow", () => {
   it("reports how long the scaler was silent, once that is long", async () => {
     const elastic = { pool: "elastic", requested: 4, elasticMax: 8 };
     explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 300_000 }] };
-    expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler was last heard 5m\S* ago/);
+    expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler last reported 5m\S* ago/);
     explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 30_000 }] };
-    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last heard");
+    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last reported");
   });
 
   it("does not ask the scaler about waits that no further node would end", async () => {
@@ -190,7 +190,7 @@ describe("muster pools, with a pool that may grow", () => {
     await using _scaler = await scaler({});
     pools = [{ name: "elastic", elasticMax: 8, elasticAtMs: now - 300_000 }];
     expect((await muster("pools")).err).toEqual([
-      expect.stringMatching(/^note: the node scaler was last heard 5m\S* ago/),
+      expect.stringMatching(/^note: the node scaler last reported 5m\S* ago/),
     ]);
   });
 

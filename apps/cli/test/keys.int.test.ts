@@ -27,7 +27,7 @@ it("creates a key in a folder and a file that only its owner can read, and print
 
   const again = await inProcess(["keys", "new"], world);
   expect(again.code).toBe(2);
-  expect(again.err.join("\n")).toMatch(/there is a file at .*, and it was not overwritten\nhint: `muster keys show`/);
+  expect(again.err.join("\n")).toMatch(/error: .* exists, and was not overwritten\nhint: `muster keys show`/);
   expect((await readFile(keyFile, "utf8")).trim()).toBe(secret);
 
   const elsewhere = await inProcess(["keys", "show"], { ...NOWHERE, key: secret });
@@ -69,7 +69,7 @@ it("reports why no key can be created at a path", async () => {
   await writeFile(empty, "");
   const interrupted = await inProcess(["keys", "new", "--key-file", empty], NOWHERE);
   expect(interrupted.code).toBe(2);
-  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: `rm .*empty`/);
+  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: remove it with `rm .*empty`/);
 
   const folder = join(directory.path, "folder");
   await mkdir(folder);

@@ -438,9 +438,7 @@ it(
       const { code, err } = await muster(line);
       expect(code).not.toBe(0);
       expect(err).toContain("error: the record of lease 9-9 cannot be read: ");
-      expect(err).toContain(
-        "hint: `muster doctor` lists the records that cannot be read, and which version reads them",
-      );
+      expect(err).toContain("hint: `muster doctor` lists the unreadable records, and the versions that read them");
     }
   },
   TEST_MS,

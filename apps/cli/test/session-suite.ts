@@ -436,7 +436,7 @@ export function sessionSuite(way: Way): void {
       expect(none).toMatchObject({
         code: 4,
         stderr:
-          "error: lease l-1 holds no machines and waits for none\nhint: `muster get reservations` shows who does\n",
+          "error: lease l-1 holds no machines and waits for none\nhint: `muster get reservations` lists the owners that do\n",
       });
       const unknown = await world.muster(["explain", "jop/train"]).ended;
       expect(unknown).toMatchObject({

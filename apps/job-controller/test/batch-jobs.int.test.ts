@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -30,7 +30,7 @@ const ENV = {
   JOB_REPLACEMENT_WAIT_MS: "5000",
 };
 
-const lack = whatControllersLack();
+const lack = whyNoControllers();
 const [, real] = API_SERVERS;
 const reason = real.skip ? real.title : lack === undefined ? real.title : `${real.title} (skipped: ${lack})`;
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -65,7 +65,7 @@ function jobSet(name: string, rows: readonly Row[], suspend = true): object {
   return { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", metadata: { name, labels }, spec };
 }
 
-const lack = whatControllersLack();
+const lack = whyNoControllers();
 
 describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
   describe.skipIf(skip || !isFound || (isReal && lack !== undefined))(

@@ -6,7 +6,7 @@ import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { kubeControllers, until, whatControllersLack, type TestApiServer } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers, type TestApiServer } from "@muster/testkit";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
@@ -42,7 +42,7 @@ export const CONTROLLERS = [
 
 /** The clusters that workloads run in; the embedded one has its own controllers. */
 export const CLUSTERS = API_SERVERS.map((server) => {
-  const lacking = server.isReal && !server.skip ? whatControllersLack() : undefined;
+  const lacking = server.isReal && !server.skip ? whyNoControllers() : undefined;
   if (lacking === undefined) return server;
   return { ...server, skip: true, title: `${server.title} (skipped: ${lacking})` };
 });

@@ -5,7 +5,7 @@ import type { Rollout } from "./domain/rollout.ts";
 import type { SeenRollout } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { inStep } from "./pass-trace.ts";
-import { raiseGivenUp, raiseRolloutTrouble, resolveGivenUp } from "./pass-trouble.ts";
+import { raiseAbandonedRollout, raiseRolloutTrouble, resolveAbandonedRollout } from "./pass-trouble.ts";
 import { auditsOf, publish } from "./pass-writes.ts";
 
 /** The fence of a rolling update that no farm has run yet. */
@@ -39,7 +39,7 @@ export async function actOnRollout(
   const { step, trouble } = plan;
   owned.rolloutWait = plan.wait;
   raiseRolloutTrouble(deps, rollout, step, trouble);
-  raiseGivenUp(deps, rollout, step);
+  raiseAbandonedRollout(deps, rollout, step);
   deps.report.planned(owned.name, `roll-${step.kind}`, step.because);
   if (!isRolloutWritten(rollout.outbox, plan)) return step.kind === "end" ? "failed" : "none";
   if (step.kind === "end" && step.audits.length > 0) {
@@ -96,7 +96,7 @@ async function writeStep(
     }
     case "end":
       await deps.rollouts.remove(rollout.id, revision);
-      resolveGivenUp(deps, rollout);
+      resolveAbandonedRollout(deps, rollout);
       break;
   }
 }

@@ -48,7 +48,7 @@ const GIVEN_UP = new Map<string, string>([
 ]);
 
 /** Raises the alert of an abandoned rolling update. */
-export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
+export function raiseAbandonedRollout({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
   const why = step.kind === "wait" ? undefined : GIVEN_UP.get(step.because);
   if (why === undefined) return;
   alerts.raise({
@@ -61,7 +61,7 @@ export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Roll
 }
 
 /** Resolves the alert once the update is gone, so that a later abandoned update of the same name raises it again. */
-export function resolveGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
+export function resolveAbandonedRollout({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
   alerts.resolve(`roll_given_up_${id}`);
 }
 

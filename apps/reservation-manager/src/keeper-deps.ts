@@ -3,7 +3,7 @@ import type { Log } from "@muster/store";
 import type { DecisionOutcome } from "./decision-spans.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { PoolAmounts } from "./domain/decisions/summarise-pools.ts";
-import type { PreemptionNews } from "./domain/follow-preemptions.ts";
+import type { PreemptionProgress } from "./domain/follow-preemptions.ts";
 import type { Ledger, LedgerEvent } from "./domain/ledger/ledger.ts";
 import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
@@ -22,20 +22,20 @@ export type LedgerDeps = {
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Announces stored changes, under the trace of the request that caused them where that is known. Must not throw. */
-  readonly announce: (news: News, caller: Context | undefined) => void;
+  readonly announce: (change: ReservationChange, caller: Context | undefined) => void;
   /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Called with the stored outcomes of preemptions, and with each limit that a pass has reached: for metrics and the log. */
-  readonly preemption: (news: PreemptionNews) => void;
+  readonly preemption: (progress: PreemptionProgress) => void;
   /** Waits for `ms`, by default the delay before a failed pass is retried; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
 /** A reservation as it is now, or as it was when it ended. `preempted`: its owner shall end the work, or no longer has to. */
-export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
-  ReservationReport,
-  "beneficiary"
->;
+export type ReservationChange = {
+  readonly kind: "granted" | "preempted" | "released";
+  readonly reservation: Reservation;
+} & Pick<ReservationReport, "beneficiary">;
 
 export type ReservationReport = {
   readonly reservation: Reservation;

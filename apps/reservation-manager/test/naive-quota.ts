@@ -91,11 +91,11 @@ export function guaranteedOf(forest: Forest, name: string, pair: string): bigint
 /** used(n) = own + sum over children of up(c); pairs without a limit are not counted. */
 export function usedOf(forest: Forest, name: string, pair: string): bigint {
   const own = isLimited(forest, name, pair) ? BigInt(forest.own.get(name)?.get(pair) ?? 0) : 0n;
-  return own + sum(childrenOf(forest, name).map((child) => upOf(forest, child, pair)));
+  return own + sum(childrenOf(forest, name).map((child) => countedByParent(forest, child, pair)));
 }
 
 /** up(n) = max(0, used - guaranteed) */
-export function upOf(forest: Forest, name: string, pair: string): bigint {
+export function countedByParent(forest: Forest, name: string, pair: string): bigint {
   return max(0n, usedOf(forest, name, pair) - guaranteedOf(forest, name, pair));
 }
 
@@ -112,7 +112,7 @@ export function freeOf(forest: Forest, name: string, pair: string): bigint {
   const above = freeOf(forest, parent, pair);
   const limit = quotaOf(forest, name, pair)?.borrowingLimit;
   const fromAbove =
-    limit === undefined ? above : min(above, total - guaranteed - upOf(forest, name, pair) + BigInt(limit));
+    limit === undefined ? above : min(above, total - guaranteed - countedByParent(forest, name, pair) + BigInt(limit));
   return max(0n, guaranteed - used) + fromAbove;
 }
 

@@ -26,9 +26,9 @@ export type Hint = "record" | "pods" | "granted";
 
 /** A store, a ledger and a cluster that answer immediately; `behave` decides the states of the pods. */
 export function fakeWorld(
-  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMax?: number } = {},
+  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; maxRestMs?: number } = {},
 ) {
-  const { spec = sampleSpec(), behave = succeedDriver, restMsMax = Infinity } = options;
+  const { spec = sampleSpec(), behave = succeedDriver, maxRestMs = Infinity } = options;
   const made: string[] = [];
   const listeners = new Set<(hint: Hint) => void>();
   const hint = (which: Hint): void => {
@@ -224,7 +224,7 @@ export function fakeWorld(
       return () => listeners.delete(hear);
     },
     /** The longest requested pause between two passes. */
-    restMsMax,
+    maxRestMs,
     /** Writes the record as another writer. */
     write: (record: SessionRecord) => write(record, stored.revision),
     record: () => stored.record,

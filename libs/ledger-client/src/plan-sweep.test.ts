@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import {
   decideSweepBrake,
   describeBrake,
-  FEW,
+  MAX_UNLIMITED_LEFTOVERS,
   listForeign,
   planSweep,
   type OwnedObject,
@@ -74,7 +74,7 @@ it("reports the installation of an object that it leaves alone", () => {
 const COUNTS = { left: 1, olderThanStore: 0, found: 100, owners: 3, owner: "lease", confirmed: 0 };
 
 it.each<[string, Partial<typeof COUNTS>, string | undefined]>([
-  ["a few may go", { left: FEW, found: FEW }, undefined],
+  ["a few may go", { left: MAX_UNLIMITED_LEFTOVERS, found: MAX_UNLIMITED_LEFTOVERS }, undefined],
   ["and half of many", { left: 20, found: 40 }, undefined],
   ["not more than half of many", { left: 21, found: 40 }, "more than 50 %"],
   ["nor more than so many, however many there are", { left: 51, found: 500 }, "more than 50"],

@@ -90,7 +90,7 @@ type BrakeSnapshot = {
 };
 
 /** Up to this number, any share of the objects may be left over. */
-export const FEW = 10;
+export const MAX_UNLIMITED_LEFTOVERS = 10;
 
 /**
  * Decides whether the sweep may remove objects; undefined: it may. A process that has lost records sees leftovers everywhere, so leftovers of the first sweep
@@ -105,7 +105,8 @@ export function decideSweepBrake(
   if (owners === 0) return hold({ code: "no-owner-stored", owner });
   if (olderThanStore > 0) return hold({ code: "older-than-store", count: olderThanStore });
   if (left > maxObjects) return hold({ code: "too-many", max: maxObjects });
-  if (left > FEW && left * 100 > found * maxPercent) return hold({ code: "too-large-a-part", found, maxPercent });
+  if (left > MAX_UNLIMITED_LEFTOVERS && left * 100 > found * maxPercent)
+    return hold({ code: "too-large-a-part", found, maxPercent });
   return undefined;
 }
 

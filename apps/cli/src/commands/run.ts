@@ -230,7 +230,7 @@ async function followAll(
   if (!leave.aborted) await cancelling;
   const all = [...newest.values()];
   if (leave.aborted)
-    sayLeft({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
+    reportLeftWork({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
   return { all, lost };
 }
 
@@ -267,7 +267,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   );
 }
 
-function sayLeft(left: {
+function reportLeftWork(left: {
   readonly cli: CommandLine;
   readonly view: ProgressView;
   readonly all: readonly Work[];

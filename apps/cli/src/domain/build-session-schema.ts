@@ -68,7 +68,7 @@ function writeJson(value: unknown, indent: string, key = ""): string {
 }
 
 function metadata(): Schema {
-  const prefixMax = MAX_POD_NAME_LENGTH - GENERATED_LENGTH;
+  const maxPrefixLength = MAX_POD_NAME_LENGTH - GENERATED_LENGTH;
   return {
     description: "Either name or generateName.",
     oneOf: [{ required: ["name"] }, { required: ["generateName"] }],
@@ -76,7 +76,7 @@ function metadata(): Schema {
       name: { ...label("Name of the session; a DNS label."), maxLength: MAX_POD_NAME_LENGTH },
       generateName: {
         type: "string",
-        maxLength: prefixMax,
+        maxLength: maxPrefixLength,
         pattern: "^([a-z0-9][-a-z0-9]*)?$",
         description: `Beginning of the name; ${GENERATED_LENGTH} random letters are added.`,
       },

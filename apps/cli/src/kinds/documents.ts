@@ -3,7 +3,7 @@ import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
 import type { Draft, Kind } from "./kind.ts";
 import type { Applying, DocumentRow } from "./resource.ts";
-import { worksOf, type Resources } from "./resources.ts";
+import { workKinds, type Resources } from "./resources.ts";
 
 /** The work of a document, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
@@ -44,7 +44,7 @@ function documentRows(resources: Resources): readonly DocumentRow[] {
 }
 
 function workRows(resources: Resources): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
-  const kinds = worksOf(resources);
+  const kinds = workKinds(resources);
   const known = kinds.flatMap(({ documents }) => documents);
   const rowOf = (kind: Kind): DocumentRow<ReadWork> => ({
     words: kind.documents,

@@ -11,7 +11,7 @@ import type { Roll } from "../adapters/farm-messages.ts";
 import { suggestName } from "../domain/suggest-name.ts";
 import type { Resource } from "./resource.ts";
 
-const NEAR_LENGTH_MIN = 3;
+const MIN_SUGGESTED_LENGTH = 3;
 
 /** Rolling updates from one replica set to another. A finished one is deleted. */
 export const ROLL: Resource<Roll> = {
@@ -56,5 +56,9 @@ async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[
   if (wasThere) return `none is open; \`muster audit ${name}\` lists the finished ones`;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
   // Every name resembles a name of two letters.
-  return suggestName(name, name.length < NEAR_LENGTH_MIN ? [] : names, "`muster get rolls` shows those that are open");
+  return suggestName(
+    name,
+    name.length < MIN_SUGGESTED_LENGTH ? [] : names,
+    "`muster get rolls` shows those that are open",
+  );
 }

@@ -262,7 +262,7 @@ async function followRoll(
     printLine(cli.io, output, line, () => buildRecord({ ...last, outcome: isComplete ? "complete" : "undone" }));
   }
   if (rolled?.isReady === false)
-    throw new CommandError(EXIT.failed, `roll ${last.id} is complete, but not all pods of ${last.newSet} stay ready`, {
+    throw new CommandError(EXIT.failed, `roll ${last.id} is complete, but not all pods of ${last.newSet} are ready`, {
       hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` shows why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits longer`,
     });
   if (isComplete) return EXIT.ok;

@@ -2,7 +2,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
-import { forWhom, selectNodes, stageOfNode } from "../domain/nodes.ts";
+import { holderOrDemandOf, selectNodes, stageOfNode } from "../domain/nodes.ts";
 import { nextSort } from "../domain/sort.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Confirm } from "../parts/confirm.tsx";
@@ -100,7 +100,7 @@ function columnsAt(nowMs: number, terminate: (name: string) => void): Column<Nod
       header: "Type",
       accessorFn: ({ spec }) => [spec?.instanceType, spec?.spot ? "spot" : "", spec?.zone].filter(Boolean).join(" "),
     },
-    { id: "whom", header: "For", accessorFn: forWhom },
+    { id: "whom", header: "For", accessorFn: holderOrDemandOf },
     {
       id: "age",
       header: "Age",

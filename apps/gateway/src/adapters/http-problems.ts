@@ -39,7 +39,7 @@ export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): 
 }
 
 /** Answers a request that could not be read, such as one with slow headers, and closes its connection. */
-export function answerUnread(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
+export function answerUnreadableRequest(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;

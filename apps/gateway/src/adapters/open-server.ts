@@ -12,7 +12,7 @@ import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
 import { refusalCounter } from "./metrics.ts";
-import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
+import { answerUnreadableRequest, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from "./session-routes.ts";
 
 export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
@@ -132,7 +132,7 @@ async function makeServer(
     frameworkErrors: (error: Error, _request: FastifyRequest, reply: FastifyReply) => {
       sendProblem(reply.headers(securityHeaders(tls)), problemOf(error, context));
     },
-    clientErrorHandler: answerUnread,
+    clientErrorHandler: answerUnreadableRequest,
   } as const;
   const timeouts = { headersTimeout: limits.headersTimeoutMs, connectionsCheckingInterval: CHECK_MS };
   if (tls === undefined) {

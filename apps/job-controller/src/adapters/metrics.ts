@@ -1,11 +1,13 @@
 import { metrics } from "@opentelemetry/api";
 import type { ForceReason } from "./act.ts";
-import type { News } from "../domain/plan-news.ts";
+import type { StatusChange } from "../domain/find-status-changes.ts";
 
-/** Counts the news of jobs by kind after its write to the status: each exactly once, whichever replica wrote it. */
-export function jobMetrics(): { readonly countNews: (kind: string, news: readonly News[]) => void } {
+/** Counts the status changes of jobs by kind after each write of a status: each exactly once, whichever replica wrote it. */
+export function jobMetrics(): {
+  readonly countStatusChanges: (kind: string, changes: readonly StatusChange[]) => void;
+} {
   const meter = metrics.getMeter("@muster/job-controller");
-  const counters: Partial<Record<News["kind"], ReturnType<typeof meter.createCounter>>> = {
+  const counters: Partial<Record<StatusChange["kind"], ReturnType<typeof meter.createCounter>>> = {
     Created: meter.createCounter("muster.job.created", { unit: "{job}", description: "Jobs that were accepted" }),
     Succeeded: meter.createCounter("muster.job.succeeded", { unit: "{job}", description: "Jobs that succeeded" }),
     Failed: meter.createCounter("muster.job.failed", { unit: "{job}", description: "Jobs that failed" }),
@@ -19,8 +21,8 @@ export function jobMetrics(): { readonly countNews: (kind: string, news: readonl
     }),
   };
   return {
-    countNews: (kind, news) => {
-      for (const { kind: type } of news) counters[type]?.add(1, { "muster.job.kind": kind });
+    countStatusChanges: (kind, changes) => {
+      for (const { kind: type } of changes) counters[type]?.add(1, { "muster.job.kind": kind });
     },
   };
 }

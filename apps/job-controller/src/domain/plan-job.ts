@@ -2,7 +2,7 @@ import { gangSize, ownerIdOf } from "./build-units.ts";
 import { countUncounted } from "./count-uncounted.ts";
 import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
-import { explainRestart, whichRestart } from "./explain-restart.ts";
+import { explainRestart, describeRestartNumber } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import {
@@ -305,7 +305,7 @@ function restartGang(
       counted: [],
     })),
   };
-  const message = `${whichRestart({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
+  const message = `${describeRestartNumber({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
   return transitionConditions(
     restarted,
     { type: "Restarting", status: "True", reason: "JobRestarting", message },

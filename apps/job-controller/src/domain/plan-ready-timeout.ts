@@ -1,6 +1,6 @@
 import { formatDuration } from "@muster/faults";
 import { gangSize, ownerIdOf } from "./build-units.ts";
-import { CLOCKS_APART_MS } from "./decide-end-time.ts";
+import { MAX_CLOCK_SKEW_MS } from "./decide-end-time.ts";
 import { restartPauseMs, type RestartPauses } from "./decide-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
@@ -66,7 +66,7 @@ export function requeueAtMs(
   nowMs: number,
 ): number | undefined {
   // A time far in the future comes from another leader's clock.
-  if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + CLOCKS_APART_MS) return undefined;
+  if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + MAX_CLOCK_SKEW_MS) return undefined;
   const atMs = lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
   return atMs > nowMs ? atMs : undefined;
 }

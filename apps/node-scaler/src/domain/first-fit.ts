@@ -2,7 +2,7 @@
 export type Load = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 
 /** A load without any room. */
-export const FULL: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
+export const FULL_LOAD: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
 /** The loads of nodes in their order, with a search for the first one with room that does not test each. */
 export type Loads = {

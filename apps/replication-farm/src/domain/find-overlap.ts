@@ -30,7 +30,7 @@ export function findOverlap(
 }
 
 /** The nodes that a set yields to older sets of the same pod id. */
-export type Contest = {
+export type ContestedNodes = {
   /** Nodes that an older set selects as well, and that set's name. */
   readonly nodes: ReadonlyMap<string, string>;
   /** The nodes that the set must leave. The older set is already there, or it lacks a node, can use this one, and has no other usable node. */
@@ -41,7 +41,11 @@ export type Contest = {
  * Sets that were created concurrently, or whose nodes were relabelled, may overlap although each was checked. The older set, by its record and then by its
  * name, gets the shared nodes. Every farm decides the same, so no node changes hands repeatedly.
  */
-export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sights: readonly ObservedNode[]): Contest {
+export function findContestedNodes(
+  set: ReplicaSet,
+  others: Iterable<ReplicaSet>,
+  sights: readonly ObservedNode[],
+): ContestedNodes {
   const nodes = new Map<string, string>();
   const yields = new Set<string>();
   // In a rolling update only the update moves replicas.

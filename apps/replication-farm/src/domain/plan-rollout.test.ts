@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aRollout, aSet, aSpec, aTransfer, placedOn, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
-import { findContest } from "./find-overlap.ts";
+import { findContestedNodes } from "./find-overlap.ts";
 import { planRollout, type RolloutSet, type RolloutSnapshot } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
@@ -351,7 +351,7 @@ class World {
       nodes: { eligible, usable, unusable: new Map(), foreign: new Map() },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
       unhealthy: [],
-      contest: findContest(set, others, sights),
+      contest: findContestedNodes(set, others, sights),
       ledger: { known: true, byNumber: new Map(), trouble: undefined },
       pods: new Map(this.pods.filter((pod) => pod.set === set.name).map((pod) => [pod.name, pod])),
       templateHash: "h1",

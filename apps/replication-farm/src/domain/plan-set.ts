@@ -2,7 +2,7 @@ import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
 import { compareNodes, countPlaced, findCandidateNodes, isReady, place, podOf, retarget } from "./places.ts";
 import { findMachineTrouble, planSetMachines } from "./plan-set-machines.ts";
-import { planMoot, planTransfer } from "./plan-transfer.ts";
+import { planObsoleteTransfer, planTransfer } from "./plan-transfer.ts";
 import { desiredInRollout } from "./rollout.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
@@ -29,10 +29,10 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const waits: SetWait[] = [];
   const isStill = isFrozen(set, rollout);
   const steps = isStill
-    ? [planMoot, planSetMachines, planTransfer]
+    ? [planObsoleteTransfer, planSetMachines, planTransfer]
     : set.spec.daemon
       ? [planSetMachines, planYield, planDaemon, planTemplate]
-      : [planMoot, planSetMachines, planYield, planLost, planCount, planTransfer, planTemplate];
+      : [planObsoleteTransfer, planSetMachines, planYield, planLost, planCount, planTransfer, planTemplate];
   for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);

@@ -21,7 +21,7 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 }
 
 /** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
-export function planMoot({ set, rollout, nodes }: SetSnapshot): SetPlan {
+export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
   const isFitAgain = transfer.because.code !== "REQUESTED" && nodes?.eligible.has(transfer.oldNode) === true;

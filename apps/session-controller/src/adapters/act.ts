@@ -35,7 +35,7 @@ export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
   readonly pods: Pods;
   readonly reading: Omit<LogReading, "deadline">;
-  readonly executorsMax: number;
+  readonly maxExecutors: number;
   /** The requests that admission adds to pods now; absent: none. */
   readonly podDefaults?: () => PodDefaults;
   readonly chooseQueue: ChooseQueue;
@@ -182,7 +182,7 @@ async function releaseReplacement(
 
 /** Reserves the machines of the session, or adopts its existing reservation, even if its queue no longer exists. */
 async function reserve(
-  { ledger, executorsMax, podPolicy, podDefaults, chooseQueue }: ActDeps,
+  { ledger, maxExecutors, podPolicy, podDefaults, chooseQueue }: ActDeps,
   record: SessionRecord,
 ): Promise<ReservationSeen> {
   const { priority, queue } = record.spec;
@@ -195,7 +195,7 @@ async function reserve(
   }
   const options = {
     priority,
-    concurrencyLimit: executorsMax,
+    concurrencyLimit: maxExecutors,
     ...inTopology(record),
     ...inQueue(queueOf(choice)),
   };

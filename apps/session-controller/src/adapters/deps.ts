@@ -246,7 +246,7 @@ function actDeps(
       resultFile,
       keys: { labels, annotations, schedulingGates },
     },
-    executorsMax: config.executorsMax,
+    maxExecutors: config.maxExecutors,
   };
 }
 
@@ -319,7 +319,7 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
     deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
     release: acting.ledger.sessions.release,
     releaseReplacement: acting.ledger.replacements.release,
-    limitSessions: () => acting.ledger.limitSessions(acting.executorsMax),
+    limitSessions: () => acting.ledger.limitSessions(acting.maxExecutors),
     reportForeign: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };

@@ -66,7 +66,7 @@ function reserving(
   const deps = {
     ledger: { sessions: ledger, replacements: ledger },
     podPolicy: { poolLabel: "pool" },
-    executorsMax: 1,
+    maxExecutors: 1,
     podDefaults,
     chooseQueue: () => Promise.resolve(choice),
   };

@@ -1,5 +1,5 @@
 import { QUEUED_POD } from "@muster/names";
-import { besideGrant, type Unit } from "../build-units.ts";
+import { restrictToGrant, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { Problem } from "../kind.ts";
 import { isPreempted, planOverdue, untilForce, type ForcePreempted, type PreemptedUnit } from "../plan-preemption.ts";
@@ -369,7 +369,7 @@ function planExtra(
   if ("problems" in set.need) return [];
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const needs = [besideGrant(gang, needOf(set.need, name))];
+  const needs = [restrictToGrant(gang, needOf(set.need, name))];
   const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

@@ -1,5 +1,5 @@
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { obstacleTo, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
+import { findObstacle, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
 import { futureOf, isChanging, withoutKeptWork } from "./future.ts";
 import { refineWait, type PreciseWait } from "./refine-wait.ts";
 import type { Reservation } from "../ledger/reservation.ts";
@@ -43,7 +43,7 @@ export function explainWaiting(reservation: Reservation, world: World, holds: Ho
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
   const open = withoutKeptWork(world);
   const options = listOptions(reservation);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => findObstacle(demand, place, open, holds);
   if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;
   const reported = chooseReported(options, world);
   const obstacle = obstacleOf(reported);

@@ -9,7 +9,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { obstacleTo, obstacleToBeneficiary, type Demand, type Holds, type Obstacle } from "./fit.ts";
+import { findObstacle, findBeneficiaryObstacle, type Demand, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -110,7 +110,7 @@ const HELPED = new Set<Obstacle["code"]>([
 function ask(waiting: Demand, place: Place, world: World, holds: Holds): Question | undefined {
   const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
-  const obstacle = obstacleTo(waiting, place, world, holds);
+  const obstacle = findObstacle(waiting, place, world, holds);
   if (obstacle === undefined || !HELPED.has(obstacle.code)) return undefined;
   if (findQuotaTooSmall(node, waiting, world.machines) !== undefined || !isPossible(waiting, world.machines))
     return undefined;
@@ -122,7 +122,7 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     // The kept quota is that of the present: once the victims have ended, more requests wait for the quota that their queues own.
     fits: (after) =>
-      obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
+      findBeneficiaryObstacle(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,
   };
 }

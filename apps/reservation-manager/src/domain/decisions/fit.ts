@@ -92,7 +92,7 @@ export type DomainRoom = { readonly key: string; readonly value: string };
  * The first thing that stands in the way: the concurrency limit, the queue, the machines of the pools in the order of their names. Undefined when the demand
  * can be granted at this place now.
  */
-export function obstacleTo(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
+export function findObstacle(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findQueueObstacle(demand, place, world) ??
@@ -104,8 +104,8 @@ export function obstacleTo(demand: Demand, place: Place, world: World, holds: Ho
 
 const NO_HOLDS: Pick<Holds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
 
-/** As `obstacleTo`, for a request that is behind no other and for which others keep nothing: one that work is preempted for. */
-export function obstacleToBeneficiary(
+/** As `findObstacle`, for a request that is behind no other and for which others keep nothing: one that work is preempted for. */
+export function findBeneficiaryObstacle(
   demand: Demand,
   place: Place,
   world: World,

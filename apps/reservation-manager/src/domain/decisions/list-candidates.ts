@@ -33,7 +33,7 @@ export function listBorrowers({ node, needed, world }: Need, present: World, may
   return [...withQueuesBelow(node.path.at(-1) ?? node)].flatMap((other) => {
     const keys = world.ledger.admitted.get(other.queue.name)?.keys();
     if (other === node || keys === undefined) return [];
-    if (borrowedPairs({ node, needed, world }, meet(node, other).below, usedBy).length === 0) return [];
+    if (borrowedPairs({ node, needed, world }, splitPaths(node, other).below, usedBy).length === 0) return [];
     const may = (key: AdmittedKey): boolean => mayLeave(key, other);
     return [{ node: other, candidates: remember(readCandidates(keys, may, other, present.ledger)) }];
   });
@@ -99,7 +99,7 @@ export function smallestLossFirst(candidates: readonly Candidate[]): readonly Ca
 }
 
 /** The part of the other queue's path below the queue where both paths meet; and the child of that queue on the own path. */
-export function meet(
+export function splitPaths(
   own: QueueNode,
   other: QueueNode,
 ): { readonly below: readonly QueueNode[]; readonly child: QueueNode } {
@@ -137,7 +137,7 @@ export class Borrower {
   constructor({ node, candidates }: QueueWork, need: Need) {
     this.node = node;
     this.#need = need;
-    this.#below = meet(need.node, node).below;
+    this.#below = splitPaths(need.node, node).below;
     this.#candidates = candidates[Symbol.iterator]();
     this.take();
   }

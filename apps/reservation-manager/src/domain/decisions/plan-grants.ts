@@ -28,7 +28,7 @@ export type GrantPolicy = HoldPolicy & {
 
 /**
  * Plans the next grants: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
- * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
+ * way of (`findObstacle`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
  * again after a complete plan plans nothing.
  *
  * The cost is that of the classes of requests that fit now or nearly so: without a queue those of `findCandidateClasses`, in queues those that `takeFirst` has

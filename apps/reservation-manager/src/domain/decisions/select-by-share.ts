@@ -6,7 +6,7 @@ import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import {
   Borrower,
   compareCandidates,
-  meet,
+  splitPaths,
   withoutUse,
   type Candidate,
   type Need,
@@ -54,7 +54,7 @@ function isFair(
   use: QueueUse["tree"],
   shares: Shares,
 ): boolean {
-  const { below, child } = meet(node, candidate.node);
+  const { below, child } = splitPaths(node, candidate.node);
   const theirs = below.at(-1) ?? candidate.node;
   const afterwards = withTreeUse(withoutUse(use, candidate), node, asked, 1);
   const mine = shares.of(child, afterwards);
