@@ -104,11 +104,11 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
       conditions: [{ type: "Ready", status: isRunning ? "True" : "False", lastTransitionTime: now }],
       containerStatuses: [{ name: "main", image: "i", imageID: "", ready: isRunning, restartCount: 0, ...container }],
     };
-    const said = { kind: "merge", body: { status } } as const;
+    const statusPatch = { kind: "merge", body: { status } } as const;
     await until(
       `pod ${name} is ${isRunning ? "running" : "down"}`,
       async () => {
-        await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+        await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, statusPatch, STATUS), "not_found");
         return true;
       },
       LONG,
@@ -117,8 +117,8 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
   const refuse = async ({ metadata }: V1Pod): Promise<void> => {
     const { name = "", namespace = "" } = metadata ?? {};
     const unscheduled = { type: "PodScheduled", status: "False", reason: "Unschedulable", message: NO_ROOM };
-    const said = { kind: "merge", body: { status: { phase: "Pending", conditions: [unscheduled] } } } as const;
-    await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+    const statusPatch = { kind: "merge", body: { status: { phase: "Pending", conditions: [unscheduled] } } } as const;
+    await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, statusPatch, STATUS), "not_found");
   };
   const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
   const pods = informer<V1Pod, V1Pod>({

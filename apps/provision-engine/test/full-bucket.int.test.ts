@@ -111,7 +111,7 @@ it(
     const sent = toWireOrder(signedOrder(user, { id: "1-2" }));
     const subject = subjects.orderLease("main", "1-2");
     await publishEvent(world.bus, subject, muster.provision.v1.Order, sent, { messageId: "o" });
-    await until("it is refused", () => world.said.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
+    await until("it is refused", () => world.logLines.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
     await reaches(world, "1-2", "ACTIVE");
     expect(await answersOf(world, "1-2")).toMatchObject([{ deleted: false }]);

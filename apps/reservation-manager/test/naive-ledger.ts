@@ -51,9 +51,9 @@ export class NaiveLedger {
 
   /** Runs one operation. Returns the outcome of a request in a few words. */
   step(operation: Operation): string {
-    const said = this.#do(operation);
+    const outcome = this.#do(operation);
     this.#settle();
-    return said;
+    return outcome;
   }
 
   /** Grants these nodes, in the order of the needs, without checking their room. */
@@ -108,11 +108,11 @@ export class NaiveLedger {
     const lines = this.#lines.map((line) => ({ ...line, nodes: [...line.nodes] }));
     this.#limits.set(kind, request.concurrencyLimit);
     this.#settle();
-    const said = this.#reserve(request);
-    if (/^(answer|grant|queue) /.test(said)) return said;
+    const outcome = this.#reserve(request);
+    if (/^(answer|grant|queue) /.test(outcome)) return outcome;
     this.#limits.set(kind, limit);
     this.#lines = lines;
-    return said;
+    return outcome;
   }
 
   #end(line: Line | undefined): void {

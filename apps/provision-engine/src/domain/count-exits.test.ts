@@ -130,6 +130,6 @@ it.each([
   ["none", [], undefined],
   ["too few", [pod(MAX_EXITS - 1, 1n)], undefined],
   ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available and has exited 4 times, last with exit code 1 (Error)"],
-])("explains why a container with %s exits is unavailable", (_what, pods, said) => {
-  expect(describeCrashes(pods)).toBe(said);
+])("explains why a container with %s exits is unavailable", (_what, pods, description) => {
+  expect(describeCrashes(pods)).toBe(description);
 });
