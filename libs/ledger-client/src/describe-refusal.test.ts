@@ -29,6 +29,11 @@ it("names the resources that every machine lacks for a pod on a whole one", () =
   );
 });
 
+it("counts the needs that accept the pool among others", () => {
+  const accepting = needs.map((need) => ({ ...need, pool: "preferred", otherPools: ["p"] }));
+  expect(describeRefusal(fault, accepting)).toBe(describeRefusal(fault, needs));
+});
+
 it("names no resource where the ledger names none", () => {
   expect(describeRefusal(fault, needs)).toBe(
     "pool p has room for 0 of the 1 requested parts and machines when nothing else runs: " +
