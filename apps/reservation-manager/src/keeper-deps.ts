@@ -3,7 +3,7 @@ import type { Log } from "@muster/store";
 import type { DecisionOutcome } from "./decision-spans.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { PoolAmounts } from "./domain/decisions/summarise-pools.ts";
-import type { PreemptionProgress } from "./domain/follow-preemptions.ts";
+import type { PreemptionNews } from "./domain/follow-preemptions.ts";
 import type { Ledger, LedgerEvent } from "./domain/ledger/ledger.ts";
 import type { NodeFacts, PoolScaling, PoolState } from "./domain/ledger/machines.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
@@ -22,7 +22,7 @@ export type LedgerDeps = {
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Announces stored changes, under the trace of the request that caused them where that is known. Must not throw. */
-  readonly announce: (change: ReservationChange, caller: Context | undefined) => void;
+  readonly announce: (news: News, caller: Context | undefined) => void;
   /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Called with stored outcomes of preemptions and with each limit that a pass reached, for metrics and the log. */

@@ -28,7 +28,7 @@ function start(
       now: () => 0,
       announce: ({ kind, reservation }) => announced.push(`${reservation.owner.id} ${kind}`),
       decided: (outcome) => outcomes.push(outcome),
-      preemption: ({ kind }) => preemptions.push(kind),
+      preemption: (news) => preemptions.push(news.kind),
       pause: (_signal, ms = 0) => {
         pauses.push(ms);
         return Promise.resolve();

@@ -458,7 +458,7 @@ export class LedgerKeeper {
   }
 
   #committed(event: LedgerEvent, ledger: Ledger): void {
-    for (const progress of this.#followPreemption(event)) this.#deps.preemption(progress);
+    for (const news of this.#followPreemption(event)) this.#deps.preemption(news);
     if (event.kind === "preempted" || event.kind === "preemptionWithdrawn") {
       const reservation = ledger.reservations.get(event.sequence);
       const beneficiary = reservation && beneficiaryOf(reservation, ledger);

@@ -2,24 +2,24 @@ import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
 import { publishEvent, signalEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { idOf } from "../domain/ledger/reservation.ts";
-import type { ReservationChange } from "../keeper-deps.ts";
+import type { News } from "../keeper-deps.ts";
 import { toWireReservation } from "./messages.ts";
 
 /** Publishes stored changes, in the background. */
 type Announcer = AsyncDisposable & {
-  announce(change: ReservationChange, caller: Context | undefined): void;
+  announce(news: News, caller: Context | undefined): void;
 };
 
 type AnnouncerDeps = {
   readonly pause: (signal: AbortSignal) => Promise<void>;
   /** Connection losses since the process started. */
   readonly losses: () => number;
-  readonly failed: (change: ReservationChange, error: unknown) => void;
+  readonly failed: (news: News, error: unknown) => void;
   /** Receives the number of events that were dropped because more than `MAX_WAITING` were queued. */
   readonly dropped: (count: number) => void;
 };
 
-type Announcement = { readonly change: ReservationChange; readonly caller: Context | undefined };
+type Announcement = { readonly news: News; readonly caller: Context | undefined };
 
 const WIRE = {
   preempted: { subject: subjects.reservationPreempted, type: muster.reservation.v1.ReservationPreempted },
@@ -59,8 +59,8 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
     });
   };
   return {
-    announce: (change, caller) => {
-      waiting.push({ change, caller });
+    announce: (news, caller) => {
+      waiting.push({ news, caller });
       if (waiting.length > MAX_WAITING) deps.dropped(waiting.splice(0, BATCH).length);
       kick();
     },
@@ -79,19 +79,19 @@ async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announceme
   const lossesBefore = deps.losses();
   try {
     for (const announcement of batch.slice(0, -1)) {
-      const { subject, type, message, messageId } = toEvent(announcement.change);
+      const { subject, type, message, messageId } = toEvent(announcement.news);
       signalEvent(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
     }
-    const { subject, type, message, messageId } = toEvent(last.change);
+    const { subject, type, message, messageId } = toEvent(last.news);
     await context.with(last.caller ?? ROOT_CONTEXT, () => publishEvent(bus, subject, type, message, { messageId }));
   } catch (error) {
-    deps.failed(last.change, error);
+    deps.failed(last.news, error);
     return false;
   }
   return deps.losses() === lossesBefore;
 }
 
-function toEvent({ kind, reservation, beneficiary }: ReservationChange) {
+function toEvent({ kind, reservation, beneficiary }: News) {
   const { owner, sequence, revision = 0 } = reservation;
   const { subject, type } = WIRE[kind];
   return {

@@ -128,8 +128,8 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         logger.warn({ count }, "dropped announcements because too many wait");
       },
       failed: ({ kind, reservation }, error) => {
-        const change = { reservation: idOf(reservation.sequence), kind };
-        logger.warn({ ...change, err: error }, "an announcement failed and is retried");
+        const news = { reservation: idOf(reservation.sequence), kind };
+        logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });
     using stated = followQueues(manager.queues);

@@ -1,7 +1,7 @@
 import { metrics, type BatchObservableResult, type Meter } from "@opentelemetry/api";
 import type { DecisionOutcome } from "../decision-spans.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
-import type { PreemptionProgress } from "../domain/follow-preemptions.ts";
+import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import { pairOf } from "../domain/ledger/queue.ts";
 
 type LedgerCounts = {
@@ -16,7 +16,7 @@ export type LedgerMetrics = Disposable & {
   /** Counts one decision. */
   decided(outcome: DecisionOutcome): void;
   /** Counts the outcome of a preemption. */
-  preemption(progress: PreemptionProgress): void;
+  preemption(news: PreemptionNews): void;
 };
 
 /** A preemption takes as long as the grace of the work that leaves. */
@@ -76,11 +76,10 @@ function startPreemptionMetrics(meter: Meter): LedgerMetrics["preemption"] {
     unit: "{pass}",
     description: "Passes in which a limit kept a request from preempting work, by limit",
   });
-  return (progress) => {
-    if (progress.kind === "limited") limited.add(1, { "muster.preemption.limit": progress.limit });
-    else if (progress.kind === "served")
-      duration.record(progress.tookMs / 1000, { "muster.preemption.reason": progress.reason });
-    else steps.add(1, { "muster.preemption.step": progress.kind, "muster.preemption.reason": progress.reason });
+  return (news) => {
+    if (news.kind === "limited") limited.add(1, { "muster.preemption.limit": news.limit });
+    else if (news.kind === "served") duration.record(news.tookMs / 1000, { "muster.preemption.reason": news.reason });
+    else steps.add(1, { "muster.preemption.step": news.kind, "muster.preemption.reason": news.reason });
   };
 }
 

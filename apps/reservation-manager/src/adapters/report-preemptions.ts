@@ -1,7 +1,7 @@
 import type { Logger } from "@muster/service";
 import { MAX_BENEFICIARIES, MAX_FIRST_PLACES, type PreemptionLimit } from "../domain/decisions/plan-preemptions.ts";
 import { MAX_VICTIMS } from "../domain/decisions/find-victims.ts";
-import type { PreemptionProgress } from "../domain/follow-preemptions.ts";
+import type { PreemptionNews } from "../domain/follow-preemptions.ts";
 import type { LedgerMetrics } from "./metrics.ts";
 
 /** Interval between two log entries about the same limit. */
@@ -18,12 +18,12 @@ export function reportPreemptions(
   metrics: Pick<LedgerMetrics, "preemption">,
   logger: Pick<Logger, "warn">,
   nowMs: () => number,
-): (progress: PreemptionProgress) => void {
+): (news: PreemptionNews) => void {
   const loggedAtMs = new Map<PreemptionLimit, number>();
-  return (progress) => {
-    metrics.preemption(progress);
-    if (progress.kind !== "limited") return;
-    const { limit } = progress;
+  return (news) => {
+    metrics.preemption(news);
+    if (news.kind !== "limited") return;
+    const { limit } = news;
     if (nowMs() - (loggedAtMs.get(limit) ?? Number.NEGATIVE_INFINITY) < LOG_LIMIT_MS) return;
     loggedAtMs.set(limit, nowMs());
     logger.warn({ limit }, `preemption reached a limit: ${MEANING[limit]}`);

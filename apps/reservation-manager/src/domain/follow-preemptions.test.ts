@@ -10,7 +10,7 @@ import {
   step,
   type Run,
 } from "../../test/random-world.ts";
-import { followPreemptions, type PreemptionProgress } from "./follow-preemptions.ts";
+import { followPreemptions, type PreemptionNews } from "./follow-preemptions.ts";
 import { emptyLedger } from "./ledger/ledger.ts";
 
 const CPU = "a cpu";
@@ -34,7 +34,7 @@ function preempt(): Run {
   return run;
 }
 
-function progressOf(run: Run): readonly PreemptionProgress[] {
+function newsOf(run: Run): readonly PreemptionNews[] {
   return run.events.flatMap(followPreemptions(emptyLedger));
 }
 
@@ -45,7 +45,7 @@ it("follows a preemption until the request that it was planned for has machines"
   step(run, { kind: "accept", owner: ownerOf("q", "job") });
   step(run, { kind: "wait", ms: 2000 });
   step(run, { kind: "requeue", owner: ownerOf("q", "job") });
-  expect(progressOf(run)).toEqual([
+  expect(newsOf(run)).toEqual([
     PLANNED,
     { kind: "accepted", reason: "RECLAIM" },
     { kind: "requeued", reason: "RECLAIM" },
@@ -56,10 +56,10 @@ it("follows a preemption until the request that it was planned for has machines"
 it("follows a preemption that is withdrawn, and one whose work ends permanently", () => {
   const withdrawn = preempt();
   step(withdrawn, { kind: "release", owner: ownerOf("x", "job") });
-  expect(progressOf(withdrawn)).toEqual([PLANNED, { kind: "withdrawn", reason: "RECLAIM" }]);
+  expect(newsOf(withdrawn)).toEqual([PLANNED, { kind: "withdrawn", reason: "RECLAIM" }]);
   const ended = preempt();
   step(ended, { kind: "release", owner: ownerOf("q", "job") });
-  expect(progressOf(ended)).toEqual([
+  expect(newsOf(ended)).toEqual([
     PLANNED,
     { kind: "ended", reason: "RECLAIM" },
     { kind: "served", reason: "RECLAIM", tookMs: 4000 },

@@ -6,7 +6,7 @@ import type { PreemptionReason } from "./ledger/reservation.ts";
  * The outcome of a preemption. Ended: the owner released the machines permanently. Served: the request got machines, with the time since its first preemption.
  * Limited: a limit prevented a request from preempting work in this pass.
  */
-export type PreemptionProgress =
+export type PreemptionNews =
   | {
       readonly kind: "planned" | "accepted" | "withdrawn" | "requeued" | "ended";
       readonly reason: PreemptionReason;
@@ -17,8 +17,8 @@ export type PreemptionProgress =
 /** The request's first preemption. */
 type Wait = { readonly reason: PreemptionReason; readonly sinceMs: number };
 
-/** Derives preemption progress from the ledger's events. The caller passes each event after this state exactly once. */
-export function followPreemptions(ledger: Ledger): (event: LedgerEvent) => readonly PreemptionProgress[] {
+/** Derives preemption news from the ledger's events. The caller passes each event after this state exactly once. */
+export function followPreemptions(ledger: Ledger): (event: LedgerEvent) => readonly PreemptionNews[] {
   const reasons = new Map<number, PreemptionReason>();
   const waits = new Map<number, Wait>();
   const begin = (
@@ -36,12 +36,12 @@ export function followPreemptions(ledger: Ledger): (event: LedgerEvent) => reado
     const { preemption } = knownReservation(ledger, sequence).grant ?? {};
     if (preemption !== undefined) begin(sequence, preemption.reason, preemption.beneficiary, preemption.atMs);
   }
-  const end = (sequence: number, kind: "withdrawn" | "requeued" | "ended"): readonly PreemptionProgress[] => {
+  const end = (sequence: number, kind: "withdrawn" | "requeued" | "ended"): readonly PreemptionNews[] => {
     const reason = reasons.get(sequence);
     reasons.delete(sequence);
     return reason === undefined ? [] : [{ kind, reason }];
   };
-  const serve = (sequence: number, atMs: number): readonly PreemptionProgress[] => {
+  const serve = (sequence: number, atMs: number): readonly PreemptionNews[] => {
     const wait = waits.get(sequence);
     waits.delete(sequence);
     return wait === undefined

@@ -2,7 +2,7 @@ import type { Fault, ShortResource } from "@muster/faults";
 import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, findObstacle, type Obstacle, type WaitCode } from "./fit.ts";
+import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
 import { keepsPlaces, worldForOthers } from "./future.ts";
@@ -136,7 +136,7 @@ function decideWithinLimit(
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const open = worldForOthers(world);
   const holds = findHolds(open, policy, nowMs);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => findObstacle(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
   const chosen = chooseOption(options, open, (option) => obstacleOf(option) !== undefined);
   const obstacle = chosen === undefined ? obstacleOf(chooseReported(options, world)) : undefined;
 

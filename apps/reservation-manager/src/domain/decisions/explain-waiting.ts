@@ -43,7 +43,7 @@ export function explainWaiting(reservation: Reservation, world: World, holds: Ho
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
   const open = worldForOthers(world);
   const options = listOptions(reservation);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => findObstacle(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
   if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;
   const reported = chooseReported(options, world);
   const obstacle = obstacleOf(reported);

@@ -1,4 +1,4 @@
-import { fitsBehind, findObstacle, type Holds } from "./fit.ts";
+import { fitsBehind, obstacleTo, type Holds } from "./fit.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { viewOf, type Machines } from "../ledger/machines.ts";
@@ -16,7 +16,7 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
     for (const waiting of shape.classes.values()) {
       if (!fitsBehindHold && hold?.queue === undefined && waiting.priority < (hold?.place.priority ?? -Infinity)) break;
       const head = waiting.places.first();
-      if (head !== undefined && findObstacle(waiting, head[0], world, holds) === undefined)
+      if (head !== undefined && obstacleTo(waiting, head[0], world, holds) === undefined)
         candidates = candidates.set(head[0], waiting);
     }
   }

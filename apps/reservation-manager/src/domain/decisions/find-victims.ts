@@ -9,7 +9,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { askedAmounts } from "./asked-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { findObstacle, findBeneficiaryObstacle, type Demand, type Holds, type Obstacle } from "./fit.ts";
+import { obstacleTo, obstacleToBeneficiary, type Demand, type Holds, type Obstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -124,7 +124,7 @@ function describePreemptor(waiting: Demand, place: Place, world: World, holds: H
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     // Kept quota is computed before the victims end, because afterwards more requests wait for quota that their queues own.
     fits: (after) =>
-      findBeneficiaryObstacle(waiting, place, after, holds) === undefined &&
+      obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,
   };
 }

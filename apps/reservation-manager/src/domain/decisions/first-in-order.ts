@@ -11,7 +11,7 @@ import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import { askedAmounts } from "./asked-amounts.ts";
-import { findObstacle, type Holds } from "./fit.ts";
+import { obstacleTo, type Holds } from "./fit.ts";
 import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
@@ -64,7 +64,7 @@ export function takeFirst(
   world: World,
   holds: Holds,
 ): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
-  const isBlocked: Search["isBlocked"] = (waiting, place) => findObstacle(waiting, place, world, holds) !== undefined;
+  const isBlocked: Search["isBlocked"] = (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined;
   let rest = candidates;
   let head = rest.first();
   while (head !== undefined && isBlocked(head[1], head[0])) {

@@ -92,7 +92,7 @@ export type DomainRoom = { readonly key: string; readonly value: string };
  * Returns the first obstacle to a grant at this place now: the concurrency limit, the queue, then the machines of the pools in name order. Undefined: the
  * demand can be granted.
  */
-export function findObstacle(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
+export function obstacleTo(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findQueueObstacle(demand, place, world) ??

@@ -7,7 +7,7 @@ import { dequeue } from "../ledger/waiting-queue.ts";
 import { withTree } from "../ledger/waiting-trees.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { chooseOption, listOptions, type Option } from "./choose-option.ts";
-import { assignMachines, findBeneficiaryObstacle } from "./fit.ts";
+import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
 import { freeAmountsOf } from "./summarise-pools.ts";
 
 /** The world after all preempted work has left, and its beneficiaries have their machines. */
@@ -114,7 +114,7 @@ export function chooseForBeneficiary(reservation: Reservation, world: World): Op
   return chooseOption(
     listOptions(reservation),
     world,
-    ({ demand, place }) => findBeneficiaryObstacle(demand, place, world) !== undefined,
+    ({ demand, place }) => obstacleToBeneficiary(demand, place, world) !== undefined,
   );
 }
 

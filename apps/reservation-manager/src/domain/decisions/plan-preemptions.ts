@@ -10,7 +10,7 @@ import { levelOfDemand } from "./find-queue-obstacle.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 import { firstOfHeads, type Head } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, findObstacle } from "./fit.ts";
+import { assignMachines, obstacleTo } from "./fit.ts";
 import { futureOf, isChanging, isPlaced, keepsPlacesAfter } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
@@ -114,7 +114,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
     const holds = findHolds(future, policy, nowMs);
     const found = new Map<Place, Victims>();
     const rankHelp = (waiting: WaitingClass, place: Place): number | undefined => {
-      if (isChanging(world) && findObstacle(waiting, place, future, holds) === undefined)
+      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined)
         return levelOfDemand(waiting, future);
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);

@@ -1,8 +1,8 @@
 import { roomFor } from "../ledger/ledger.ts";
 import { isLimited, limitedAmounts, mayUse, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
-import { countedByParent, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, freeOfTree, levelOf, neededOfParent, totalOf } from "../ledger/quota.ts";
+import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
 import { compareShares, shareOf, withPastShare, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import { comparePlaces, endOf, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
@@ -373,7 +373,7 @@ function boundsAbove(
   for (const [pair, amount] of below.asked) {
     const usedNow = used.get(pair) ?? 0;
     usedThen.set(pair, usedNow + amount);
-    asked.set(pair, countedByParent(node, pair, usedNow + amount) - countedByParent(node, pair, usedNow));
+    asked.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
   }
   const isNear = below.best?.level === 0 || suffices(tree, below.asked, pools);
   const share = withPastShare(shareOf(node, usedThen, { pools }), pastShare);
@@ -384,7 +384,7 @@ function boundsAbove(
 function neededByAll({ node, used }: WaitingTree, needed: PairAmounts, pools: PairAmounts): PairAmounts | undefined {
   const above = new Map<string, number>();
   for (const [pair, amount] of needed) {
-    const ofParent = neededOfParent(node, pair, { needed: amount, used: used.get(pair) ?? 0, pools });
+    const ofParent = neededAbove(node, pair, { needed: amount, used: used.get(pair) ?? 0, pools });
     if (ofParent === undefined) return undefined;
     above.set(pair, ofParent);
   }

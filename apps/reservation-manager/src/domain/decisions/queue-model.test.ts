@@ -16,7 +16,7 @@ import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
 import { poolAmounts } from "./pool-amounts.ts";
 
-function describeVerdict(verdict: Verdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
   if (verdict.kind === "limit") throw new Error("no request has a limit");
   if (verdict.kind === "refuse") return verdict.fault.code.toUpperCase();
@@ -57,7 +57,7 @@ function expectSameDecisions(steps: readonly QueueOperation[]): void {
   const naive = new NaiveQueues(poolAmounts(run.world.machines));
   for (const operation of steps) {
     const before = run.events.length;
-    const verdict = describeVerdict(stepQueue(run, operation));
+    const verdict = sayVerdict(stepQueue(run, operation));
     const grants = run.events.slice(before).flatMap((event) => (event.kind === "granted" ? [event.sequence] : []));
     expect({ verdict, grants }).toEqual(printNaive(naive, operation));
     expect(waitsOf(run)).toEqual(naive.waits());

@@ -33,10 +33,10 @@ function worldOf(...queues: readonly Queue[]): Run {
 
 /** Asks for one part with so much cpu. */
 function ask(run: Run, id: string, queue: string | undefined, cpu: number, more: Partial<ReservationRequest> = {}) {
-  return describeVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
+  return sayVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
 }
 
-function describeVerdict(verdict: Verdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict?.kind === "refuse") return verdict.fault.code;
   return verdict === undefined ? "" : verdict.kind === "queue" ? verdict.because : verdict.kind;
 }
@@ -111,11 +111,9 @@ describe("a queue with a quota", () => {
       nodeOf("w", "a", { allocatable: amounts({ cpu: 20, memory: 16, pods: 5 }) }),
     ]);
     step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 20, "a memory": 100 }) });
-    expect(describeVerdict(step(run, { kind: "reserve", request: requestOf("x", ["a"], { queue: "ai" }) }))).toBe(
-      "grant",
-    );
+    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("x", ["a"], { queue: "ai" }) }))).toBe("grant");
     // The other machine has 20, and only 12 are left.
-    expect(describeVerdict(step(run, { kind: "reserve", request: requestOf("y", ["a"], { queue: "ai" }) }))).toBe(
+    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("y", ["a"], { queue: "ai" }) }))).toBe(
       "WAITING_FOR_QUOTA",
     );
     step(run, { kind: "node", facts: nodeOf("small", "a", { allocatable: amounts({ cpu: 2, memory: 1, pods: 5 }) }) });

@@ -1,6 +1,6 @@
 import { amountsKey, useOf, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
-import { holdAheadOf, findObstacle, type Holds, type Obstacle } from "./fit.ts";
+import { holdAheadOf, obstacleTo, type Holds, type Obstacle } from "./fit.ts";
 import { findQueueObstacle, levelOfDemand } from "./find-queue-obstacle.ts";
 import type { Option } from "./choose-option.ts";
 import { futureOf, isChanging } from "./future.ts";
@@ -70,7 +70,7 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 
 /** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
 function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
-  if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
+  if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
   const own = orderedOf(knownReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);

@@ -4,7 +4,7 @@ import { NaiveLedger } from "../../../test/naive-ledger.ts";
 import { firstNodes, operations, policy, startRun, step, type Run } from "../../../test/random-world.ts";
 import type { Verdict } from "../decisions/decide-reservation.ts";
 
-function describeVerdict(verdict: Verdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
   if (verdict.kind === "limit") return verdict.kind;
   if (verdict.kind !== "refuse") return `${verdict.kind} ${verdict.sequence}`;
@@ -34,7 +34,7 @@ it("decides as a ledger without indexes: errors in their order with pools in nam
       const run = startRun(firstNodes);
       const naive = new NaiveLedger(firstNodes, policy.holdAfterMs);
       for (const operation of steps) {
-        expect(describeVerdict(step(run, operation))).toBe(naive.step(operation));
+        expect(sayVerdict(step(run, operation))).toBe(naive.step(operation));
         expect(show(run)).toEqual(naive.show());
       }
     }),

@@ -16,7 +16,7 @@ import {
 } from "../../../test/random-world.ts";
 import { listOptions } from "../decisions/choose-option.ts";
 import { findHold, findHolds } from "../decisions/find-hold.ts";
-import { findObstacle } from "../decisions/fit.ts";
+import { obstacleTo } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
 import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
 import {
@@ -311,9 +311,7 @@ it("grants in the order of priority, then age, as a scan of every waiting reques
         const passedOver = [...world.ledger.reservations.values()].filter(
           (reservation) =>
             reservation.grant === undefined &&
-            listOptions(reservation).some(
-              ({ demand, place }) => findObstacle(demand, place, world, holds) === undefined,
-            ),
+            listOptions(reservation).some(({ demand, place }) => obstacleTo(demand, place, world, holds) === undefined),
         );
         expect(passedOver).toEqual([]);
       });

@@ -48,15 +48,14 @@ function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, c
   if (node.guaranteed.size === 0) return change;
   const above = new Map<string, number>();
   for (const pair of change.keys()) {
-    const amount =
-      countedByParent(node, pair, after.get(pair) ?? 0) - countedByParent(node, pair, before.get(pair) ?? 0);
+    const amount = upOf(node, pair, after.get(pair) ?? 0) - upOf(node, pair, before.get(pair) ?? 0);
     if (amount !== 0) above.set(pair, amount);
   }
   return above;
 }
 
 /** The part of the use that also counts as its parent's. */
-export function countedByParent(node: QueueNode, pair: string, used: number): number {
+export function upOf(node: QueueNode, pair: string, used: number): number {
   return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
 }
 

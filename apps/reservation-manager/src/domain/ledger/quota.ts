@@ -1,4 +1,4 @@
-import { countedByParent, type QueueUse } from "./queue-use.ts";
+import { upOf, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
 import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
 
@@ -32,7 +32,7 @@ export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }:
 /**
  * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices. The inverse of `freeOfTree`.
  */
-export function neededOfParent(
+export function neededAbove(
   node: QueueNode,
   pair: string,
   { needed, used, pools }: { readonly needed: number; readonly used: number; readonly pools: PairAmounts },
@@ -47,7 +47,7 @@ export function neededOfParent(
 /** The maximum of its parent's free amount that the queue, with those below it, could use in addition. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
-  return total - (node.guaranteed.get(pair) ?? 0) - countedByParent(node, pair, used) + limit;
+  return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
 }
 
 /** The maximum that work of the queue can ever have: its free amount while nothing is used. */
@@ -107,7 +107,7 @@ function levelOfPair(node: QueueNode, pair: string, asked: number, { use, pools 
   for (const [level, each] of node.path.entries()) {
     const used = use.get(each.queue.name)?.get(pair) ?? 0;
     if (used + change <= totalOf(each, pair, pools)) return level;
-    change = countedByParent(each, pair, used + change) - countedByParent(each, pair, used);
+    change = upOf(each, pair, used + change) - upOf(each, pair, used);
   }
   return node.path.length;
 }
