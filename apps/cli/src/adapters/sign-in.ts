@@ -11,12 +11,12 @@ export type DeviceSignIn = {
   readonly config: OidcConfig;
   readonly scope: string;
   /** Prints lines for the user: the address at which to confirm, and the code. */
-  readonly say: (lines: readonly string[]) => void;
+  readonly print: (lines: readonly string[]) => void;
   readonly signal: AbortSignal;
 };
 
 /** Signs a user in by the device flow of OAuth 2.0, and returns the configuration with the tokens. Rejects with CommandError. */
-export async function signInByDevice({ config, scope, say, signal }: DeviceSignIn): Promise<OidcConfig> {
+export async function signInByDevice({ config, scope, print, signal }: DeviceSignIn): Promise<OidcConfig> {
   const issuer = config["idp-issuer-url"];
   return explained(issuer, signal, async () => {
     const client = await discover(config);
@@ -25,7 +25,7 @@ export async function signInByDevice({ config, scope, say, signal }: DeviceSignI
         hint: "`muster login --token-file FILE` takes a token from elsewhere",
       });
     const device = await oidc.initiateDeviceAuthorization(client, { scope });
-    say([
+    print([
       `open ${device.verification_uri_complete ?? device.verification_uri}`,
       `and confirm the code ${device.user_code}`,
     ]);

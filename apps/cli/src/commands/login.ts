@@ -96,7 +96,7 @@ async function signIn(
   if (!URL.canParse(named["idp-issuer-url"]))
     throw new CommandError(EXIT.usage, `"${named["idp-issuer-url"]}" is no address of an issuer`);
   const { signInByDevice } = await import("../adapters/sign-in.ts");
-  const signed = await signInByDevice({ config: named, scope, say: cli.io.err, signal: cli.interrupts.first });
+  const signed = await signInByDevice({ config: named, scope, print: cli.io.err, signal: cli.interrupts.first });
   return { "auth-provider": { name: "oidc", config: signed } };
 }
 

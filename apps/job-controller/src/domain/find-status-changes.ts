@@ -20,7 +20,7 @@ const WARNING_CONDITIONS: ReadonlySet<ConditionType> = new Set([
 const WARNING_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
 /**
- * Returns the changes of a replaced status: each condition that has become true, and warnings about a new generation of the spec. An unchanged status has no changes.
+ * Returns the changes of a replaced status: each condition that has become true, and warnings about a new generation of the spec. None without a change.
  */
 export function findStatusChanges(
   before: JobStatus,

@@ -14,8 +14,8 @@ export type SessionPlan = {
 };
 
 /**
- * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than NOTE_DELAY_MS. No decision needs
- * them, and another executor observes the same pods.
+ * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than NOTE_DELAY_MS. No decision
+ * needs them, and another executor observes the same pods.
  */
 export function deferNotes(
   { record, trouble }: Pick<Snapshot, "record" | "trouble">,

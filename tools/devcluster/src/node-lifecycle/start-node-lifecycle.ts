@@ -40,7 +40,7 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
 
 /**
  * Replaces the node controllers of kube-controller-manager: marks a silent node as NotReady and taints it, removes the taints when it returns, evicts pods that
- * do not tolerate a taint, and removes pods of missing nodes. Silence is counted from the observations of this process, so that a late start makes no node late.
+ * do not tolerate a taint, and removes pods of missing nodes. Silence counts from the observations of this process, so that a late start makes no node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
   const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
