@@ -170,11 +170,31 @@ describe.each(PROTOCOLS)("over %s", (protocol) => {
 describe("over any protocol", () => {
   prepare("HTTP/1.1");
 
+  it.each(["//v1/sessions", "/V1/sessions", "//auth/session", "/Assets/x"])(
+    "answers %s with a problem",
+    async (path) => {
+      await using raw = open({ path });
+      await until("the answer arrives", () => raw.text().includes('"code":"NOT_FOUND"'));
+      expect(raw.status()).toBe(404);
+    },
+  );
+
   it("refuses a body whose type is not JSON", async () => {
     const headers = { "content-type": "text/plain" };
     const { json } = await gateway.ask("/v1/sessions", { method: "POST", body: "{}", headers });
     expect(json).toMatchObject({ status: 415, code: "UNSUPPORTED_MEDIA_TYPE" });
   });
+
+  it.each(["/v1/jobs/default", "/v1/sessions", "/v1/plan/jobs/default"])(
+    "refuses a body for %s that is nested 50,000 deep",
+    async (path) => {
+      const body = `{"spec":${"[".repeat(50_000)}${"]".repeat(50_000)}}`;
+      for (const headers of [{}, { "idempotency-key": "deep" }]) {
+        const { json } = await gateway.ask(path, { method: "POST", body, headers });
+        expect(json).toMatchObject({ status: 400, code: "INVALID_REQUEST", field: "body" });
+      }
+    },
+  );
 
   it("refuses a sign-in over 16 kB", async () => {
     const body = { token: "a".repeat(17_000) };
