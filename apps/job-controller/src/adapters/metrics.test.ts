@@ -2,13 +2,13 @@ import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import type { News } from "../domain/plan-news.ts";
-import { countForced, jobMetrics } from "./metrics.ts";
+import { countForced, countRequeued, jobMetrics } from "./metrics.ts";
 
 function news(is: News["kind"]): News {
   return { kind: is, type: "Normal", reason: "", message: "" };
 }
 
-it("counts the news of jobs by kind", async () => {
+it("counts the news of jobs, and timeouts of JobSets, by kind", async () => {
   await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
   const { countNews } = jobMetrics();
   countNews("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
@@ -16,6 +16,8 @@ it("counts the news of jobs by kind", async () => {
   countNews("Job", [news("Restarting")]);
   countNews("TFJob", [news("Created"), news("Failed")]);
   countNews("Job", [news("Succeeded")]);
+  countNews("Job", [news("Requeued")]);
+  countRequeued()("JobSet");
   const text = await scrape(telemetry);
   const counted = text
     .split("\n")
@@ -26,6 +28,8 @@ it("counts the news of jobs by kind", async () => {
     "created Job 1",
     "created TFJob 1",
     "failed TFJob 1",
+    "requeued Job 1",
+    "requeued JobSet 1",
     "restarted Job 2",
     "succeeded Job 1",
   ]);

@@ -1,4 +1,4 @@
-import { metrics } from "@opentelemetry/api";
+import { metrics, type Counter } from "@opentelemetry/api";
 import type { ForceReason } from "./act.ts";
 import type { News } from "../domain/plan-news.ts";
 
@@ -13,15 +13,27 @@ export function jobMetrics(): { readonly countNews: (kind: string, news: readonl
       unit: "{restart}",
       description: "Restarts of jobs, and of their members",
     }),
-    Requeued: meter.createCounter("muster.job.requeued", {
-      unit: "{job}",
-      description: "Jobs that were not ready within the readyTimeout of their queue, and wait again",
-    }),
+    Requeued: requeuedCounter(),
   };
   return {
     countNews: (kind, news) => {
       for (const { kind: type } of news) counters[type]?.add(1, { "muster.job.kind": kind });
     },
+  };
+}
+
+function requeuedCounter(): Counter {
+  return metrics.getMeter("@muster/job-controller").createCounter("muster.job.requeued", {
+    unit: "{job}",
+    description: "Jobs that were not ready within the readyTimeout of their queue, and wait again",
+  });
+}
+
+/** Counts ready timeouts of Jobs of Kubernetes and of JobSets, by kind. */
+export function countRequeued(): (kind: string) => void {
+  const requeued = requeuedCounter();
+  return (kind) => {
+    requeued.add(1, { "muster.job.kind": kind });
   };
 }
 
