@@ -249,6 +249,26 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
+    it("release their machines if they are not ready in time, and are admitted again after a pause", async () => {
+      const setReadyTimeout = (readyTimeout: string | null): Promise<unknown> =>
+        calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { readyTimeout } } });
+      await setReadyTimeout("1s");
+      const spec = { suspend: true, parallelism: 2, completions: 2 };
+      await calls.create(jobs, batchJob("slow", { cpu: "100m", flags: ["--start-ms=6000"], spec }));
+      const progress = async () => (await get("slow")).metadata?.annotations?.["muster.dev/progress"] ?? "";
+      await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);
+      const expected =
+        /^Warning ReadyTimeout: 0 of 2 pods were ready within the readyTimeout 1s of the queue team-a, 2 times/;
+      await until("the event", async () => (await eventsOf("slow")).some((event) => expected.test(event)), PATIENCE);
+      await setReadyTimeout(null);
+      const found = await untilPlaced("slow", 2);
+      await until("its progress is removed", async () => (await progress()) === "", PATIENCE);
+      expect((await get("slow")).status?.failed ?? 0).toBe(0);
+      for (const { metadata } of found) nodes.finish(`${TEAM}/${metadata?.name}`);
+      await untilTrue("slow", "Complete");
+      await untilReleased();
+    });
+
     it("continue without their label, and their pods become ordinary pods", async () => {
       await calls.create(jobs, batchJob("leaving", { cpu: "100m", spec: { parallelism: 2, completions: 3 } }));
       const [first] = await untilPlaced("leaving", 2);

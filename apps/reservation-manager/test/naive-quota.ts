@@ -70,8 +70,8 @@ export function nominalOf(forest: Forest, name: string, pair: string): bigint {
   const { quotas, parent } = queueOf(forest, name);
   const quota = quotas.get(pair);
   if (quota !== undefined) return BigInt(quota.nominal);
-  const hasPoolsAsQuota = parent === undefined && quotas.size === 0 && !isNamed(forest, name, pair);
-  return hasPoolsAsQuota ? BigInt(forest.allocatable.get(pair) ?? 0) : 0n;
+  const isRootWithout = parent === undefined && quotas.size === 0 && !isNamed(forest, name, pair);
+  return isRootWithout && hasLeafWithout(forest, name) ? BigInt(forest.allocatable.get(pair) ?? 0) : 0n;
 }
 
 /** total(n) = nominal + sum over children of (total(c) - guaranteed(c)) */
@@ -326,6 +326,13 @@ function quotaOf(forest: Forest, name: string, pair: string): Quota | undefined 
 
 function childrenOf({ queues }: Forest, name: string): readonly string[] {
   return queues.filter(({ parent }) => parent === name).map((queue) => queue.name);
+}
+
+/** Returns whether a leaf at or below the queue has no quotas. Other leaves use only the pairs that they name. */
+function hasLeafWithout(forest: Forest, name: string): boolean {
+  const children = childrenOf(forest, name);
+  if (children.length === 0) return queueOf(forest, name).quotas.size === 0;
+  return children.some((child) => hasLeafWithout(forest, child));
 }
 
 /** Returns whether some queue of the tree names the pair. */

@@ -26,6 +26,8 @@ it("counts the status changes of jobs by kind", async () => {
     "created Job 1",
     "created TFJob 1",
     "failed TFJob 1",
+    "requeued Job 1",
+    "requeued JobSet 1",
     "restarted Job 2",
     "succeeded Job 1",
   ]);

@@ -1,4 +1,4 @@
-import { metrics } from "@opentelemetry/api";
+import { metrics, type Counter } from "@opentelemetry/api";
 import type { ForceReason } from "./act.ts";
 import type { StatusChange } from "../domain/find-status-changes.ts";
 
@@ -15,15 +15,27 @@ export function jobMetrics(): {
       unit: "{restart}",
       description: "Restarts of jobs, and of their members",
     }),
-    Requeued: meter.createCounter("muster.job.requeued", {
-      unit: "{job}",
-      description: "Jobs that were not ready within the readyTimeout of their queue, and wait again",
-    }),
+    Requeued: requeuedCounter(),
   };
   return {
     countStatusChanges: (kind, changes) => {
       for (const { kind: type } of changes) counters[type]?.add(1, { "muster.job.kind": kind });
     },
+  };
+}
+
+function requeuedCounter(): Counter {
+  return metrics.getMeter("@muster/job-controller").createCounter("muster.job.requeued", {
+    unit: "{job}",
+    description: "Jobs that were not ready within the readyTimeout of their queue, and wait again",
+  });
+}
+
+/** Counts ready timeouts of Jobs of Kubernetes and of JobSets, by kind. */
+export function countRequeued(): (kind: string) => void {
+  const requeued = requeuedCounter();
+  return (kind) => {
+    requeued.add(1, { "muster.job.kind": kind });
   };
 }
 

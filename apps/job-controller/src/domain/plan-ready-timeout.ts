@@ -11,6 +11,8 @@ import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 /** The code of the wait after a ready timeout, until the machines are requested again. */
 export const READY_TIMEOUT = "READY_TIMEOUT";
 
+type Timeouts = Pick<JobStatus, "readyTimeouts" | "lastReadyTimeoutMs">;
+
 /** Records that the whole gang is ready, which ends its row of timeouts. Completed members count as ready. */
 export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return status;
@@ -34,13 +36,10 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   const last = { readyTimeouts, lastReadyTimeoutMs: wholeSecond(nowMs) };
   const left = { ...status, ...last, startMs: undefined, regrouping: true, attempt: status.attempt + 1 };
   const { ready, all } = countReady(snapshot, spec, status);
-  const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
-  const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${gang.queue}`;
-  const againMs = last.lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
-  const again = `its machines are released, and requested again at ${new Date(againMs).toISOString()}`;
+  const limit = { readyTimeoutMs, queue: gang.queue };
   const trouble = conditionOf(status, "PodsWaiting")?.message;
   const why = trouble === undefined ? "" : `: ${trouble}`;
-  const message = `${ready} of ${all} members were ready within ${limit}${row}; ${again}${why}`;
+  const message = `${ready} of ${all} members were ready within ${describeTimeout(last, limit, policy)}${why}`;
   // A condition that is still True from the previous timeout would not end conditions that have become True since.
   const requeued = transitionConditions(
     withoutCondition(left, "Requeued"),
@@ -49,6 +48,18 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   );
   const wait = { type: "MachinesReserved", status: "False", reason: READY_TIMEOUT, message } as const;
   return transitionConditions(requeued, wait, nowMs);
+}
+
+/** Describes the limit, the row of timeouts and the next request. */
+export function describeTimeout(
+  { readyTimeouts, lastReadyTimeoutMs }: Timeouts & { readonly lastReadyTimeoutMs: number },
+  { readyTimeoutMs, queue }: { readonly readyTimeoutMs: number; readonly queue: string },
+  policy: RestartPauses,
+): string {
+  const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
+  const again = new Date(lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy)).toISOString();
+  const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${queue}`;
+  return `${limit}${row}; its machines are released, and requested again at ${again}`;
 }
 
 /** Returns when the gang must be ready; undefined if it already was, or no limit applies. */
@@ -61,7 +72,7 @@ export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | unde
 
 /** Returns when a gang requests its machines again after a ready timeout; undefined if it may do so now. */
 export function requeueAtMs(
-  { readyTimeouts, lastReadyTimeoutMs }: JobStatus,
+  { readyTimeouts, lastReadyTimeoutMs }: Timeouts,
   policy: RestartPauses,
   nowMs: number,
 ): number | undefined {

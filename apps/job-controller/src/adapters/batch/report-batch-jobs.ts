@@ -67,10 +67,11 @@ function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
   switch (step.kind) {
     case "suspend": {
       if (kind === QUEUED_POD) {
-        const message = `the pod is deleted: ${step.because}; a pod is not queued again`;
+        const message = `the pod is deleted: ${step.late?.text ?? step.because}; a pod is not queued again`;
         return [{ type: "Warning", reason: "Deleted", message }];
       }
       if (step.because === "not-admitted") return [];
+      if (step.late !== undefined) return [{ type: "Warning", reason: "ReadyTimeout", message: step.late.text }];
       const message = `suspended because of ${step.because}; it is queued again once its pods are gone`;
       return [{ type: "Warning", reason: "Requeued", message }];
     }

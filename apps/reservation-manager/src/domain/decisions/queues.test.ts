@@ -151,6 +151,17 @@ describe("borrowing", () => {
     expect(web).toMatchObject({ pending: 1, admitted: 0, shareMillionths: 0 });
   });
 
+  it("counts other pools in the share only if a leaf of the tree may use them", () => {
+    const other = nodeOf("n1", "b", { allocatable: amounts({ cpu: 80, pods: 10 }) });
+    const shareWith = (...more: readonly Queue[]): number | undefined => {
+      const run = startWithQueues([BIG, other], [...tree(), ...more]);
+      expect(ask(run, "x", "ai", 15)).toBe("grant");
+      return buildQueuePage(run.world, { name: "ai", limit: 1 }).reports[0]?.shareMillionths;
+    };
+    expect(shareWith()).toBe(250_000);
+    expect(shareWith(queueOf("any", {}, { parent: "all" }))).toBe(50_000);
+  });
+
   it("does not use quota that a queue does not lend", () => {
     const run = worldOf(...tree({ quotas: new Map([[CPU, { nominal: 10, lendingLimit: 4 }]]) }));
     expect(ask(run, "x", "ai", 15)).toBe("quota_exceeded");

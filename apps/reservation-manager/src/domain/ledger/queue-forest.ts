@@ -30,7 +30,10 @@ export type QueueTree = {
   readonly name: string;
   /** Pairs with a quota in some queue of the tree. */
   readonly named: ReadonlySet<string>;
-  /** The root has no quota: for unnamed pairs it has the allocatable amounts of its pools' nodes. */
+  /**
+   * The root has no quota, and a leaf of the tree has none: for unnamed pairs the root has the allocatable amounts of the pools' nodes. Only such a leaf may
+   * use unnamed pairs.
+   */
   readonly hasPoolsAsQuota: boolean;
 };
 
@@ -66,7 +69,8 @@ function buildForest(queues: Queues): QueueForest {
   for (const { queue, problem } of roots) {
     const named = new Set<string>();
     addNamed(queue, children, named);
-    const root = { name: queue.name, named, hasPoolsAsQuota: queue.quotas.size === 0 };
+    const hasPoolsAsQuota = queue.quotas.size === 0 && hasLeafWithoutQuotas(queue, children);
+    const root = { name: queue.name, named, hasPoolsAsQuota };
     addNode({ queue, parent: undefined, root, problem }, children, forest);
   }
   return forest;
@@ -95,6 +99,12 @@ function isTooDeep(queue: Queue, queues: Queues): boolean {
 function addNamed(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>, named: Set<string>): void {
   for (const pair of queue.quotas.keys()) named.add(pair);
   for (const child of children.get(queue.name) ?? []) addNamed(child, children, named);
+}
+
+function hasLeafWithoutQuotas(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>): boolean {
+  const below = children.get(queue.name);
+  if (below === undefined) return queue.quotas.size === 0;
+  return below.some((child) => hasLeafWithoutQuotas(child, children));
 }
 
 type Above = Pick<QueueNode, "queue" | "parent" | "root" | "problem">;
