@@ -152,11 +152,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
-      const views: ShownViews = {
-        scaledAtMs: (pool) => scalings.get(pool)?.value.atMs ?? 0,
-        namespacesOf: (queue) => manager.queues.get(queue)?.value.namespaces,
-      };
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, views), {
+      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
         version: context.version,
         description: "The ledger of machines",
         hotMethods: ["reserve", "checkReservation", "unreserve", "getReservation"],
@@ -174,6 +170,13 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the ledger cannot be kept now");
   }
+}
+
+function viewsOf({ scalings, queues }: Manager): ShownViews {
+  return {
+    scaledAtMs: (pool) => scalings.get(pool)?.value.atMs ?? 0,
+    namespacesOf: (queue) => queues.get(queue)?.value.namespaces,
+  };
 }
 
 /** Forwards changes of nodes, scalings and queues to the keeper, until disposed. */
