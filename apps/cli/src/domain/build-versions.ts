@@ -10,7 +10,7 @@ export type ServiceVersions = {
   readonly versions: readonly string[];
   /** Replicas that answer. */
   readonly replicas: number;
-  /** Replicas that stand by answer nothing, so their number and their versions are unknown. */
+  /** Replicas that stand by do not answer, so their number and their versions are unknown. */
   readonly leaderOnly?: true;
 };
 

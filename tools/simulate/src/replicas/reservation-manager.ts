@@ -119,7 +119,7 @@ async function keepLedger(
     await using _served = await serve(
       bus,
       ReservationService,
-      makeHandlers(keeper, () => 0),
+      makeHandlers(keeper, { scaledAtMs: () => 0, namespacesOf: () => undefined }),
       {
         version: "0",
         description: "",
