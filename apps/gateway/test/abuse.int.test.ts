@@ -250,19 +250,6 @@ it("aborts the call of a client that disconnects", async () => {
   resolve({ queues: [] });
 });
 
-it("answers 503 while NATS is unavailable, reports that, and recovers", async () => {
-  await world.nats.kill();
-  const away = await gateway.ask("/v1/pools");
-  expect(away.json).toMatchObject({ status: 503, code: "UNAVAILABLE" });
-  expect(Number(away.headers["retry-after"])).toBeGreaterThan(0);
-  await until("the gateway is not ready", async () => (await gateway.ask("/readyz")).status === 503);
-  expect(gateway.missing()).toContain("NATS is away");
-  expect((await gateway.ask("/healthz")).status).toBe(200);
-  await world.nats.start();
-  await until("the gateway answers again", async () => (await gateway.ask("/v1/pools")).status === 200);
-  expect((await gateway.ask("/readyz")).status).toBe(200);
-});
-
 it("serves HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async () => {
   const authority = await certificateAuthority("test-authority");
   const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });

@@ -21,7 +21,7 @@ export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
     /** Undefined selects the build of apps/console. */
     readonly consoleDirectory: string | undefined;
     readonly version: string;
-    /** The reason why this process cannot answer; undefined: it can. */
+    /** The reason why this process must get no further requests; undefined: it may. */
     readonly trouble: () => string | undefined;
   };
 
@@ -64,7 +64,7 @@ const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
  * use.
  */
 export async function openServer(parts: ServerParts): Promise<HttpServer> {
-  const { http, trouble } = parts;
+  const { http, trouble, nats } = parts;
   const context = { limits: http.limits, logger: parts.logger };
   const server = await makeServer(http, context);
   server.removeContentTypeParser("text/plain");
@@ -86,7 +86,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();
-    return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
+    return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok", warning: nats.trouble });
   });
   const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
   server.get("/openapi.json", (_request, reply) => reply.type("application/json; charset=utf-8").send(openApi));

@@ -11,7 +11,7 @@ const QUERY = { watch: "true" };
 function openFeeds(call: Call = () => Promise.resolve({ jobs: [] })) {
   const logged: string[] = [];
   const logger = { error: (_fields: object, message: string) => void logged.push(message) };
-  return { feeds: openWatchFeeds({ call, pollMs: 10, logger }), logged };
+  return { feeds: openWatchFeeds({ call, pollMs: 10, lost: () => new AbortController().signal, logger }), logged };
 }
 
 function followAll(feeds: WatchFeeds, user: string, count: number): void {

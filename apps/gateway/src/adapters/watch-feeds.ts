@@ -29,8 +29,8 @@ type Open = {
   lingering: NodeJS.Timeout | undefined;
 };
 
-/** Reads a list as often as it changes, and at least every `maxMs`. */
-function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "read" | "pause"> {
+/** Reads a list as often as it changes, at least every `maxMs`, and when the connection is lost. */
+function paced(read: FeedOptions["read"], maxMs: number, lost: () => AbortSignal): Pick<FeedOptions, "read" | "pause"> {
   let readMs = 0;
   let intervalMs = 0;
   return {
@@ -44,7 +44,9 @@ function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "rea
     },
     pause: (changes, signal) => {
       intervalMs = decideReadInterval({ changes, readMs, intervalMs }, maxMs);
-      return pause(intervalMs, signal);
+      const gone = lost();
+      // The next read reports the loss. While the connection is lost, the interval continues.
+      return pause(intervalMs, gone.aborted ? signal : AbortSignal.any([signal, gone]));
     },
   };
 }
@@ -53,10 +55,13 @@ function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "rea
 export function openWatchFeeds({
   call,
   pollMs,
+  lost,
   logger,
 }: {
   readonly call: Call;
   readonly pollMs: number;
+  /** Returns a signal that is aborted when the connection to the services is lost. */
+  readonly lost: () => AbortSignal;
   readonly logger: Pick<Logger, "error">;
 }): WatchFeeds {
   const open = new Map<string, Open>();
@@ -73,7 +78,7 @@ export function openWatchFeeds({
     const stop = new AbortController();
     const { feed, ended } = openWatchFeed({
       ...HISTORY,
-      ...paced((signal) => readItems(route, asked, { call, signal }), pollMs),
+      ...paced((signal) => readItems(route, asked, { call, signal }), pollMs, lost),
       signal: stop.signal,
     });
     const opened: Open = { feed, stop, readers: new Set(), lingering: undefined };
