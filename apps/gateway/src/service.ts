@@ -42,6 +42,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using feeds = openWatchFeeds({
     call: readsWhileConnected(call, nats),
     pollMs: config.streams.pollMs,
+    maxBytes: config.streams.maxWatchedBytes,
     lost: () => nats.lost,
     logger,
   });
