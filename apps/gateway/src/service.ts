@@ -4,6 +4,7 @@ import { RESOURCES, routesOf } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openByteCalls, openCalls } from "./adapters/bus-call.ts";
+import { observeUse } from "./adapters/metrics.ts";
 import { openKeptRequests } from "./adapters/kept-requests.ts";
 import {
   byteCallsWhileConnected,
@@ -46,6 +47,13 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     lost: () => nats.lost,
     logger,
   });
+  const slots = streamSlots(config.streams);
+  using _use = observeUse({
+    streams: () => slots.taken,
+    lists: () => feeds.count,
+    listBytes: () => feeds.bytes,
+    lateOutcomes: () => auditLog.lateOutcomes,
+  });
   await using server = await openServer({
     http: config.http,
     version: context.version,
@@ -53,7 +61,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     call: callsWhileConnected(call, nats),
     nats,
     feeds,
-    slots: streamSlots(config.streams),
+    slots,
     streams: config.streams,
     admission,
     authorize: admission.authorize,

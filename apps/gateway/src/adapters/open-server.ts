@@ -11,7 +11,7 @@ import { isHost } from "../domain/decide-origin.ts";
 import { addApi, type ApiParts } from "./api-routes.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
-import { refusalCounter } from "./metrics.ts";
+import { answerMeter } from "./metrics.ts";
 import { answerUnread, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import { addSessionRoutes, SESSION, SIGN_IN_TIMEOUT_MS, type SignInParts } from "./session-routes.ts";
 
@@ -78,11 +78,18 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
       sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
   const requests = limitRequests(server, http.limits, securityHeaders(http.tls));
-  const countRefusal = refusalCounter();
-  server.addHook("onResponse", (_request, reply, done) => {
-    countRefusal(reply.statusCode);
+  const measure = answerMeter();
+  const long = new WeakSet<FastifyRequest>();
+  server.addHook("onResponse", (request, reply, done) => {
+    const { method, routeOptions } = request;
+    if (!long.has(request))
+      measure({ method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime });
     done();
   });
+  const leaveRequests = (request: FastifyRequest): void => {
+    long.add(request);
+    requests.leave(request);
+  };
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();
@@ -94,7 +101,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   addSessionRoutes(server, parts);
   sendPage = await addConsole(server, parts.consoleDirectory);
   await server.register(async (api) => {
-    addApi(api, { ...parts, ...context, leaveRequests: requests.leave });
+    addApi(api, { ...parts, ...context, leaveRequests });
     await Promise.resolve();
   });
   try {
