@@ -227,17 +227,4 @@ describe("over any protocol", () => {
     expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);
     expect((await signIn(limited.token)).status).toBe(200);
   });
-
-  it("answers 503 while NATS is unavailable, reports that, and recovers", async () => {
-    await world.nats.kill();
-    const away = await gateway.ask("/v1/pools");
-    expect(away.json).toMatchObject({ status: 503, code: "UNAVAILABLE" });
-    expect(Number(away.headers["retry-after"])).toBeGreaterThan(0);
-    await until("the gateway is not ready", async () => (await gateway.ask("/readyz")).status === 503);
-    expect(gateway.missing()).toContain("NATS is away");
-    expect((await gateway.ask("/healthz")).status).toBe(200);
-    await world.nats.start();
-    await until("the gateway answers again", async () => (await gateway.ask("/v1/pools")).status === 200);
-    expect((await gateway.ask("/readyz")).status).toBe(200);
-  });
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
+import type { ReadyCheck } from "@muster/service";
 import { certificateAuthority, natsServer, signedCertificate, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
@@ -54,6 +55,8 @@ export type Gateway = AsyncDisposable & {
   readonly logged: readonly string[];
   /** The names of the dependencies that it waits for to be ready. */
   readonly missing: () => readonly string[];
+  /** The problems that do not affect whether it is ready. */
+  readonly warnings: () => readonly string[];
   ask(path: string, asking?: Asking): Promise<Answered>;
   /** Opens server-sent events, or a log. */
   stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
@@ -205,7 +208,7 @@ async function startGateway(
   });
   const stop = new AbortController();
   const logged: string[] = [];
-  const checks = new Map<string, () => unknown>();
+  const checks = new Map<string, ReadyCheck>();
   let url: string | undefined;
   const log = (fields: object, message: string): void => {
     logged.push(
@@ -214,7 +217,7 @@ async function startGateway(
     if ("url" in fields && typeof fields.url === "string") url = fields.url;
   };
   const logger = { debug: log, info: log, warn: log, error: log, child: () => logger };
-  const check = (name: string, each: () => unknown): void => void checks.set(name, each);
+  const check = (name: string, each: ReadyCheck): void => void checks.set(name, each);
   const about = { service: "gateway", instance: "gateway-test", version: "9.8.7", natsReplicas: 1 };
   const requestRate = { perSecond: 1000, burst: 2000 };
   let failure: Error | undefined;
@@ -247,6 +250,7 @@ async function startGateway(
     port: Number(new URL(at).port),
     logged,
     missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
+    warnings: () => [...checks.values()].map((each) => each()).flatMap(warningsOf),
     // The cookie of a browser replaces the token.
     stream: (path, headers = {}) =>
       openStream(`${at}${path}`, {
@@ -274,6 +278,10 @@ async function startGateway(
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+function warningsOf(found: ReturnType<ReadyCheck>): readonly string[] {
+  return typeof found === "object" && "warning" in found ? [found.warning] : [];
 }
 
 /** Reads the chunks that a gateway writes. */

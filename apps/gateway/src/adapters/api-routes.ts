@@ -17,6 +17,7 @@ import { limitRate, type RateParts } from "./limit-rate.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { closedEvent } from "./serve-watch.ts";
 import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
+import { requireNats, type NatsStatus } from "./nats-status.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
@@ -30,6 +31,7 @@ export type ApiParts = ProblemContext &
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     readonly reads: SharedReads;
+    readonly nats: NatsStatus;
     /** The namespace of rights on resources whose paths contain none. */
     readonly namespace: string;
   };
@@ -216,6 +218,7 @@ async function answer(
     else await streamLog(parts, route, { ...streaming, refusal: list.refusal, signal: signalOf(reply) });
     return reply;
   }
+  requireNats(parts.nats);
   const asked = { params, query, body };
   const key = request.headers["idempotency-key"];
   if (key === undefined && isShared(route, query)) {

@@ -16,6 +16,10 @@ export type Admission = AsyncDisposable & {
   readonly authorize: Authorize;
 };
 
+function reportOutage({ logger }: Pick<ServiceContext<Config>, "logger">): (error: unknown) => void {
+  return (error) => logger.warn({ err: error }, "the issuer of tokens does not answer");
+}
+
 /** Opens the configured authenticators and the authorizer: the owner of the local token, the issuer, and the cluster. */
 export async function openAdmission(context: ServiceContext<Config>): Promise<Admission> {
   const { tokenFile, kube, oidc } = context.config;
@@ -23,7 +27,7 @@ export async function openAdmission(context: ServiceContext<Config>): Promise<Ad
   const calls = kube && opening.use(kubeCalls(loadServiceKube(context, kube.file)));
   const verifiers = [
     ...(tokenFile === undefined ? [] : [localAuthenticator(await openTokenFile(tokenFile))]),
-    ...(oidc === undefined ? [] : [oidcAuthenticator(oidc)]),
+    ...(oidc === undefined ? [] : [oidcAuthenticator(oidc, { report: reportOutage(context) })]),
   ];
   const verify = chainAuthenticators(verifiers);
   const review = calls === undefined ? chainAuthenticators([]) : kubeAuthenticator(calls, kube?.audience);

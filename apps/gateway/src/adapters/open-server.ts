@@ -11,7 +11,7 @@ import { closeConnections } from "./close-connections.ts";
 import { addConsole, type SendPage } from "./console-files.ts";
 import { followCertificate, readCertificate } from "./serve-certificate.ts";
 import { CHECK_MS, limitRequests } from "./limit-requests.ts";
-import { refusalCounter } from "./metrics.ts";
+import { answerMeter } from "./metrics.ts";
 import { answerUnreadableRequest, problemOf, sendProblem, type ProblemContext } from "./http-problems.ts";
 import { addSessionRoutes, type SignInParts } from "./session-routes.ts";
 
@@ -21,7 +21,7 @@ export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
     /** Undefined selects the build of apps/console. */
     readonly consoleDirectory: string | undefined;
     readonly version: string;
-    /** The reason why this process cannot answer; undefined: it can. */
+    /** The reason why this process must get no further requests; undefined: it may. */
     readonly trouble: () => string | undefined;
   };
 
@@ -49,7 +49,7 @@ const HTTPS_ONLY = { "strict-transport-security": "max-age=31536000" };
  * use.
  */
 export async function openServer(parts: ServerParts): Promise<HttpServer> {
-  const { http, trouble } = parts;
+  const { http, trouble, nats } = parts;
   const context = { limits: http.limits, logger: parts.logger };
   const server = await makeServer(http, context);
   server.removeContentTypeParser("text/plain");
@@ -63,15 +63,22 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
       sendProblem(reply, buildProblem({ code: "not_found", kind: "path", id: pathOf(request) }));
   });
   const requests = limitRequests(server, http.limits, securityHeaders(http.tls));
-  const countRefusal = refusalCounter();
-  server.addHook("onResponse", (_request, reply, done) => {
-    countRefusal(reply.statusCode);
+  const measure = answerMeter();
+  const long = new WeakSet<FastifyRequest>();
+  server.addHook("onResponse", (request, reply, done) => {
+    const { method, routeOptions } = request;
+    if (!long.has(request))
+      measure({ method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime });
     done();
   });
+  const leaveRequests = (request: FastifyRequest): void => {
+    long.add(request);
+    requests.leave(request);
+  };
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
     const because = trouble();
-    return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok" });
+    return reply.code(because === undefined ? 200 : 503).send({ status: because ?? "ok", warning: nats.trouble });
   });
   const openApi = Buffer.from(JSON.stringify(buildOpenApi(parts.routes, parts.version)));
   server.get("/openapi.json", (_request, reply) => reply.type("application/json; charset=utf-8").send(openApi));
@@ -79,7 +86,7 @@ export async function openServer(parts: ServerParts): Promise<HttpServer> {
   addSessionRoutes(server, parts);
   sendPage = await addConsole(server, parts.consoleDirectory);
   await server.register(async (api) => {
-    addApi(api, { ...parts, ...context, leaveRequests: requests.leave });
+    addApi(api, { ...parts, ...context, leaveRequests });
     await Promise.resolve();
   });
   try {

@@ -43,6 +43,8 @@ const MAX_DEPTH = 100;
 export function readRequest(route: Route, { params, query, body }: Asked): Fields {
   requireNames(params);
   const { watch = false, ...asked } = readQuery(route, query);
+  const missing = route.requires?.find((name) => (asked[name] ?? "") === "");
+  if (missing !== undefined) refuse(missing, "the query must have a value of it");
   const paged = watch === true ? ["limit", "continue"].find((name) => name in asked) : undefined;
   if (paged !== undefined) refuse(paged, "a list that is watched has no pages");
   const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);

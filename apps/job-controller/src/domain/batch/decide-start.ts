@@ -1,6 +1,6 @@
 import { formatDuration } from "@muster/faults";
 import { QUEUED_POD } from "@muster/names";
-import { CLOCKS_APART_MS } from "../decide-end-time.ts";
+import { MAX_CLOCK_SKEW_MS } from "../decide-end-time.ts";
 import type { RestartPauses } from "../decide-restart.ts";
 import { describeTimeout } from "../plan-ready-timeout.ts";
 import type { UnitSeen } from "../snapshot.ts";
@@ -58,7 +58,7 @@ function countReady(snapshot: BatchSnapshot, gang: GrantedUnit, startMs: number)
 function countReadyOf({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang: GrantedUnit, startMs: number) {
   const own = pods.filter((pod) => pod.set === name && pod.ready);
   // A pod that succeeded in an earlier start says nothing about this one.
-  const succeeded = own.filter(({ finished, createdMs }) => finished && createdMs >= startMs - CLOCKS_APART_MS).length;
+  const succeeded = own.filter(({ finished, createdMs }) => finished && createdMs >= startMs - MAX_CLOCK_SKEW_MS).length;
   const ready = own.filter(({ finished, deleting }) => !finished && !deleting).length + succeeded;
   const places = [...gang.nodes.keys()].filter((component) => setOfPlace(component) === name).length;
   const all = Math.min(places, now + succeeded);
