@@ -20,14 +20,14 @@ it("counts the status changes of jobs by kind", async () => {
   const counted = text
     .split("\n")
     .flatMap(
-      (line) => /^muster_job_(\w+)_total\{.*muster_job_kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? [],
+      (line) => /^muster_job_(\w+)_total\{.*muster_job_kind="([\w-]+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? [],
     );
   expect(counted.sort()).toEqual([
     "created Job 1",
     "created TFJob 1",
     "failed TFJob 1",
     "requeued Job 1",
-    "requeued JobSet 1",
+    "requeued job-set 1",
     "restarted Job 2",
     "succeeded Job 1",
   ]);

@@ -1,4 +1,5 @@
 import { metrics, type Counter } from "@opentelemetry/api";
+import type { BatchKind } from "@muster/names";
 import type { ForceReason } from "./act.ts";
 import type { StatusChange } from "../domain/find-status-changes.ts";
 
@@ -31,8 +32,8 @@ function requeuedCounter(): Counter {
   });
 }
 
-/** Counts ready timeouts of Jobs of Kubernetes and of JobSets, by kind. */
-export function countRequeued(): (kind: string) => void {
+/** Counts ready timeouts of Jobs of Kubernetes and of JobSets, by the kind of the owner, because Muster has a kind Job, too. */
+export function countRequeued(): (kind: BatchKind) => void {
   const requeued = requeuedCounter();
   return (kind) => {
     requeued.add(1, { "muster.job.kind": kind });

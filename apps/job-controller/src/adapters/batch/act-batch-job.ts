@@ -27,7 +27,7 @@ export type BatchActDeps = {
   readonly machines: Readonly<Record<BatchKind, Pick<Machines, "reserve" | "release" | "accept" | "requeue">>>;
   readonly forced: (because: ForceReason) => void;
   /** Counts a ready timeout of work of this kind. */
-  readonly requeued: (kind: string) => void;
+  readonly requeued: (kind: BatchKind) => void;
   /** The id of this installation. */
   readonly installation: string;
 };
@@ -131,7 +131,7 @@ async function suspend(
     ...(late !== undefined && { metadata: withProgress(job, late.start) }),
     spec: { suspend: true },
   });
-  if (late !== undefined) deps.requeued(BATCH_RESOURCES[job.kind].kind);
+  if (late !== undefined) deps.requeued(job.kind);
   return isDone;
 }
 
