@@ -58,7 +58,9 @@ function countReady(snapshot: BatchSnapshot, gang: GrantedUnit, startMs: number)
 function countReadyOf({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang: GrantedUnit, startMs: number) {
   const own = pods.filter((pod) => pod.set === name && pod.ready);
   // A pod that succeeded in an earlier start says nothing about this one.
-  const succeeded = own.filter(({ finished, createdMs }) => finished && createdMs >= startMs - MAX_CLOCK_SKEW_MS).length;
+  const succeeded = own.filter(
+    ({ finished, createdMs }) => finished && createdMs >= startMs - MAX_CLOCK_SKEW_MS,
+  ).length;
   const ready = own.filter(({ finished, deleting }) => !finished && !deleting).length + succeeded;
   const places = [...gang.nodes.keys()].filter((component) => setOfPlace(component) === name).length;
   const all = Math.min(places, now + succeeded);
