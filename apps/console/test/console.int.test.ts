@@ -84,6 +84,13 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("33 of 46 held, 13 free").waitFor();
   });
 
+  it("signs in by a link that is pasted into the page with the form", async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+    await page.goto(`${world.url}/#token=${world.token}`);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+  });
+
   it("asks before a link replaces the session", async () => {
     await page.goto(`${world.url}/nodes#token=${world.token}`);
     await page.getByText("the link has a token").waitFor();

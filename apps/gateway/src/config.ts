@@ -234,7 +234,7 @@ function readHttp(read: EnvReader): HttpConfig {
       maxRequests: read.integer("GATEWAY_REQUESTS_MAX", { fallback: 512, min: 1, max: 100_000 }),
       /** Maximum open connections. */
       maxConnections: read.integer("GATEWAY_CONNECTIONS_MAX", { fallback: 4096, min: 1, max: 100_000 }),
-      /** Time in which a client must send the headers of a request. */
+      /** Time in which a client must complete its TLS handshake, and then send the headers of a request. */
       headersTimeoutMs: read.integer("GATEWAY_HEADERS_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 600_000 }),
       /** Time in which a client must send a whole request. */
       requestTimeoutMs: read.integer("GATEWAY_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: 600_000 }),

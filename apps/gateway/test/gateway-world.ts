@@ -1,14 +1,18 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
 import type { ReadyCheck } from "@muster/service";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { certificateAuthority, natsServer, signedCertificate, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
 import { run } from "../src/service.ts";
+
+/** HTTP/1.1 is plain, and HTTP/2 has TLS. */
+export const PROTOCOLS = ["HTTP/1.1", "HTTP/2"] as const;
+export type Protocol = (typeof PROTOCOLS)[number];
 
 type Handler = (request: Record<string, unknown>) => object | Promise<object>;
 
@@ -101,12 +105,13 @@ export type GatewayWorld = AsyncDisposable & {
   start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
 };
 
-/** Starts a real NATS server, services whose answers the test states, and gateways. */
-export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayWorld> {
+/** Starts a real NATS server, services whose answers the test states, and gateways of the protocol. */
+export async function startGatewayWorld(answers: Answers = {}, protocol: Protocol = "HTTP/1.1"): Promise<GatewayWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
   const directory = await mkdtemp(join(tmpdir(), "muster-gateway-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const tls = protocol === "HTTP/2" ? await writeCertificate(directory) : {};
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "gateway-world" }));
   const received: GatewayWorld["received"] = [];
   // The gateway itself serves this service.
@@ -133,12 +138,22 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
       ];
     },
     start: async (variables = {}) => {
-      const gateway = await startGateway(nats, directory, variables);
+      const gateway = await startGateway(nats, directory, { ...tls, ...variables });
       all.use(gateway);
       return gateway;
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+/** Returns the variables of a gateway that serves a new certificate. */
+export async function writeCertificate(directory: string): Promise<Readonly<Record<string, string>>> {
+  const authority = await certificateAuthority("test-authority");
+  const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
+  const [certFile, keyFile] = [join(directory, "gateway.crt"), join(directory, "gateway.key")];
+  await writeFile(certFile, cert);
+  await writeFile(keyFile, key);
+  return { GATEWAY_TLS_CERT_FILE: certFile, GATEWAY_TLS_KEY_FILE: keyFile };
 }
 
 type AuditStream = typeof streams.apiAudit | typeof streams.apiRefusals;
@@ -271,7 +286,7 @@ function warningsOf(found: ReturnType<ReadyCheck>): readonly string[] {
 
 /** Reads the chunks that a gateway writes. */
 export async function openStream(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
-  const agent = new Agent({ connect: { rejectUnauthorized: false } });
+  const agent = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
   const reply = await request(url, { dispatcher: agent, headers });
   let text = "";
   let over: "ended" | "broken" | undefined;

@@ -212,7 +212,7 @@ export function list<View>(
 ): { readonly jobs: readonly Found<View>[]; readonly next: string } {
   checkNamespace(deps, "namespace", request.namespace);
   const selector = readLabelSelector("labelSelector", request.labelSelector ?? "");
-  refuseUnread(deps.unread());
+  refuseIncompleteCaches(deps.unread());
   const rest = deps
     .listed()
     .filter(({ labels }) => matchesLabels(selector, labels))
@@ -268,7 +268,7 @@ export async function suspend<View>(
 }
 
 /** Throws unavailable while any cache is incomplete, so that the client retries. */
-export function refuseUnread(unread: readonly string[]): void {
+export function refuseIncompleteCaches(unread: readonly string[]): void {
   if (unread.length === 0) return;
   throwFault({
     code: "unavailable",

@@ -47,7 +47,7 @@ export type PreemptionOperation =
 
 type EventOfWork =
   | { readonly kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued" }
-  /** The future has no machines for it, so that no work is preempted for it. */
+  /** The future has no machines for it, so no work is preempted for it. */
   | { readonly kind: "dropped" }
   | { readonly kind: "granted"; readonly nodes: readonly string[] }
   | {
@@ -215,7 +215,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "requeued" });
   }
 
-  /** Borrowers may use again the quota that was kept for a promise, so a preemption may let more be granted. */
+  /** A preemption frees quota that was kept for a promise, so more requests may be granted to borrowers. */
   #pass(): void {
     this.#dropUnserved();
     for (;;) {
@@ -262,7 +262,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "preempted", beneficiary, reason, deadlineMs });
   }
 
-  /** The beneficiary has its machines, or is over. */
+  /** The beneficiary has its machines, or has ended. */
   #withdrawFor(beneficiary: Work): void {
     const withdrawn = this.#world.work.filter((each) => isToBeWithdrawn(each, beneficiary.sequence));
     this.#world = withdrawnFor(this.#world, beneficiary);

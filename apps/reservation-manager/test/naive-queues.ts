@@ -178,7 +178,7 @@ export class NaiveQueues {
     return { queues: this.#queues, own, allocatable: this.#allocatable, past: new Map(past) };
   }
 
-  /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */
+  /** A queue of unknown quota refuses nothing, because its work waits until the queue is repaired. */
   #refusalOf(queue: string | undefined, asks: readonly PairAmounts[]): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
     if (queue === undefined) return undefined;
     const forest = this.forest();

@@ -57,7 +57,7 @@ export type Work = {
     readonly nodes: readonly string[];
     readonly use: PairAmounts;
     readonly leaving?: Leaving;
-    /** Set only in the future: it still waits, and holds nothing. */
+    /** Set only in the future: the work still waits, and holds nothing. */
     readonly isExpected?: boolean;
   };
 };
@@ -312,7 +312,7 @@ function mayEverStart(world: PreemptionWorld, work: Work): boolean {
 
 type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
 
-/** The part of their own quota that waiting owners keep from borrowers: none where the queue may reclaim it from any priority. */
+/** The part of their quota that waiting owners keep from borrowers. A queue that may reclaim from any priority keeps none. */
 export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const forest = forestIn(world);
   const requests = waiting
@@ -338,7 +338,7 @@ export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): bo
   );
 }
 
-/** Returns nodes with quota and machines for the work, in whatever order; undefined: none fit. It has to fit into `later` as well. */
+/** Returns nodes with quota and machines for the work, ignoring its order; undefined: none fit. It must fit into `later` too. */
 export function admit(world: PreemptionWorld, work: Work, later?: PreemptionWorld): readonly string[] | undefined {
   const { ask } = requestIn(world, work);
   if (!hasQuota(world, work, ask) || (later !== undefined && !hasQuota(later, work, ask))) return undefined;
@@ -358,7 +358,7 @@ function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): bo
 /** Owner kinds that end their work when the ledger preempts it. */
 const PREEMPTIBLE_KINDS: readonly string[] = ["job", "batch-job", "job-set", "queued-pod"];
 
-/** The statement of the work counts only if its queue permits it. Owners of other kinds never leave. */
+/** An opt-out counts only if the queue permits it. Owners of other kinds never end their work. */
 export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, notPreemptible }: Work): boolean {
   if (!PREEMPTIBLE_KINDS.includes(owner.kind)) return true;
   return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;

@@ -59,6 +59,7 @@ function buildJobKind(word: Word): Kind {
     goneBy: (name) =>
       `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` deletes it, or its ttlSecondsAfterFinished does`,
     hasOwnerIds: true,
+    hasLabels: true,
     explain: (link, name) => explain(word, link, name),
   };
 }
@@ -118,8 +119,9 @@ function jobCalls(word: Word, { client, stop, namespace = "" }: Link): WorkCalls
       const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
-    list: async () => {
-      const all = await readPages((page) => jobs.listJobs({ ...page, namespace }, options), "jobs", jobFromMessage);
+    list: async (labelSelector = "") => {
+      const read = (page: object) => jobs.listJobs({ ...page, namespace, labelSelector }, options);
+      const all = await readPages(read, "jobs", jobFromMessage);
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {

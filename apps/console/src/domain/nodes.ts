@@ -18,7 +18,7 @@ export function stageOfNode({ phase, spec }: NodeRecord): Stage {
 }
 
 /** Returns the owner that holds the node, or the demand for which the scaler creates it. */
-export function forWhom({ holder, boundTo }: NodeRecord): string {
+export function holderOrDemandOf({ holder, boundTo }: NodeRecord): string {
   if (holder) return `${holder.kind}/${holder.id}`;
   return boundTo;
 }
@@ -37,7 +37,7 @@ export function selectNodes(nodes: readonly NodeRecord[], q: string): readonly N
       spec?.pool,
       spec?.instanceType,
       spec?.zone,
-      forWhom(node),
+      holderOrDemandOf(node),
       troubleCode,
       trouble,
       kubernetesNode,

@@ -2,12 +2,13 @@ import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
-import { forWhom, selectNodes, stageOfNode } from "../domain/nodes.ts";
+import { holderOrDemandOf, selectNodes, stageOfNode } from "../domain/nodes.ts";
 import { nextSort } from "../domain/sort.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Confirm } from "../parts/confirm.tsx";
 import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
+import { OwnerLink } from "../parts/owner-link.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
@@ -66,7 +67,7 @@ export function Nodes(): ReactNode {
 
 function Terminate({ node, onClose }: { readonly node: NodeRecord; readonly onClose: () => void }): ReactNode {
   const { name } = node;
-  const whom = forWhom(node);
+  const whom = holderOrDemandOf(node);
   const { csrfToken } = useSignedIn();
   const act = (): Promise<unknown> => ask(`/v1/nodes/${encodeURIComponent(name)}`, { method: "DELETE", csrfToken });
   return (
@@ -103,7 +104,12 @@ function columnsAt(nowMs: number, terminate: (node: NodeRecord) => void): Column
       header: "Type",
       accessorFn: ({ spec }) => [spec?.instanceType, spec?.spot ? "spot" : "", spec?.zone].filter(Boolean).join(" "),
     },
-    { id: "whom", header: "For", accessorFn: forWhom },
+    {
+      id: "whom",
+      header: "For",
+      accessorFn: holderOrDemandOf,
+      cell: ({ row: { original: node } }) => (node.holder ? <OwnerLink owner={node.holder} /> : node.boundTo),
+    },
     {
       id: "age",
       header: "Age",

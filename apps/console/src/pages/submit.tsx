@@ -277,8 +277,8 @@ function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
   const needs = request.page.kind === "session" ? planSession(request.body, pools) : [];
   return (
     <ul className="rows">
-      {needs.map(({ pool, needed, because, isPossible }) => (
-        <li key={pool} className={isPossible ? "long" : "long notice bad"}>
+      {needs.map(({ pool, needed, because, kind }) => (
+        <li key={pool} className={kind === "free" || kind === "waits" ? "long" : "long notice bad"}>
           {needed} of pool {pool}: {because}
         </li>
       ))}

@@ -27,12 +27,20 @@ export function useMethods(): SignInMethods | undefined {
 
 const SESSION = ["session"];
 
+/** The other pages of this browser end their session, too. */
+const signedOut = new BroadcastChannel("muster-signed-out");
+signedOut.onmessage = () => location.reload();
+
 /** Reads the token of a link that `npm start` prints. It is removed from the address before any other code runs. */
-const linkToken = new URLSearchParams(location.hash.slice(1)).get("token");
+const linkToken = readLinkToken(location.hash);
 if (linkToken !== null) history.replaceState(null, "", `${location.pathname}${location.search}`);
 
 /** The time between two attempts to read the session. */
 const RETRY_MS = 3000;
+
+function readLinkToken(hash: string): string | null {
+  return new URLSearchParams(hash.slice(1)).get("token");
+}
 
 /** Shows the console to users who are signed in, and the form to others. */
 export function SignInGate({ children }: { readonly children: ReactNode }): ReactNode {
@@ -49,6 +57,14 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
     client.setQueryData(SESSION, { signed });
   };
   useEffect(() => whenUnauthenticated(() => client.setQueryData(SESSION, null)), [client]);
+  useEffect(() => {
+    // A link that is pasted into an open page changes only the part after #.
+    const onHash = (): void => {
+      if (readLinkToken(location.hash) !== null) location.reload();
+    };
+    window.addEventListener("hashchange", onHash);
+    return () => window.removeEventListener("hashchange", onHash);
+  }, []);
   if (isPending) return <p className="center">Loading…</p>;
   if (!data) {
     const because = error instanceof RequestError ? error.message : "";
@@ -66,6 +82,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
       return;
     }
     sessionStorage.clear();
+    signedOut.postMessage(null);
     // The reload drops all data and lists of this user before the next one signs in.
     location.reload();
   };

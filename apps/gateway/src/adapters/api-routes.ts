@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest, type Call } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
-import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
+import { isWatch, readWatchedLists, requireDepth, requireNames, type Asked } from "../api/read-request.ts";
 import { isShared, tagOf, type SharedReads } from "../api/shared-reads.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
@@ -78,6 +78,10 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     const limited = limitRate(user, parts);
     if (limited !== undefined) return sendProblem(reply, limited);
     request.setDecorator(IDENTIFIED, { user, credentials } satisfies Identified);
+  });
+  api.addHook("preHandler", (request, _reply, done) => {
+    requireDepth(request.body);
+    done();
   });
   for (const route of parts.routes) {
     api.route({

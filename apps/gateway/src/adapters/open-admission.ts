@@ -1,6 +1,6 @@
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
-import { firstThatKnows, type Authenticate, type Authorize } from "../api/user.ts";
+import { chainAuthenticators, type Authenticate, type Authorize } from "../api/user.ts";
 import type { Config } from "../config.ts";
 import { kubeAuthenticator, kubeAuthorizer, localAuthorizer } from "./kube-reviews.ts";
 import { oidcAuthenticator } from "./oidc.ts";
@@ -29,13 +29,13 @@ export async function openAdmission(context: ServiceContext<Config>): Promise<Ad
     ...(tokenFile === undefined ? [] : [localAuthenticator(await openTokenFile(tokenFile))]),
     ...(oidc === undefined ? [] : [oidcAuthenticator(oidc, { report: reportOutage(context) })]),
   ];
-  const verify = firstThatKnows(verifiers);
-  const review = calls === undefined ? firstThatKnows([]) : kubeAuthenticator(calls, kube?.audience);
+  const verify = chainAuthenticators(verifiers);
+  const review = calls === undefined ? chainAuthenticators([]) : kubeAuthenticator(calls, kube?.audience);
   const opened = opening.move();
   return {
     verify,
     review,
-    authenticate: firstThatKnows([verify, review]),
+    authenticate: chainAuthenticators([verify, review]),
     authorize: calls === undefined ? localAuthorizer : kubeAuthorizer(calls),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
