@@ -126,9 +126,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
         /** Maximum interval at which a list that is watched is read. One that changes is read more often. */
         pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
-        /** Maximum bytes of all lists that are watched, as JSON. The process needs about four times as much memory for them. One user has half of it. */
+        /** Maximum bytes of all lists that are watched, as JSON. The process needs about six times as much memory for them. One user has two thirds of it. */
         maxWatchedBytes: read.integer("GATEWAY_WATCHED_BYTES_MAX", {
-          fallback: 134_217_728,
+          fallback: 100_663_296,
           min: 1_048_576,
           max: 17_179_869_184,
         }),

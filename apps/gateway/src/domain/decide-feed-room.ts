@@ -1,5 +1,5 @@
 /** The share of one user in the bytes of all lists. */
-const USER_SHARE = 0.5;
+const USER_SHARE = 2 / 3;
 
 export type FeedRoom =
   | { readonly kind: "fits" }
