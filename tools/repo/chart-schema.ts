@@ -30,7 +30,7 @@ const FROM_CHART = [
   "KUBERNETES_SERVICE_HOST",
 ];
 
-type Schema = { readonly properties: Readonly<Record<string, unknown>> };
+type Schema = { readonly properties: Readonly<Record<string, unknown>>; readonly $defs?: object };
 type Values = { readonly [name: string]: unknown };
 
 /** The service's own variables that values may set. */
@@ -55,12 +55,15 @@ export async function chartSchema(current: Schema): Promise<Schema> {
   const shared = defaults.map((name): [string, object] => [name, { $ref: `#/properties/defaults/properties/${name}` }]);
   const services: [string, object][] = [];
   for (const service of SERVICES) {
-    const names = { anyOf: [{ enum: [...(await variablesOf(service)), ...COMMON] }, { pattern: "^OTEL_[A-Z0-9_]+$" }] };
+    const variable = { $ref: "#/$defs/variable" };
+    const names = [...(await variablesOf(service)), ...COMMON];
+    // With `propertyNames`, helm reports a misspelt variable without its name, at the path of the whole values.
     const env = {
       description: "Variables of the service. Secret ones belong into envSecret.",
       type: "object",
-      propertyNames: names,
-      additionalProperties: { type: ["string", "integer", "boolean"] },
+      properties: Object.fromEntries(names.map((name) => [name, variable])),
+      patternProperties: { "^OTEL_[A-Z0-9_]+$": variable },
+      additionalProperties: false,
     };
     const properties = {
       enabled: { type: "boolean" },
@@ -74,7 +77,12 @@ export async function chartSchema(current: Schema): Promise<Schema> {
   const values = parse(await readFile(VALUES, "utf8")) as Values;
   const given = requiring({ ...current, properties: omit(current.properties, "services") }, values);
   const properties = Object.entries({ ...current.properties, ...given.properties, services: all });
-  return { ...given, properties: Object.fromEntries(properties), required: Object.keys(values) } as Schema;
+  return {
+    ...given,
+    $defs: { ...current.$defs, variable: { type: ["string", "integer", "boolean"] } },
+    properties: Object.fromEntries(properties),
+    required: Object.keys(values),
+  } as Schema;
 }
 
 /** Requires every described value with a default. Maps with free names stay unchanged. */

@@ -20,7 +20,7 @@ export type Documents = {
 
 const LOWER_BOUNDS = ["minimum", "minLength", "minItems", "minProperties"];
 const UPPER_BOUNDS = ["maximum", "maxLength", "maxItems", "maxProperties"];
-/** Whether one form of these accepts all of another cannot be derived, so that any change needs a decision. */
+/** Keywords whose change needs a decision, because it cannot be derived whether the new value accepts everything that the old one did. */
 const OPAQUE = ["pattern", "format", "const", "not", "anyOf", "oneOf", "allOf", "x-kubernetes-int-or-string"];
 
 /** Finds documents that the schema `before` accepts and `after` does not, a line for each field: `spec.queue: the field is removed`. */

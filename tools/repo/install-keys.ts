@@ -53,7 +53,7 @@ export type PlannedObject = {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
   readonly because: "missing" | "incomplete" | "public";
-  /** The entries that an incomplete Secret missingEntries. */
+  /** The entries that an incomplete Secret lacks. */
   readonly missingEntries?: readonly string[];
   readonly type?: string;
   readonly stringData?: Readonly<Record<string, string>>;

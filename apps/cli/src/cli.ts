@@ -96,7 +96,7 @@ export type Io = {
   readonly outStyle: () => TableStyle;
   readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
   /** Reads the text of a file, or of standard input if the path is `-`. Rejects with CommandError. */
-  readonly read: (path: string, bytesMax: number) => Promise<string>;
+  readonly read: (path: string, maxBytes: number) => Promise<string>;
   /** Asks the user at the terminal. The answer is empty at end of input and after an abort, and undefined without a terminal. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | undefined>;
   /** Aborted when the reader of standard output has closed it. */

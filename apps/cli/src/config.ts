@@ -57,9 +57,9 @@ export function readConfig(
       /** File of that token, readable only by its owner. */
       tokenFile: text(env["MUSTER_TOKEN_FILE"]),
       /**
-       * File of the certificates that sign that of the gateway; `--certificate-authority` overrides it.
+       * File of the CA certificates that verify the gateway; `--certificate-authority` overrides it.
        *
-       * @default those that Node knows
+       * @default the CA certificates of Node
        */
       caFile: text(env["MUSTER_SERVER_CA_FILE"]),
       /** `true`: use a gateway on another machine without TLS. Tokens cross the network in plain text. */

@@ -29,41 +29,45 @@ Exit codes:
 Environment:
   MUSTER_SERVER      the gateway, instead of NATS; without it, and without
                      MUSTER_NATS_URL, the current context
-  MUSTER_TOKEN       the token for it, or its file in MUSTER_TOKEN_FILE
+  MUSTER_TOKEN       the token for the gateway; MUSTER_TOKEN_FILE: its file
   MUSTER_SERVER_CA_FILE
-                     who signs its certificate
+                     the CA certificates that verify the gateway
   MUSTER_PLAIN_HTTP  true: use a gateway on another machine without TLS
   MUSTER_CONFIG      the file of contexts; default ~/.config/muster/config.yaml
   MUSTER_NATS_URL    the NATS server; without it the local stack of
                      \`npm start -- --keep\` or \`docker compose up\`, then
                      nats://127.0.0.1:4222
   MUSTER_NATS_NKEY_FILE
-                     the seed of our nkey there, or the seed itself in
-                     MUSTER_NATS_NKEY, or MUSTER_NATS_TOKEN
+                     the file of the nkey seed; MUSTER_NATS_NKEY: the seed
+                     itself; MUSTER_NATS_TOKEN: a token instead
   MUSTER_NATS_CA_FILE
-                     who signs its certificate; MUSTER_NATS_CERT_FILE and
-                     MUSTER_NATS_KEY_FILE: our own
-  MUSTER_LOCAL_FILE  where the local stack says how to reach it; default
-                     .muster/local.json in the repository, then
+                     the CA certificates that verify NATS;
+                     MUSTER_NATS_CERT_FILE and MUSTER_NATS_KEY_FILE: the
+                     client certificate and its key
+  MUSTER_LOCAL_FILE  the file that contains the address of the local stack;
+                     default .muster/local.json in the repository, then
                      .muster-compose/local.json
-  MUSTER_KEY_FILE    the private key that leases are ordered with; default
-                     ~/.config/muster/key
+  MUSTER_KEY_FILE    the file of the private key that signs lease orders;
+                     default ~/.config/muster/key
   MUSTER_KEY         the key itself, instead of a file
   NO_COLOR           not empty: no colours`;
 
 /** Words of kubectl, each with the corresponding command of `muster`. */
 const KUBECTLS = [
-  ["create", "`muster apply -f FILE` makes replica sets, `muster run FILE` sessions and jobs"],
-  ["edit", "change the file, and `muster apply -f FILE`"],
-  ["patch", "change the file, and `muster apply -f FILE`; `muster scale NAME --replicas N` changes the number alone"],
+  ["create", "`muster apply -f FILE` creates replica sets, `muster run FILE` submits sessions and jobs"],
+  ["edit", "change the file, then run `muster apply -f FILE`"],
+  [
+    "patch",
+    "change the file, then run `muster apply -f FILE`; `muster scale NAME --replicas N` changes the number alone",
+  ],
   ["replace", "`muster apply -f FILE --replace`"],
   [
     "drain",
-    "`kubectl cordon NODE`: dynamic replica sets leave it; `muster transfer NAME --from NODE` moves one replica",
+    "`kubectl cordon NODE` makes dynamic replica sets leave the node; `muster transfer NAME --from NODE` moves one replica",
   ],
   [
     "cordon",
-    "`kubectl cordon NODE`: dynamic replica sets leave it; `muster transfer NAME --from NODE` moves one replica",
+    "`kubectl cordon NODE` makes dynamic replica sets leave the node; `muster transfer NAME --from NODE` moves one replica",
   ],
 ] as const;
 
@@ -117,13 +121,13 @@ export function buildProgram(
         "context",
       ]),
     )
-    .addOption(new Option("--context <name>", "the gateway and the user of this context").conflicts("natsUrl"))
+    .addOption(new Option("--context <name>", "use the gateway and the user of this context").conflicts("natsUrl"))
     .option("--token-file <file>", "the token for the gateway; overrides MUSTER_TOKEN")
-    .option("--certificate-authority <file>", "who signs the certificate of the gateway")
+    .option("--certificate-authority <file>", "the CA certificates that verify the gateway")
     .option("--nats-url <url>", "the NATS server; overrides MUSTER_NATS_URL")
-    .option("-n, --namespace <name>", "of jobs; without it the one that the job-controller serves")
+    .option("-n, --namespace <name>", "the namespace of jobs; default: the one of the job-controller")
     .addOption(
-      new Option("-A, --all-namespaces", "with `get jobs`: of every namespace whose jobs run").conflicts("namespace"),
+      new Option("-A, --all-namespaces", "with `get jobs`: list every namespace whose jobs run").conflicts("namespace"),
     )
     .version(VERSION, "-V, --version", "print the version")
     .helpCommand("help [command]", "show help for a command")
@@ -135,7 +139,7 @@ export function buildProgram(
   program.hook("preAction", (_program, action) => {
     const { namespace, allNamespaces } = program.opts<CommonOptions>();
     if (namespace !== undefined && !NAMESPACED.has(action.name()))
-      action.error(`error: --namespace is for jobs, and \`${action.name()}\` is not about them`);
+      action.error(`error: --namespace is for jobs, and \`${action.name()}\` has none`);
     if (allNamespaces === true && action.name() !== "get")
       action.error(`error: --all-namespaces is for \`get jobs\`, not for \`${action.name()}\``);
   });

@@ -13,7 +13,8 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
   const component = fc.record({
     name: label,
     kind: fc.constantFrom("server" as const, "client" as const),
-    pool: label,
+    // Four components with two pools each have the maximum of combinations.
+    pools: fc.uniqueArray(label, { minLength: 1, maxLength: 2 }),
     image: text.filter((value) => !/\s/.test(value)),
     command: fc.array(text, { maxLength: 3 }),
     args: fc.array(text, { maxLength: 3 }),
@@ -30,7 +31,10 @@ export function anySession(): fc.Arbitrary<SessionDocument> {
     shared: fc.constantFrom(undefined, true as const),
   });
   const requesting = { spec: { containers: [{ name: "main", resources: { requests: { cpu: "500m" } } }] } };
-  const fitting = component.map((each) => (each.shared ? { ...each, templateJson: JSON.stringify(requesting) } : each));
+  const fitting = component.map(({ pools: [pool = "", ...otherPools], ...each }) => {
+    const accepting = { ...each, pool, otherPools };
+    return each.shared ? { ...accepting, templateJson: JSON.stringify(requesting) } : accepting;
+  });
   const components = fc
     .uniqueArray(fitting, { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
     .map(([driver, ...workers]) => [{ ...driver!, kind: "driver" as const }, ...workers]);

@@ -83,7 +83,7 @@ it("copies all streams into one file, and restores them with their revisions on 
   await nats.start();
   expect(await run("restore", file)).toMatchObject({
     code: 2,
-    said: expect.stringMatching(/no whole backup/) as string,
+    said: expect.stringMatching(/no complete backup/) as string,
   });
 });
 
@@ -141,7 +141,7 @@ it("detects a backup with a changed bit or a missing end, and restores nothing o
   const { directory, file, run, empty } = await threeStreams(stack);
   expect(await run("backup", "--check", file)).toMatchObject({
     code: 0,
-    said: expect.stringMatching(/is whole: 3 streams/) as string,
+    said: expect.stringMatching(/is complete: 3 streams/) as string,
   });
   await empty();
   const whole = await readFile(file);
@@ -178,9 +178,9 @@ it("prints what NATS contains, and that no service may start, after a restore fa
   const ended = await run("restore", bad);
   expect(ended.code).toBe(4);
   expect(ended.said).toMatch(
-    /^error: restoring KV_\S+: NATS says: .*; NATS holds 2 of 3 streams\nhint: start no service/,
+    /^error: restoring KV_\S+: NATS answers: .*; NATS holds 2 of 3 streams\nhint: start no service/,
   );
-  expect((await run("restore", file)).said).toMatch(/NATS has 2 streams .*\nhint: .*ended in the middle/);
+  expect((await run("restore", file)).said).toMatch(/NATS has 2 streams .*\nhint: .*interrupted restore/);
   await empty();
   expect(await run("restore", file)).toMatchObject({ code: 0 });
 });

@@ -121,7 +121,7 @@ describe("the connection", () => {
     const env = { MUSTER_LOCAL_FILE: file, MUSTER_NATS_URL: "" };
     const { code, stderr } = await world.muster(["pools"], { env }).ended;
     expect(stderr).toMatch(
-      /^error: .*\.json does not say where the local stack is: .*\nhint: `docker compose up setup`/,
+      /^error: .*\.json does not contain the address of the local stack: .*\nhint: `docker compose up setup`/,
     );
     expect(code).toBe(2);
     // Resources named on the command line need no file.

@@ -55,7 +55,9 @@ describe("--server", () => {
     const { code, stderr } = await muster(["--server", server, "--token-file", tokenFile(), "get", "pools"]);
     expect(code).toBe(3);
     expect(stderr).toMatch(/error: cannot connect to https:.* \(option --server\): its certificate is refused: /);
-    expect(stderr).toContain("hint: --certificate-authority FILE, or MUSTER_SERVER_CA_FILE, names who signs it");
+    expect(stderr).toContain(
+      "hint: name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE",
+    );
   });
 
   it("names `muster login` if a token is missing or unknown", async () => {
@@ -64,7 +66,7 @@ describe("--server", () => {
       const { code, stderr } = await muster(["get", "pools"], { ...env, MUSTER_TOKEN: token });
       expect(code).toBe(4);
       expect(stderr).toContain(`error: ${server} (MUSTER_SERVER) refuses the token`);
-      expect(stderr).toContain("hint: `muster login` signs in");
+      expect(stderr).toContain("hint: sign in with `muster login`");
     }
   });
 

@@ -120,7 +120,7 @@ describe("muster explain, with a pool that may grow", () => {
   it("reports that the scaler knows no need that it could meet", async () => {
     await using _scaler = await scaler({});
     const { out } = await muster("explain", "lease/train");
-    expect(out[2]).toBe("nodes: the node scaler knows of no need of it that it could meet");
+    expect(out[2]).toBe("nodes: the node scaler knows of no request of this owner that it can meet");
   });
 
   it("reports that no scaler answers, and shows all other information", async () => {
@@ -135,9 +135,9 @@ describe("muster explain, with a pool that may grow", () => {
   it("reports how long the scaler was silent, once that is long", async () => {
     const elastic = { pool: "elastic", requested: 4, elasticMax: 8 };
     explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 300_000 }] };
-    expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler was last heard 5m\S* ago/);
+    expect((await muster("explain", "lease/train")).out[3]).toMatch(/^nodes: the node scaler last reported 5m\S* ago/);
     explained = { ...explained, pools: [{ ...elastic, elasticAtMs: now - 30_000 }] };
-    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last heard");
+    expect((await muster("explain", "lease/train")).out.join("\n")).not.toContain("last reported");
   });
 
   it("does not ask the scaler about waits that no further node would end", async () => {
@@ -179,7 +179,7 @@ describe("muster pools, with a pool that may grow", () => {
     const { out } = await muster("pools");
     expect(out.slice(3)).toEqual([
       "",
-      "pool elastic: 3 boots of large on demand in a row became no node since 1h00m ago: BOOT_FAILED (no disk)",
+      "pool elastic: 3 boots of large on demand in a row failed to become nodes, since 1h00m ago: BOOT_FAILED (no disk)",
     ]);
     expect((await muster("get", "pools", "drivers")).out).toHaveLength(2);
     const [, elastic] = JSON.parse((await muster("pools", "-o", "json")).out.join("\n")) as object[];
@@ -190,7 +190,7 @@ describe("muster pools, with a pool that may grow", () => {
     await using _scaler = await scaler({});
     pools = [{ name: "elastic", elasticMax: 8, elasticAtMs: now - 300_000 }];
     expect((await muster("pools")).err).toEqual([
-      expect.stringMatching(/^note: the node scaler was last heard 5m\S* ago/),
+      expect.stringMatching(/^note: the node scaler last reported 5m\S* ago/),
     ]);
   });
 

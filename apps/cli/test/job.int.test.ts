@@ -135,9 +135,9 @@ const HANDLERS = {
     return { job: find(key) };
   },
   // A page contains one job, so that the CLI must request the next.
-  listJobs: ({ continue: from, namespace }: { continue: string; namespace: string }) => {
+  listJobs: ({ continue: from, namespace, labelSelector }: ListRequest) => {
     checkNamespace("namespace", namespace);
-    const keys = [...jobs.keys()];
+    const keys = [...jobs.keys()].filter((key) => labelSelector === "" || key.endsWith("/net"));
     const index = from === "" ? 0 : keys.indexOf(from);
     const found = jobs.get(keys[index] ?? "");
     return Promise.resolve({
@@ -169,6 +169,7 @@ const HANDLERS = {
   },
 };
 
+type ListRequest = { continue: string; namespace: string; labelSelector: string };
 type LogRequest = { key?: Key; component: string; offset: number; run: string; waitMs: number };
 
 /** Returns at most seven bytes; run `r2` follows `r1`, and the last run ends with the job. */
@@ -377,7 +378,7 @@ it("refuses a namespace that differs from the file's, and a namespace for a kind
   const session = await muster("get sessions -n default");
   expect([session.code, session.err[0]]).toEqual([2, "error: sessions have no namespace"]);
   const pools = await muster("doctor -n default");
-  expect([pools.code, pools.err[0]]).toEqual([2, "error: --namespace is for jobs, and `doctor` is not about them"]);
+  expect([pools.code, pools.err[0]]).toEqual([2, "error: --namespace is for jobs, and `doctor` has none"]);
   expect(manifests).toEqual([]);
 });
 
@@ -422,6 +423,10 @@ it.each<[line: string, out: RegExp]>([
     /^NAME +PHASE +TYPE +COMPLETED +FAILURES +AGE +TOOK +WHY\n[^]*net +RUNNING +TFJob +0\/2 +0[^]*train +SUCCEEDED +Job +2\/2 +2/,
   ],
   ["get tfjobs", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get jobs -l team=a,!tier", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get jobs --selector=team=a", /^NAME[^\n]*\nnet [^\n]*$/],
+  ["get mpijobs -l team=a", /^no mpijobs match team=a$/],
+  ["__complete -- get jobs --sel", /^--selector$/],
   ["get job/train", /train +SUCCEEDED +Job +2\/2/],
   ["get job train", /train +SUCCEEDED +Job +2\/2/],
   [
@@ -430,15 +435,15 @@ it.each<[line: string, out: RegExp]>([
   ],
   ["describe job/train", /owner +job\/train-0123/],
   ["__complete -- get job/tr", /^job\/train$/],
-  ["cancel train", /^job train was over already: nothing changed$/],
+  ["cancel train", /^job train was already over; nothing changed$/],
   ["cancel net", /^tfjob net is being cancelled/],
   [
     "events job/train",
-    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(3 times\)[^]*SUCCEEDED/,
+    /QUEUED[^]*STARTING[^]*Started +Pod\/train-worker-0: Container started[^]*BackOff +Warning[^]*\(x3\)[^]*SUCCEEDED/,
   ],
   ["events -f job/train", /QUEUED[^]*STARTING[^]*Started[^]*SUCCEEDED/],
   ["events jobs", /train +0\.0s +QUEUED/],
-  ["cancel job/train", /^job train was over already: nothing changed$/],
+  ["cancel job/train", /^job train was already over; nothing changed$/],
   ["explain job/train", /^job train SUCCEEDED since [^]*: WHY\n {2}for a reason$/],
   ["explain job/waits", /^job waits QUEUED for \S+: WHY\n {2}for a reason$/],
   ["explain job/orph", /^job orph: JOB_GONE\n {2}its job is gone$/],
@@ -463,7 +468,7 @@ it.each<[line: string, out: RegExp]>([
 it.each([
   ["get job/train train", 2, 'error: "job/train" has a name already: "train" is one too many'],
   ["describe job", 2, "error: the name of the job is missing"],
-  ["cancel both", 2, "error: several have the name both: session/both, job/both"],
+  ["cancel both", 2, "error: several items have the name both: session/both, job/both"],
   ["cancel absent", 4, "error: no session and no job is called absent"],
 ])("muster %s is refused", async (line, code, err) => {
   keep(job("both", "RUNNING"));
@@ -473,8 +478,8 @@ it.each([
 });
 
 it.each([
-  ["suspend training", "job training is suspended; `muster describe job training` shows how far it is"],
-  ["resume job/training", "job training is resumed; `muster describe job training` shows how far it is"],
+  ["suspend training", "job training is suspended; `muster describe job training` shows its progress"],
+  ["resume job/training", "job training is resumed; `muster describe job training` shows its progress"],
   ["suspend job/training -o json", '"phase": "SUSPENDED"'],
 ])("muster %s", async (line, expected) => {
   keep(job("training", "RUNNING"));
@@ -487,7 +492,7 @@ it("muster suspend NAME refuses a session, which would lose its progress", async
   expect(await muster("suspend session/both")).toMatchObject({
     code: 2,
     err: [
-      "error: a session is not suspended: it would lose what it has done",
+      "error: a session cannot be suspended: it would lose its progress",
       "hint: `muster cancel both` ends it; submit it again later",
     ],
   });
@@ -538,7 +543,7 @@ it.each(["run -", "run --dry-run -"])(
     expect(ended.err).toEqual([
       "error: stdin:9:89: spec.replicaSpecs.worker.template.spec.containers[0].name: is no name",
       "error: 1 problem found",
-      "hint: nothing was submitted; examples/ has files that are right",
+      "hint: nothing was submitted; examples/ has valid files",
     ]);
     expect(ended.code).toBe(2);
     expect(manifests).toEqual([]);
@@ -616,7 +621,7 @@ it.each<[goal: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
     /^$/,
     [
       "error: condition Succeeded can no longer be met: job train is FAILED: PodFailed: worker-0 ended with 3",
-      "hint: `muster explain job/train` says why",
+      "hint: `muster explain job/train` shows why",
     ],
   ],
   [
@@ -626,7 +631,7 @@ it.each<[goal: string, jobs: Job[], code: number, out: RegExp, err: string[]]>([
     /^{[^]*"phase": "RUNNING"[^]*}$/,
     [
       "error: timed out after 100ms waiting for condition Succeeded: job train is RUNNING: worker-1 does not start",
-      "hint: `muster explain job/train` says why",
+      "hint: `muster explain job/train` shows why",
     ],
   ],
   [
@@ -695,4 +700,19 @@ it("reports a job, a member or a log that does not exist", async () => {
     code: 4,
     err: ["error: worker-1 has no log: log train/worker-1 does not exist"],
   });
+});
+
+it.each<[line: string, error: string]>([
+  ["get jobs -l team=", "ok"],
+  [
+    "get jobs -l -x=1",
+    "error: option '-l, --selector <labels>' argument '-x=1' is invalid. \"-x=1\" is not a label selector: ",
+  ],
+  ["get sessions -l team=a", "error: sessions have no labels"],
+  ["get job train -l team=a", "error: --selector is for a list, not for one name"],
+])("checks the selector: muster %s", async (line, error) => {
+  keep(job("net", "RUNNING", {}, "TFJob"));
+  const { code, err } = await muster(line);
+  expect(code === 0 ? "ok" : err[0]?.slice(0, error.length)).toBe(error);
+  if (error !== "ok") expect(code).toBe(2);
 });

@@ -27,7 +27,7 @@ it("creates a key in a folder and a file that only its owner can read, and print
 
   const again = await inProcess(["keys", "new"], world);
   expect(again.code).toBe(2);
-  expect(again.err.join("\n")).toMatch(/there is a file at .*, and it was not overwritten\nhint: `muster keys show`/);
+  expect(again.err.join("\n")).toMatch(/error: .* exists, and was not overwritten\nhint: `muster keys show`/);
   expect((await readFile(keyFile, "utf8")).trim()).toBe(secret);
 
   const elsewhere = await inProcess(["keys", "show"], { ...NOWHERE, key: secret });
@@ -45,8 +45,8 @@ it("refuses a readable, an invalid and a missing key, and prints the remedy", as
   const missing = await inProcess(["keys", "show"], world);
   expect(missing.code).toBe(2);
   expect(missing.err).toEqual([
-    `error: there is no key at ${keyFile}`,
-    "hint: `muster keys new` makes one; MUSTER_KEY_FILE and MUSTER_KEY say where one is",
+    `error: no key exists at ${keyFile}`,
+    "hint: `muster keys new` creates one; MUSTER_KEY_FILE or MUSTER_KEY provides an existing one",
   ]);
   await inProcess(["keys", "new"], world);
   await chmod(keyFile, 0o640);
@@ -62,14 +62,14 @@ it("reports why no key can be created at a path", async () => {
   // No folder can be created below /proc, and `recursive` of Node retries there forever.
   const nowhere = await inProcess(["keys", "new", "--key-file", "/proc/x/y"], NOWHERE);
   expect(nowhere).toMatchObject({ code: 2, out: [] });
-  expect(nowhere.err[0]).toMatch(/^error: the folder \/proc\/x of the key file cannot be made: .*no such file/);
+  expect(nowhere.err[0]).toMatch(/^error: the folder \/proc\/x of the key file cannot be created: .*no such file/);
 
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
   const empty = join(directory.path, "empty");
   await writeFile(empty, "");
   const interrupted = await inProcess(["keys", "new", "--key-file", empty], NOWHERE);
   expect(interrupted.code).toBe(2);
-  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: `rm .*empty`/);
+  expect(interrupted.err.join("\n")).toMatch(/exists, and is empty: .*\nhint: remove it with `rm .*empty`/);
 
   const folder = join(directory.path, "folder");
   await mkdir(folder);

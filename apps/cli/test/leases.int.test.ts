@@ -168,7 +168,9 @@ it(
     );
     const checked = await muster(`lease verify -f - --engine-key ${engine.userId}`, { file: left });
     expect(checked.code).toBe(1);
-    expect(checked.err).toContain("error: nothing is proven of 1 lease of 1\nhint: the data that are signed are gone");
+    expect(checked.err).toContain(
+      "error: 1 lease of 1 cannot be verified\nhint: the engine no longer keeps the signed data",
+    );
     expect(checked.out).toMatch(/1-2 +order +gone .* no longer keeps these data/);
     expect(checked.out).toMatch(/1-2 +result +gone /);
     expect(checked.out).toMatch(/1-2 +end request +ok /);
@@ -262,10 +264,10 @@ it(
       size: 1,
       password: expect.stringMatching(/^muster-sealed-v1:/) as string,
     });
-    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
+    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is retried");
     const notKept = async () => /data +not kept, because it is over/.test((await runLine("lease get 5-1")).out);
     await until("its end is published", notKept, LONG);
-    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is tried again");
+    expect((await runLine("apply -f -", store("5-1"))).out).toContain("lease/5-1 had failed, and is retried");
     for (const line of ["lease get -o json", "lease get 5-1 -o yaml", "explain lease/5-1", "lease history 5-1 -o json"])
       expect((await runLine(line)).code).toBe(0);
     expect(said.join("\n")).not.toContain("very-secret");
@@ -273,7 +275,7 @@ it(
     const nowhere = await runLine("lease order -f -", store("5-2", "nowhere"));
     expect(nowhere).toMatchObject({ code: 3, out: "" });
     expect(nowhere.err).toContain(
-      'error: stdin:4:17: no engine "nowhere" answers; known are: main\nhint: nothing was ordered; spec.engine names the one that is meant',
+      'error: stdin:4:17: no engine "nowhere" answers; these engines do: main\nhint: nothing was ordered; set spec.engine to the id of the intended engine',
     );
   },
   TEST_MS,
@@ -405,9 +407,9 @@ it(
     const left = await one.ended;
     expect(left.code).toBe(130);
     expect(JSON.parse(left.out)).toMatchObject([{ outcome: "ORDERED", id: "3-2" }]);
-    expect(left.err).toContain("left: lease 3-2 continues; `muster lease get 3-2` says how it is");
+    expect(left.err).toContain("left: lease 3-2 continues; `muster lease get 3-2` shows its state");
 
-    expect((await muster("lease end 3-1")).out).toBe("lease/3-1 ends, and what it has is taken down");
+    expect((await muster("lease end 3-1")).out).toBe("lease/3-1 ends, and its objects are taken down");
     const taken = await muster("lease order --wait -f -", { file: machines("3-2", 1) });
     expect(taken.code).toBe(0);
     expect(taken.out).toMatch(/lease\/3-2 ACTIVE: .*"node":"n-/);
@@ -436,9 +438,7 @@ it(
       const { code, err } = await muster(line);
       expect(code).not.toBe(0);
       expect(err).toContain("error: the record of lease 9-9 cannot be read: ");
-      expect(err).toContain(
-        "hint: `muster doctor` lists the records that cannot be read, and which version reads them",
-      );
+      expect(err).toContain("hint: `muster doctor` lists the unreadable records, and the versions that read them");
     }
   },
   TEST_MS,

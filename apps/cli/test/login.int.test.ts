@@ -147,7 +147,7 @@ it(
     expect(await readFile(config, "utf8")).not.toMatch(/(?:id|refresh)-token/);
     expect(await start(["get", "sessions"]).ended).toMatchObject({
       code: 4,
-      stderr: `error: the sign-in of user ${host} is over\nhint: \`muster login\` signs in\n`,
+      stderr: `error: the sign-in of user ${host} has expired\nhint: \`muster login\` signs in\n`,
     });
   },
 );

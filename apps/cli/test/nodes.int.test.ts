@@ -283,8 +283,8 @@ describe("muster nodes dump", () => {
   it("reports why a leader has decided nothing yet, instead of an empty decision", async () => {
     undecided = "the watcher has not reported lately which nodes exist";
     const text = (await muster(["nodes", "dump"])).out.join("\n");
-    expect(text).toContain(`\nnothing is made or ended yet: ${undecided}\n`);
-    expect(text).toContain("\nhow pools are scaled is not decided yet");
+    expect(text).toContain(`\nno node is created or ended yet: ${undecided}\n`);
+    expect(text).toContain("\nthe scaling of pools is not decided yet");
   });
 
   it("prints the dump for programs", async () => {
@@ -314,9 +314,7 @@ describe("muster nodes terminate", () => {
     }
     expect(ended).toEqual([]);
     const { code, out } = await muster(["nodes", "terminate", "e-1"], "Y");
-    expect(out).toEqual([
-      "node e-1 is to end: it is CLAIMED, held by session/bench; `muster nodes` shows how far it is",
-    ]);
+    expect(out).toEqual(["node e-1 will end: it is CLAIMED, held by session/bench; `muster nodes` shows its progress"]);
     expect([code, ended]).toEqual([0, ["e-1"]]);
     expect(callers).toEqual([expect.stringMatching(/^.+@.+$/)]);
   });

@@ -142,7 +142,7 @@ it.each([
   expect(text).toMatch(/^max priority +100$/m);
   expect(text).toMatch(/^namespaces +kubernetes.io\/metadata.name=default,tier in \(x,y\),!old$/m);
   expect(text).toMatch(/^h100 +nvidia.com\/gpu +8 +no limit +all +10 +2 +0$/m);
-  expect(text).toMatch(/^job\/train-2 +1 +0 .* WAITING_FOR_QUOTA h100: 4 nvidia.com\/gpu needed, 0 to get$/m);
+  expect(text).toMatch(/^job\/train-2 +1 +0 .* WAITING_FOR_QUOTA h100: 4 nvidia.com\/gpu needed, 0 available$/m);
   expect(text).toMatch(/^job\/train-1 +1 .* h100: 10 nvidia.com\/gpu$/m);
   expect(text).not.toContain("bench");
   expect(code).toBe(0);
@@ -168,7 +168,7 @@ it("suggests the nearest name for a queue that does not exist", async () => {
 it("explains a job that waits for quota: the queue, the numbers, and the remedy", async () => {
   const { code, out } = await muster("explain", "job/train");
   expect(out).toContain("queue team-a: BestEffortFIFO; 1 pending, 1 admitted");
-  expect(out).toContain("  nvidia.com/gpu in pool h100: 4 needed, 0 to get");
+  expect(out).toContain("  nvidia.com/gpu in pool h100: 4 needed, 0 available");
   expect(out).toContain("  team-a  8      10    2         1");
   expect(out.filter((line) => line.startsWith("next: "))).toEqual([
     "next: wait until work of its tree ends, or raise nominal of nvidia.com/gpu: `kubectl edit queue team-a`",

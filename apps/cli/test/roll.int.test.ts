@@ -60,5 +60,5 @@ it("a followed roll succeeds only if the new pods are ready", async () => {
   const { code, out, err } = await follow();
   expect(code).toBe(1);
   expect(out).toEqual([expect.stringMatching(/complete: .*0 ready/)]);
-  expect(err.join("\n")).toMatch(/is complete, and not all pods of web-2 are ready/);
+  expect(err.join("\n")).toMatch(/is complete, but not all pods of web-2 are ready/);
 });

@@ -66,7 +66,7 @@ it("prints once which nodes boot for a waiting session, and once why none can be
   answer = { ...answer, troubles: [failing] };
   await until("failed boots are shown", () => /; 17 boots of large .*BOOT_FAILED \(no disk\)/.test(cli.stderr()));
 
-  const short = "there is no large on demand in zone a; asked for again in 560 s";
+  const short = "there is no large on demand in zone a; requested again in 560 s";
   answer = { known: true, code: "UNAVAILABLE", message: short };
   await until("the shortage is shown", () => cli.stderr().includes(`nodes: UNAVAILABLE: ${short}`));
   world.move("growing", "DONE", { waitingBecause: "" });

@@ -156,7 +156,7 @@ export function sessionSuite(way: Way): void {
       const { code, stderr } = await cli.ended;
       // The request has arrived. The words depend on whether its answer arrived before the second interrupt.
       expect(stderr).toMatch(
-        /left: (?:session left is being cancelled|no answer says whether session left is cancelled); `muster get session left` shows it/,
+        /left: (?:session left is being cancelled|no service confirmed that session left is being cancelled); `muster get session left` shows it/,
       );
       expect(code).toBe(130);
     });
@@ -189,7 +189,7 @@ export function sessionSuite(way: Way): void {
         `error: ${wrong}:8:37: spec.components[0]: unknown field "pol"; did you mean "pool"?`,
         `error: ${right}:3:19: session untouched is given twice, first at ${right}:3:19`,
         "error: 3 problems found",
-        "hint: nothing was submitted; examples/ has files that are right",
+        "hint: nothing was submitted; examples/ has valid files",
         "",
       ]);
       expect(world.sessions.has("untouched")).toBe(false);
@@ -239,7 +239,7 @@ export function sessionSuite(way: Way): void {
       world.move("hoped-for", "ERROR", { reason: "DRIVER_FAILED", why: "the driver ended with 3" });
       const { code, stdout, stderr } = await world.muster(["wait", "hoped-for", "--for=condition=done"]).ended;
       expect(stderr).toBe(
-        "error: condition done can no longer be met: session hoped-for is ERROR: DRIVER_FAILED: the driver ended with 3\nhint: `muster explain hoped-for` says why\n",
+        "error: condition done can no longer be met: session hoped-for is ERROR: DRIVER_FAILED: the driver ended with 3\nhint: `muster explain hoped-for` shows why\n",
       );
       expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     });
@@ -436,7 +436,7 @@ export function sessionSuite(way: Way): void {
       expect(none).toMatchObject({
         code: 4,
         stderr:
-          "error: lease l-1 holds no machines and waits for none\nhint: `muster get reservations` shows who does\n",
+          "error: lease l-1 holds no machines and waits for none\nhint: `muster get reservations` lists the owners that do\n",
       });
       const unknown = await world.muster(["explain", "jop/train"]).ended;
       expect(unknown).toMatchObject({

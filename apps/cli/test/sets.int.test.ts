@@ -47,8 +47,10 @@ const HANDLERS: Handlers<typeof FarmService> = {
     return Promise.resolve({ set: setOf(name), outcome: "CREATED" });
   },
   getReplicaSet: ({ name }) => Promise.resolve().then(() => ({ set: find(name) })),
-  listReplicaSets: () =>
-    Promise.resolve({ sets: [...sets.values()], unreadable: [{ name: "odd", because: "too new" }] }),
+  listReplicaSets: ({ labelSelector }) => {
+    const found = [...sets.values()].filter(({ record }) => labelSelector === "" || record?.name === "web");
+    return Promise.resolve({ sets: found, unreadable: [{ name: "odd", because: "too new" }] });
+  },
   explainReplicaSet: ({ name }) =>
     Promise.resolve({
       ...{
@@ -142,7 +144,7 @@ it.each<[line: string, out: string, call?: object | undefined, code?: number, er
     "error: one of --from NODE, --hold and --release is needed\nhint: `muster describe rs web` shows the nodes that it is on",
   ],
   ["audit web", "TIME                      EVENT   DETAILS\n1970-01-01T00:00:00.000Z  SCALED  by=ada"],
-  ["audit quiet", "quiet has no audit yet"],
+  ["audit quiet", "quiet has no audit records yet"],
   ["audit wob", "TIME                      EVENT   DETAILS\n1970-01-01T00:00:00.000Z  SCALED  by=ada"],
   ["scale wob --replicas 1", "", { scale: 1 }, 4, 'error: replica set wob does not exist\nhint: did you mean "web"?'],
   ["delete web --wait --force", "replica-set/web deleted", { delete: "web", force: true, keepPods: false }],
@@ -156,6 +158,7 @@ it.each<[line: string, out: string, call?: object | undefined, code?: number, er
     "explain rs/web",
     "replica-set web READY\n  all are ready\nowner: farm-1\n\nNODE  WHAT      POD    HEALTH  WHY\na     REPLICA   web-a  READY\nz     CORDONED  -      -",
   ],
+  ["get rs -l team=a", expect.stringMatching(/^NAME[^\n]*\nweb [^\n]*$/) as string],
   ["get rs", expect.stringMatching(/NAME[^]*web +READY +2 +2 +2 +3[^]*odd +UNREADABLE[^]*too new/) as string],
   [
     "roll web --to web-2 --minimum 1 --canary 1 --delay 5s",
@@ -175,16 +178,16 @@ it.each<[line: string, out: string, call?: object | undefined, code?: number, er
     "",
     undefined,
     2,
-    "error: what to roll to is missing\nhint: muster roll web -f FILE --minimum 1, or --to NAME of a set that exists",
+    "error: the new set is missing\nhint: muster roll web -f FILE --minimum 1, or --to NAME of an existing set",
   ],
   [
     "roll undo web --minimum 1",
-    "roll/web-2 goes back: web -> web-2: 2 replicas, at least 1 ready at all times; web goes at the end",
+    "roll/web-2 moves back to the old set: web -> web-2: 2 replicas, at least 1 ready at all times; web goes at the end",
     { change: "UNDO", minimumReplicas: 1 },
   ],
   [
     "roll pause web-2",
-    "roll/web-2 is paused: both sets stay as they are until `muster roll resume web-2`",
+    "roll/web-2 is paused: both sets stay unchanged until `muster roll resume web-2`",
     { change: "PAUSE" },
   ],
   ["roll status rs/web --no-follow -o json", expect.stringContaining('"id": "web-2"') as string],

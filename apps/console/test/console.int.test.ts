@@ -1,4 +1,5 @@
 import { AxeBuilder } from "@axe-core/playwright";
+import { throwFault } from "@muster/faults";
 import { findChromium, until } from "@muster/testkit";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -83,6 +84,21 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("33 of 46 held, 13 free").waitFor();
   });
 
+  it("signs in by a link that is pasted into the page with the form", async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+    await page.goto(`${world.url}/#token=${world.token}`);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+  });
+
+  it("asks before a link replaces the session", async () => {
+    await page.goto(`${world.url}/nodes#token=${world.token}`);
+    await page.getByText("the link has a token").waitFor();
+    expect(await violations()).toEqual([]);
+    await page.getByRole("button", { name: "Stay signed in" }).click();
+    await page.getByRole("heading", { name: "Nodes" }).waitFor();
+  });
+
   it("signs in with a pasted token, shows why an invalid one is refused, and signs out", async () => {
     await page.getByRole("button", { name: "Sign out" }).click();
     const token = page.getByLabel("Token");
@@ -142,6 +158,14 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     }
   });
 
+  it("names the machines of a pool, with their states", async () => {
+    const machine = { pool: "gpu", standing: "NOT_READY", sharedHolders: [] };
+    world.answers["listMachines"] = () => ({ machines: [{ ...machine, node: "gpu-7" }], complete: true });
+    await page.getByText("Machines by name").first().click();
+    await page.getByRole("row", { name: "gpu-7 NOT_READY" }).waitFor();
+    expect(await violations()).toEqual([]);
+  });
+
   it("shows changes without a reload", async () => {
     show(session({ name: "first", revision: 1 }));
     await go("/workloads?kind=session");
@@ -154,6 +178,18 @@ describe.skipIf(executablePath === undefined)(suite, () => {
       "the first session is gone",
       async () => (await page.getByRole("link", { name: "first" }).count()) === 0,
     );
+  });
+
+  it("follows the jobs of the namespace of work for a user who may not list those of all namespaces", async () => {
+    const problem = { status: 403, code: "FORBIDDEN", detail: "no right" };
+    await page.route(/resource=jobs(&|$)/, (route) =>
+      route.fulfill({
+        contentType: "text/event-stream",
+        body: `event: closed\ndata: ${JSON.stringify({ resource: "jobs", problem })}\n\n`,
+      }),
+    );
+    await go("/workloads?kind=job");
+    await page.getByRole("link", { name: "train" }).waitFor();
   });
 
   it("follows all lists of all pages over one connection", async () => {
@@ -324,9 +360,13 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.keyboard.type("train");
     await page.getByText("1 of 16").waitFor();
     await page.keyboard.press("Escape");
+    expect(await page.getByRole("searchbox").inputValue()).toBe("train");
     await page.getByRole("link", { name: "train" }).focus();
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "train", level: 1 }).waitFor();
+    // The next Tab continues within the page.
+    await page.waitForFunction(() => document.activeElement?.id === "content");
+    expect(await page.title()).toBe("train · Muster");
   });
 
   it("renders markup in names and messages as text", async () => {
@@ -354,13 +394,43 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("spec.components[0].pol is an unknown field").waitFor();
     expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);
     await page.getByLabel("Documents").fill(text("pool"));
+    await page.reload();
     await page.getByText("1 of pool drivers: 4 are free").waitFor();
     await page.getByRole("button", { name: "Submit it" }).click();
     await page.getByRole("link", { name: "session echo" }).waitFor();
+    expect(await violations()).toEqual([]);
     expect(world.received.findLast(({ method }) => method === "submitSession")?.request).toMatchObject({
       name: "echo",
       spec: { components: [{ name: "driver", pool: "drivers", kind: 1 }] },
     });
+    await page.getByRole("button", { name: "Submit other work" }).click();
+    await page.getByRole("button", { name: "replica set" }).waitFor();
+  });
+
+  it("sends a document again with its key, after another one was refused", async () => {
+    const text = ["one", "two"]
+      .map(
+        (name) =>
+          `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { generateName: ${name}- }\nspec:\n  components:\n    - { name: driver, kind: driver, pool: drivers, image: a }\n`,
+      )
+      .join("---\n");
+    const names: string[] = [];
+    world.answers["submitSession"] = (request) => {
+      const { name } = request as { readonly name: string };
+      names.push(name);
+      if (name.startsWith("two") && names.length === 2)
+        throwFault({ code: "invalid_request", field: "name", reason: "is refused" });
+      return { session: session({ name }) };
+    };
+    await go("/submit");
+    await page.getByLabel("Documents").fill(text);
+    await page.getByRole("button", { name: "Submit all 2" }).click();
+    await page.getByText(/two-.*INVALID_REQUEST/).waitFor();
+    await page.getByRole("button", { name: "Submit all 2" }).click();
+    await page.getByRole("link", { name: /session two-/ }).waitFor();
+    // The gateway answers the repetition of the accepted one itself.
+    expect(names.map((name) => name.slice(0, 3))).toEqual(["one", "two", "two"]);
+    expect(names[2]).toBe(names[1]);
   });
 
   it("renders only the rows in view", async () => {

@@ -67,6 +67,22 @@ it("requests all lists together, and continues each from its position", async ()
   await following;
 });
 
+it("reports a connection without bytes as lost, although nothing has closed it, and opens another one", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    answer = (reply) => void begin(reply).write(": alive\n\n");
+    void follow("jobs");
+    await vi.waitFor(() => expect(seen).toEqual(["opened"]));
+    await vi.waitFor(async () => {
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(requests.length).toBe(2);
+    });
+    expect(seen.slice(0, 2)).toEqual(["opened", "UNREACHABLE"]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 it("shows why the gateway refuses all lists", async () => {
   answer = (reply) => {
     reply.writeHead(401, { "content-type": "application/problem+json" });

@@ -39,6 +39,7 @@ export type StreamConfig = {
   readonly stallMs: number;
   readonly recheckMs: number;
   readonly pollMs: number;
+  readonly maxWatchedBytes: number;
 };
 
 export type OidcConfig = {
@@ -125,6 +126,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         recheckMs: read.integer("GATEWAY_STREAM_CHECK_MS", { fallback: 10_000, min: 100, max: 600_000 }),
         /** Maximum interval at which a list that is watched is read. One that changes is read more often. */
         pollMs: read.integer("GATEWAY_WATCH_POLL_MS", { fallback: 1000, min: 10, max: 60_000 }),
+        /** Maximum bytes of all lists that are watched, as JSON. The process needs about six times as much memory for them. One user has two thirds of it. */
+        maxWatchedBytes: read.integer("GATEWAY_WATCHED_BYTES_MAX", {
+          fallback: 100_663_296,
+          min: 1_048_576,
+          max: 17_179_869_184,
+        }),
       },
       console: readConsole(read),
     };
@@ -227,7 +234,7 @@ function readHttp(read: EnvReader): HttpConfig {
       maxRequests: read.integer("GATEWAY_REQUESTS_MAX", { fallback: 512, min: 1, max: 100_000 }),
       /** Maximum open connections. */
       maxConnections: read.integer("GATEWAY_CONNECTIONS_MAX", { fallback: 4096, min: 1, max: 100_000 }),
-      /** Time in which a client must send the headers of a request. */
+      /** Time in which a client must complete its TLS handshake, and then send the headers of a request. */
       headersTimeoutMs: read.integer("GATEWAY_HEADERS_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 600_000 }),
       /** Time in which a client must send a whole request. */
       requestTimeoutMs: read.integer("GATEWAY_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: 600_000 }),

@@ -4,7 +4,14 @@ import { RESOURCES, routesOf } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openByteCalls, openCalls } from "./adapters/bus-call.ts";
+import { observeUse } from "./adapters/metrics.ts";
 import { openKeptRequests } from "./adapters/kept-requests.ts";
+import {
+  byteCallsWhileConnected,
+  callsWhileConnected,
+  followNats,
+  readsWhileConnected,
+} from "./adapters/nats-status.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
 import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
@@ -26,23 +33,35 @@ const KEPT_READS = { maxAnswers: 1024, maxKept: 32 * 1024 * 1024 };
 /** Serves the API until the signal. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal } = context;
-  let trouble: string | undefined;
-  await using bus = await connectService(context, (status) => {
-    if (status === "disconnected") trouble = "NATS is away";
-    if (status === "reconnected") trouble = undefined;
-  });
+  const nats = followNats();
+  await using bus = await connectService(context, nats.record);
   await using admission = await openAdmission(context);
   const call = openCalls(bus, config.callTimeoutMs);
+  const callBytes = openByteCalls(bus, config.callTimeoutMs);
   await using auditLog = await openAuditLog(bus, logger);
   await using _audit = await serveAudit(bus, { version: context.version, logger });
-  await using feeds = openWatchFeeds({ call, pollMs: config.streams.pollMs, logger });
+  await using feeds = openWatchFeeds({
+    call: readsWhileConnected(call, nats),
+    pollMs: config.streams.pollMs,
+    maxBytes: config.streams.maxWatchedBytes,
+    lost: () => nats.lost,
+    logger,
+  });
+  const slots = streamSlots(config.streams);
+  using _use = observeUse({
+    streams: () => slots.taken,
+    lists: () => feeds.count,
+    listBytes: () => feeds.bytes,
+    lateOutcomes: () => auditLog.lateOutcomes,
+  });
   await using server = await openServer({
     http: config.http,
     version: context.version,
     routes: routesOf(RESOURCES),
-    call,
+    call: callsWhileConnected(call, nats),
+    nats,
     feeds,
-    slots: streamSlots(config.streams),
+    slots,
     streams: config.streams,
     admission,
     authorize: admission.authorize,
@@ -54,15 +73,16 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     consoleDirectory: config.console.directory,
     jaegerUrl: config.console.jaegerUrl,
     audit: auditLog.audit,
-    reads: openSharedReads(openByteCalls(bus, config.callTimeoutMs), KEPT_READS),
+    reads: openSharedReads(byteCallsWhileConnected(callBytes, nats), KEPT_READS),
     keptRequests: await openKeptRequests(bus.connection, logger),
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
     failedTokens: failedTokens(config.failedTokenRate, () => performance.now()),
     namespace: config.namespace,
-    trouble: () => (signal.aborted ? "the gateway stops" : trouble),
+    trouble: () => (signal.aborted ? "the gateway stops" : undefined),
     logger,
   });
-  context.readyWhen("api", () => trouble);
+  // It replaces the check of the connection, which would make all replicas unready together.
+  context.readyWhen("nats", nats.check);
   logger.info({ url: server.url }, "serving the API");
   if (!signal.aborted) await once(signal, "abort");
 }

@@ -3,7 +3,14 @@ import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/ku
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { startGatewayWorld, type Gateway, type GatewayWorld, type Streamed } from "./gateway-world.ts";
+import {
+  startGatewayWorld,
+  writeCertificate,
+  type Gateway,
+  type GatewayWorld,
+  type Protocol,
+  type Streamed,
+} from "./gateway-world.ts";
 
 /** The right that each method of each path needs. `default` is the namespace of the installation and of the paths below. */
 const NEEDS: Readonly<Record<string, string>> = {
@@ -80,7 +87,13 @@ const WATCHES: Readonly<Record<string, string>> = Object.fromEntries(
     .filter(([key, need]) => need.startsWith("list ") && !["GET /v1/audit", "GET /v1/versions"].includes(key))
     .map(([key, need]) => [`${key}?watch=true`, need.replace("list ", "watch ")]),
 );
-const ALL = { ...NEEDS, ...WATCHES };
+/** HEAD needs the right of GET. */
+const HEADS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({ ...NEEDS, ...WATCHES })
+    .filter(([key]) => key.startsWith("GET "))
+    .map(([key, need]) => [key.replace("GET ", "HEAD "), need]),
+);
+const ALL = { ...NEEDS, ...WATCHES, ...HEADS };
 
 type Grant = {
   readonly verbs: readonly string[];
@@ -172,6 +185,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
   let calls: KubeCalls;
   let world: GatewayWorld;
   let gateway: Gateway;
+  let secure: Gateway;
   const tokens = new Map<string, string>();
 
   beforeAll(async () => {
@@ -184,6 +198,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       tokens.set(role, await makeAccount(calls, role, grants));
     world = await startGatewayWorld({ listPools: () => ({ pools: [{ name: "x" }] }) });
     gateway = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig });
+    secure = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, ...(await writeCertificate(world.directory)) });
     // A real server applies new roles after a delay.
     const review = { apiVersion: "authorization.k8s.io/v1", plural: "subjectaccessreviews" };
     await until("the roles are effective", async () => {
@@ -202,7 +217,13 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
     await server[Symbol.asyncDispose]();
   });
 
-  it.skipIf(skip).each(Object.keys(ROLES))("allows the role %s exactly its rights", async (role) => {
+  it
+    .skipIf(skip)
+    .each<[string, Protocol]>([
+      ...Object.keys(ROLES).map((role): [string, Protocol] => [role, "HTTP/1.1"]),
+      ["none", "HTTP/2"],
+      ["admin", "HTTP/2"],
+    ])("allows the role %s exactly its rights over %s", async (role, protocol) => {
     const found: Record<string, boolean> = {};
     // Lists that are watched are read at any time.
     const asked = (): number => world.received.filter(({ method }) => !method.startsWith("list")).length;
@@ -210,7 +231,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
       const [method = "", pattern = ""] = key.split(" ");
       const path = pattern.replace(":namespace", "default").replace(":kind", "session").replaceAll(/:\w+/g, "x");
       const before = asked();
-      const { status } = await gateway.ask(path, {
+      const { status } = await (protocol === "HTTP/2" ? secure : gateway).ask(path, {
         method: method as "GET",
         token: tokens.get(role)!,
         ...(method.startsWith("P") && { body: {} }),
@@ -310,11 +331,13 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
   it.skipIf(skip)(
     "ends a stream whose right was withdrawn, or whose token is no longer valid, with the reason",
     async () => {
-      const quick = await world.start({ MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" });
-      const open = (role: string) =>
-        quick.stream("/v1/sessions?watch=true", { authorization: `Bearer ${tokens.get(role)!}` });
-      await using withdrawn = await open("follower");
-      await using removed = await open("admin");
+      const limits = { MUSTER_KUBECONFIG: server.kubeconfig, GATEWAY_STREAM_CHECK_MS: "500" };
+      const plain = await world.start(limits);
+      const quick = await world.start({ ...limits, ...(await writeCertificate(world.directory)) });
+      const open = (role: string, at: Gateway) =>
+        at.stream("/v1/sessions?watch=true", { authorization: `Bearer ${tokens.get(role)!}` });
+      await using withdrawn = await open("follower", plain);
+      await using removed = await open("admin", quick);
       expect([withdrawn.status, removed.status]).toEqual([200, 200]);
       await calls.delete({ apiVersion: RBAC, plural: "rolebindings", namespace: "default" }, "follower-0");
       await calls.delete({ apiVersion: "v1", plural: "serviceaccounts", namespace: "default" }, "admin");

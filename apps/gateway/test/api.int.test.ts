@@ -308,3 +308,12 @@ it("creates a token file that only its owner can read, keeps it, and never logs 
   expect(lines).not.toContain(gateway.token);
   expect(lines).not.toContain("a-wrong-token");
 });
+
+it.each(["/v1/sessions/echo/log", "/v1/jobs/default/train/log?component="])(
+  "refuses %s, which names no component",
+  async (path) => {
+    const { json } = await gateway.ask(path);
+    expect(json).toMatchObject({ status: 400, code: "INVALID_REQUEST", field: "component" });
+    expect(world.received).toEqual([]);
+  },
+);

@@ -8,7 +8,7 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { request } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startGatewayProcess } from "./gateway-process.ts";
-import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+import { openStream, startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
 type Change = { readonly name: string; readonly status: number; readonly code: string; readonly sequence: number };
 type Listed = { readonly items: readonly Change[]; readonly continue: string; readonly lastSequence: number };
@@ -210,7 +210,7 @@ it("gives the same answers over NATS", async () => {
   expect(changes).toMatchObject([{ name: "over-nats", method: "CancelSession", status: 200, verb: "update" }]);
 });
 
-it("counts the requests that it refuses, by status", async () => {
+it("measures answers by route and status, counts refusals, and exports its use of the limits", async () => {
   const port = await freePort();
   await using counting = await startGatewayProcess(world.nats, {
     GATEWAY_TOKEN_FILE: join(world.directory, "token-of-counting"),
@@ -231,4 +231,25 @@ it("counts the requests that it refuses, by status", async () => {
       new RegExp(`muster_gateway_refusals_total\\{muster_gateway_status="${status}"[^}]*\\} 2`).test(text);
     return count("401") && count("429");
   });
+  world.answers["listPools"] = () => ({ pools: [{ name: "a" }] });
+  const token = (await readFile(join(world.directory, "token-of-counting"), "utf8")).trim();
+  await using watch = await openStream(`${counting.url}/v1/pools?watch=true`, { authorization: `Bearer ${token}` });
+  await until("the list arrives", () => watch.text().includes("event: synced"));
+  const valueOf = async (series: string): Promise<string | undefined> => {
+    const text = await (await request(`http://127.0.0.1:${port}/metrics`)).body.text();
+    return new RegExp(`^${series}[^}]*\\} (\\d+)$`, "m").exec(text)?.[1];
+  };
+  const answers = (status: number): Promise<string | undefined> =>
+    valueOf(
+      `http_server_request_duration_count\\{http_request_method="GET",http_response_status_code="${status}",http_route="/v1/pools"`,
+    );
+  expect([await answers(401), await answers(429)]).toEqual(["2", "2"]);
+  expect(await valueOf("muster_gateway_streams\\{")).toBe("1");
+  expect(await valueOf("muster_gateway_watched_lists\\{")).toBe("1");
+  expect(Number(await valueOf("muster_gateway_watched_size\\{"))).toBeGreaterThan(10);
+  expect(await valueOf("muster_gateway_audit_waiting\\{")).toBe("0");
+  await watch[Symbol.asyncDispose]();
+  await until("the watch is over", async () => (await valueOf("muster_gateway_streams\\{")) === "0");
+  // The time of a watch states nothing about the gateway.
+  expect(await answers(200)).toBeUndefined();
 });

@@ -1,13 +1,18 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import type { ReadyCheck } from "@muster/service";
+import { certificateAuthority, natsServer, signedCertificate, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
 import { run } from "../src/service.ts";
+
+/** HTTP/1.1 is plain, and HTTP/2 has TLS. */
+export const PROTOCOLS = ["HTTP/1.1", "HTTP/2"] as const;
+export type Protocol = (typeof PROTOCOLS)[number];
 
 type Handler = (request: Record<string, unknown>) => object | Promise<object>;
 
@@ -50,6 +55,8 @@ export type Gateway = AsyncDisposable & {
   readonly logged: readonly string[];
   /** The names of the dependencies that it waits for to be ready. */
   readonly missing: () => readonly string[];
+  /** The problems that do not affect whether it is ready. */
+  readonly warnings: () => readonly string[];
   ask(path: string, asking?: Asking): Promise<Answered>;
   /** Opens server-sent events, or a log. */
   stream(path: string, headers?: Readonly<Record<string, string>>): Promise<Streamed>;
@@ -98,12 +105,13 @@ export type GatewayWorld = AsyncDisposable & {
   start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
 };
 
-/** Starts a real NATS server, services whose answers the test states, and gateways. */
-export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayWorld> {
+/** Starts a real NATS server, services whose answers the test states, and gateways of the protocol. */
+export async function startGatewayWorld(answers: Answers = {}, protocol: Protocol = "HTTP/1.1"): Promise<GatewayWorld> {
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer());
   const directory = await mkdtemp(join(tmpdir(), "muster-gateway-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
+  const tls = protocol === "HTTP/2" ? await writeCertificate(directory) : {};
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "gateway-world" }));
   const received: GatewayWorld["received"] = [];
   // The gateway itself serves this service.
@@ -130,12 +138,22 @@ export async function startGatewayWorld(answers: Answers = {}): Promise<GatewayW
       ];
     },
     start: async (variables = {}) => {
-      const gateway = await startGateway(nats, directory, variables);
+      const gateway = await startGateway(nats, directory, { ...tls, ...variables });
       all.use(gateway);
       return gateway;
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+}
+
+/** Returns the variables of a gateway that serves a new certificate. */
+export async function writeCertificate(directory: string): Promise<Readonly<Record<string, string>>> {
+  const authority = await certificateAuthority("test-authority");
+  const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
+  const [certFile, keyFile] = [join(directory, "gateway.crt"), join(directory, "gateway.key")];
+  await writeFile(certFile, cert);
+  await writeFile(keyFile, key);
+  return { GATEWAY_TLS_CERT_FILE: certFile, GATEWAY_TLS_KEY_FILE: keyFile };
 }
 
 type AuditStream = typeof streams.apiAudit | typeof streams.apiRefusals;
@@ -190,7 +208,7 @@ async function startGateway(
   });
   const stop = new AbortController();
   const logged: string[] = [];
-  const checks = new Map<string, () => unknown>();
+  const checks = new Map<string, ReadyCheck>();
   let url: string | undefined;
   const log = (fields: object, message: string): void => {
     logged.push(
@@ -199,7 +217,7 @@ async function startGateway(
     if ("url" in fields && typeof fields.url === "string") url = fields.url;
   };
   const logger = { debug: log, info: log, warn: log, error: log, child: () => logger };
-  const check = (name: string, each: () => unknown): void => void checks.set(name, each);
+  const check = (name: string, each: ReadyCheck): void => void checks.set(name, each);
   const about = { service: "gateway", instance: "gateway-test", version: "9.8.7", natsReplicas: 1 };
   const requestRate = { perSecond: 1000, burst: 2000 };
   let failure: Error | undefined;
@@ -232,6 +250,7 @@ async function startGateway(
     port: Number(new URL(at).port),
     logged,
     missing: () => [...checks.values()].map((each) => each()).filter((each) => typeof each === "string"),
+    warnings: () => [...checks.values()].map((each) => each()).flatMap(warningsOf),
     // The cookie of a browser replaces the token.
     stream: (path, headers = {}) =>
       openStream(`${at}${path}`, {
@@ -261,9 +280,13 @@ async function startGateway(
   };
 }
 
+function warningsOf(found: ReturnType<ReadyCheck>): readonly string[] {
+  return typeof found === "object" && "warning" in found ? [found.warning] : [];
+}
+
 /** Reads the chunks that a gateway writes. */
 export async function openStream(url: string, headers: Readonly<Record<string, string>>): Promise<Streamed> {
-  const agent = new Agent({ connect: { rejectUnauthorized: false } });
+  const agent = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
   const reply = await request(url, { dispatcher: agent, headers });
   let text = "";
   let over: "ended" | "broken" | undefined;

@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { oidcAuthenticator } from "../src/adapters/oidc.ts";
 import { makeKey, startTestIssuer, type TestIssuer } from "./test-issuer.ts";
 
@@ -67,7 +67,7 @@ it("refuses tokens that are expired, not yet valid, for another audience, of ano
 });
 
 it("accepts a new key of the issuer, and refuses the previous one after its removal", async () => {
-  const authenticate = oidcAuthenticator(config(), 0);
+  const authenticate = oidcAuthenticator(config(), { cooldownMs: 0 });
   const before = issuer.keys[0]!;
   expect(await authenticate(await issuer.tokenOf(before))).toBeDefined();
   issuer.keys = [await makeKey("two")];
@@ -98,4 +98,43 @@ it("reports an unavailable issuer, and recovers", async () => {
   expect(String((failure as Error).stack)).not.toContain(token);
   await issuer.start();
   expect(await authenticate(token)).toMatchObject({ name: "oidc:ada" });
+});
+
+it("verifies tokens with the last keys for a day while the issuer is away, and then with its new keys", async () => {
+  const reported: unknown[] = [];
+  const authenticate = oidcAuthenticator(config(), { cooldownMs: 30_000, report: (error) => reported.push(error) });
+  const [key] = issuer.keys;
+  const token = await issuer.tokenOf(key!, { expires: "72h" });
+  const next = await makeKey("next");
+  expect((await authenticate(token))?.name).toBe("oidc:ada");
+  await issuer.stop();
+  const { now } = Date;
+  const monotonicNow = performance.now.bind(performance);
+  let passedMs = 0;
+  const clocks = [
+    vi.spyOn(Date, "now").mockImplementation(() => now() + passedMs),
+    vi.spyOn(performance, "now").mockImplementation(() => monotonicNow() + passedMs),
+  ];
+  try {
+    for (const minutes of [11, 70, 23 * 60]) {
+      passedMs = minutes * 60_000;
+      expect((await authenticate(token))?.name, `after ${minutes} min`).toBe("oidc:ada");
+    }
+    expect(reported).toHaveLength(3);
+    // Within the cooldown the issuer is not asked again.
+    expect((await authenticate(token))?.name).toBe("oidc:ada");
+    expect(reported).toHaveLength(3);
+    const unknown: unknown = await authenticate(await issuer.tokenOf(next)).catch((error: unknown) => error);
+    expect(faultOf(unknown)?.code).toBe("unavailable");
+    passedMs = 25 * 3_600_000;
+    const late: unknown = await authenticate(token).catch((error: unknown) => error);
+    expect(faultOf(late)?.code).toBe("unavailable");
+    passedMs += 60_000;
+    issuer.keys = [next];
+    await issuer.start();
+    expect(await authenticate(token)).toBeUndefined();
+    expect((await authenticate(await issuer.tokenOf(next)))?.name).toBe("oidc:ada");
+  } finally {
+    for (const clock of clocks) clock.mockRestore();
+  }
 });

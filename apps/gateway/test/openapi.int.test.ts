@@ -144,23 +144,29 @@ it("has an id for each operation, and no unresolved reference", () => {
   for (const [, name = ""] of references) expect(document.components.schemas, name).toHaveProperty([name]);
 });
 
-it("answers every documented request as documented", async () => {
-  let answered = 0;
+it("answers every documented request as documented, except streams, which have their own tests", async () => {
+  const streams: string[] = [];
   for (const [path, methods] of Object.entries(document.paths))
     for (const [method, operation] of Object.entries(methods)) {
       const body = operation.requestBody?.content["application/json"]?.schema;
       const what = `${method} ${pathWith(path, operation)}`;
       const isStream = operation.responses["200"]?.content?.["application/json"] === undefined;
-      if (isStream) continue;
+      if (isStream) {
+        streams.push(`${method.toUpperCase()} ${path}`);
+        continue;
+      }
       const { status, json, text } = await gateway.ask(pathWith(path, operation), {
         method: method.toUpperCase() as "GET",
         ...(body !== undefined && { body: sampleOf(body) }),
       });
       expect(status, `${what}: ${text}`).toBe(200);
       expectValid(operation.responses["200"]!.content!["application/json"]!.schema, json, what);
-      answered += 1;
     }
-  expect(answered).toBeGreaterThan(40);
+  expect(streams.toSorted()).toEqual([
+    "GET /v1/jobs/{namespace}/{name}/logs/{component}",
+    "GET /v1/sessions/{name}/logs/{component}",
+    "GET /v1/watch",
+  ]);
 });
 
 it("answers every failing documented request with the documented problem", async () => {

@@ -39,6 +39,7 @@ it("signs a browser in with a token, after which it reads without the token", as
   expect(session).toEqual({
     user: expect.stringMatching(/^local:/) as unknown,
     csrfToken: expect.stringMatching(/^[\w-]{32}$/) as unknown,
+    namespace: "default",
     expiresAtMs: expect.any(Number) as unknown,
   });
   expect(session.expiresAtMs - before).toBeGreaterThan(43_000_000);

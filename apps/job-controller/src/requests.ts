@@ -221,7 +221,7 @@ export function list<View>(
   // Jobs that have begun are listed after the last queue of their namespace is gone.
   if (namespace !== "" && within.length === 0) checkNamespace(deps, "namespace", namespace);
   const selector = readLabelSelector("labelSelector", request.labelSelector ?? "");
-  refuseUnread(deps.unread());
+  refuseIncompleteCaches(deps.unread());
   const rest = within
     .filter(({ labels }) => matchesLabels(selector, labels))
     .map(({ key }) => ({ key, at: place(key) }))
@@ -276,7 +276,7 @@ export async function suspend<View>(
 }
 
 /** Throws unavailable while any cache is incomplete, so that the client retries. */
-export function refuseUnread(unread: readonly string[]): void {
+export function refuseIncompleteCaches(unread: readonly string[]): void {
   if (unread.length === 0) return;
   throwFault({
     code: "unavailable",
@@ -292,7 +292,7 @@ function checkNamespace<View>(
   namespace: string,
 ): void {
   const isServed = servesNamespace(namespace);
-  if (isServed === undefined) refuseUnread(["the queues"]);
+  if (isServed === undefined) refuseIncompleteCaches(["the queues"]);
   if (isServed === true) return;
   const reason = `is not served: this job-controller runs the jobs of the namespace "${own}"`;
   refuse(

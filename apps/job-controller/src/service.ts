@@ -67,7 +67,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
         ttlMs: config.lockTtlMs,
         signal,
         onChange: holdLogger(logger, "leadership of the jobs"),
-        onProblem: (error) => logger.warn({ err: error }, "the lead of the jobs is free, and cannot be taken"),
+        onProblem: (error) => logger.warn({ err: error }, "cannot acquire the free lock of the jobs"),
       },
       (leadership) => {
         leading = leadership;

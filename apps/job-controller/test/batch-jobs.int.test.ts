@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -30,7 +30,7 @@ const ENV = {
   JOB_REPLACEMENT_WAIT_MS: "5000",
 };
 
-const lack = whatControllersLack();
+const lack = whyNoControllers();
 const [, real] = API_SERVERS;
 const reason = real.skip ? real.title : lack === undefined ? real.title : `${real.title} (skipped: ${lack})`;
 
@@ -246,6 +246,26 @@ describe.skipIf(real.skip || lack !== undefined)(
       for (const name of [lost, kept]) await nodes.restart(name);
       await untilPlaced("losing", 2);
       await remove("losing");
+      await untilReleased();
+    });
+
+    it("release their machines if they are not ready in time, and are admitted again after a pause", async () => {
+      const setReadyTimeout = (readyTimeout: string | null): Promise<unknown> =>
+        calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { readyTimeout } } });
+      await setReadyTimeout("1s");
+      const spec = { suspend: true, parallelism: 2, completions: 2 };
+      await calls.create(jobs, batchJob("slow", { cpu: "100m", flags: ["--start-ms=6000"], spec }));
+      const progress = async () => (await get("slow")).metadata?.annotations?.["muster.dev/progress"] ?? "";
+      await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);
+      const expected =
+        /^Warning ReadyTimeout: 0 of 2 pods were ready within the readyTimeout 1s of the queue team-a, 2 times/;
+      await until("the event", async () => (await eventsOf("slow")).some((event) => expected.test(event)), PATIENCE);
+      await setReadyTimeout(null);
+      const found = await untilPlaced("slow", 2);
+      await until("its progress is removed", async () => (await progress()) === "", PATIENCE);
+      expect((await get("slow")).status?.failed ?? 0).toBe(0);
+      for (const { metadata } of found) nodes.finish(`${TEAM}/${metadata?.name}`);
+      await untilTrue("slow", "Complete");
       await untilReleased();
     });
 

@@ -1,7 +1,7 @@
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
@@ -25,7 +25,7 @@ function job(name: string, flags: readonly string[], { replicas = 1, queue = "",
   return { apiVersion: "muster.dev/v1", kind: "Job", metadata, spec: { replicaSpecs: { worker } } };
 }
 
-const lack = whatControllersLack();
+const lack = whyNoControllers();
 
 for (const server of API_SERVERS) {
   const isLacking = server.isReal && lack !== undefined;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whatControllersLack } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -65,7 +65,7 @@ function jobSet(name: string, rows: readonly Row[], suspend = true): object {
   return { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", metadata: { name, labels }, spec };
 }
 
-const lack = whatControllersLack();
+const lack = whyNoControllers();
 
 describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
   describe.skipIf(skip || !isFound || (isReal && lack !== undefined))(
@@ -149,6 +149,8 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         );
       const setStopPolicy = (stopPolicy: string): Promise<unknown> =>
         calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { stopPolicy } } });
+      const setReadyTimeout = (readyTimeout: string | null): Promise<unknown> =>
+        calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { readyTimeout } } });
       const queuedPod = (name: string, flags: readonly string[] = [], spec: object = {}): object => ({
         metadata: { name, labels: { "muster.dev/queue": "team-a" } },
         spec: {
@@ -216,6 +218,25 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await setStopPolicy("None");
       });
 
+      it("a pod that is not ready in time is deleted, and one that was ready is not", async () => {
+        await setReadyTimeout("1m");
+        await calls.create(pods, queuedPod("fast"));
+        const isRecorded = async (): Promise<boolean> =>
+          (await untilPod("fast", "Running")).metadata?.annotations?.["muster.dev/progress"] === undefined;
+        await until("it is recorded as ready", isRecorded, PATIENCE);
+        await setReadyTimeout("1s");
+        await calls.create(pods, queuedPod("slow", ["--start-ms=600000"]));
+        await untilEvent(
+          "slow",
+          /^Warning Deleted: the pod is deleted: 0 of 1 pods were ready within the readyTimeout 1s of the queue team-a;/,
+        );
+        await until("it is gone", async () => (await getPod("slow")) === undefined, PATIENCE);
+        expect((await getPod("fast"))?.metadata?.deletionTimestamp).toBeUndefined();
+        await setReadyTimeout(null);
+        nodes.finish(`${TEAM}/fast`);
+        await untilReleased("queued-pod");
+      });
+
       it("a JobSet is found after its definition is installed, and runs as one gang in its own places", async () => {
         const definition = parse(await readFile(FILE, "utf8")) as V1CustomResourceDefinition;
         // The embedded API server has no printer columns with filters.
@@ -265,6 +286,23 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
           "worker-2",
         ]);
         for (const { metadata } of again) nodes.finish(`${TEAM}/${metadata?.name}`);
+        await untilReleased("job-set");
+      });
+
+      it("a JobSet that is not ready in time releases its machines, and is admitted again after a pause", async () => {
+        await setReadyTimeout("1s");
+        const rows = [{ name: "leader" }, { name: "worker", flags: ["--start-ms=6000"] }];
+        await calls.create(sets, jobSet("slow", rows));
+        const progress = async () => (await getSet("slow")).metadata?.annotations?.["muster.dev/progress"] ?? "";
+        await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);
+        await untilEvent(
+          "slow",
+          /^Warning ReadyTimeout: [01] of 2 pods were ready within the readyTimeout 1s of the queue team-a, 2 times in a row; its machines/,
+        );
+        await setReadyTimeout(null);
+        const found = await untilPlaced("slow", ["leader-0", "worker-1"]);
+        await until("its progress is removed", async () => (await progress()) === "", PATIENCE);
+        for (const { metadata } of found) nodes.finish(`${TEAM}/${metadata?.name}`);
         await untilReleased("job-set");
       });
 

@@ -1,10 +1,19 @@
 import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
-import { setOfPlace, type BatchJob, type BatchPod, type BatchSnapshot } from "../src/domain/batch/batch-job.ts";
+import {
+  gangIdOf,
+  setOfPlace,
+  type BatchJob,
+  type BatchPod,
+  type BatchSnapshot,
+} from "../src/domain/batch/batch-job.ts";
 import { planBatchJob, type BatchStep } from "../src/domain/batch/plan-batch-job.ts";
+import { NO_PROGRESS, type StartProgress } from "../src/domain/batch/start-progress.ts";
 import type { UnitSeen } from "../src/domain/snapshot.ts";
 
 const NODES = ["n1", "n2", "n3", "n4", "n5", "n6"];
-const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10, maxRecheckMs: 1000 };
+const PAUSE_MS = 20;
+const PAUSES = { restartBackoffMs: PAUSE_MS, maxRestartBackoffMs: PAUSE_MS };
+const POLICY = { replacementWaitMs: 10, refusedRetryMs: 10, maxRecheckMs: 1000, ...PAUSES };
 const SHARE = { cpu: 100 };
 const NEED = { pool: "workers", shared: SHARE };
 const PARALLELISM = 2;
@@ -28,10 +37,16 @@ export class PlannedBatchWorld {
   readonly #lost = new Set<string>();
   #pods: Pod[] = [];
   readonly #units = new Map<string, UnitSeen>();
+  readonly #readyTimeoutMs: number | undefined;
+  #start: StartProgress = NO_PROGRESS;
+  /** The last admission; `isReady` once the controller has recorded that all pods were ready. */
+  #admitted = { atMs: 0, isReady: false };
+  #timeouts = 0;
 
-  constructor(kind: BatchKind, rows: readonly Row[]) {
+  constructor(kind: BatchKind, rows: readonly Row[], readyTimeoutMs?: number) {
     this.#kind = kind;
     this.#rows = rows;
+    this.#readyTimeoutMs = readyTimeoutMs;
     if (kind !== QUEUED_POD) return;
     this.#create("pod", true);
     this.#job.gated = true;
@@ -45,6 +60,11 @@ export class PlannedBatchWorld {
 
   get isEmpty(): boolean {
     return this.#units.size === 0;
+  }
+
+  /** Counts the suspensions because the work was not ready in time. */
+  get timeouts(): number {
+    return this.#timeouts;
   }
 
   /** Plans, and carries out the first `count` steps: the controller dies there. Returns the number of planned steps. */
@@ -72,12 +92,21 @@ export class PlannedBatchWorld {
         return;
       case "succeed":
         if (pod?.scheduled === true && !pod.deleting && !this.#lost.has(pod.place ?? "")) {
-          pod.finished = true;
+          Object.assign(pod, { finished: true, ready: true });
           this.#succeeded.set(pod.set, this.#succeededOf(pod.set) + 1);
         }
         return;
+      case "ready":
+        if (pod?.scheduled === true) pod.ready = true;
+        return;
+      case "unready":
+        if (pod !== undefined) pod.ready = false;
+        return;
+      case "wait":
+        this.#nowMs += 50 * pick;
+        return;
       case "fail":
-        if (pod?.scheduled === true) pod.finished = true;
+        if (pod?.scheduled === true) Object.assign(pod, { finished: true, ready: false });
         return;
       case "lose":
         this.#lost.add(NODES[pick % NODES.length] ?? "");
@@ -111,13 +140,17 @@ export class PlannedBatchWorld {
       }),
       topology: undefined,
       graceMs: 0,
+      start: this.#start,
       ...ofPod,
     };
     const units = [...this.#units.values()];
     const queue = { kind: "queue", name: "team-a" } as const;
     const nodesLost = [...this.#lost];
     const nodesReady = NODES.filter((node) => !this.#lost.has(node));
-    return { nowMs: this.#nowMs, job, pods: this.#pods, units, queue, priority: 0, nodesLost, nodesReady };
+    const isGranted = this.#units.get(gangIdOf(job))?.state === "granted";
+    const readyTimeoutMs = isGranted ? this.#readyTimeoutMs : undefined;
+    const known = { nowMs: this.#nowMs, job, pods: this.#pods, units, readyTimeoutMs };
+    return { ...known, queue, priority: 0, nodesLost, nodesReady };
   }
 
   #succeededOf(set: string): number {
@@ -151,7 +184,7 @@ export class PlannedBatchWorld {
 
   #create(set: string, gated: boolean): void {
     const name = `p${(this.#made += 1)}`;
-    const fresh = { component: "", place: undefined, scheduled: false, deleting: false, finished: false };
+    const fresh = { component: "", place: undefined, scheduled: false, deleting: false, finished: false, ready: false };
     this.#pods.push({ name, uid: name, set, createdMs: this.#made, gated, ...fresh });
   }
 
@@ -208,11 +241,17 @@ export class PlannedBatchWorld {
     const pod = "uid" in step ? this.#pods.find(({ uid }) => uid === step.uid) : undefined;
     switch (step.kind) {
       case "suspend":
+        if (step.late !== undefined) this.#expectLate(step.late.start);
         if (this.#kind === QUEUED_POD) this.#pods.forEach((each) => (each.deleting = true));
         Object.assign(this.#job, { suspended: true, stopped: false });
         return;
       case "resume":
         Object.assign(this.#job, { suspended: false, stopped: false });
+        this.#admit(step.start);
+        return;
+      case "record-start":
+        this.#start = step.start;
+        if (step.because === "ready") this.#admitted.isReady = true;
         return;
       case "reset-start":
         this.#job.started = false;
@@ -229,6 +268,7 @@ export class PlannedBatchWorld {
         this.#release(step);
         return;
       case "place-pod":
+        if (step.start !== undefined) this.#admit(step.start);
         if (pod !== undefined) Object.assign(pod, { component: step.component, place: step.node, gated: false });
         return;
       case "open-pod":
@@ -247,6 +287,19 @@ export class PlannedBatchWorld {
         this.#leave(step);
         return;
     }
+  }
+
+  #admit(start: StartProgress): void {
+    this.#start = start;
+    this.#admitted = { atMs: this.#nowMs, isReady: false };
+  }
+
+  #expectLate(start: StartProgress): void {
+    const { atMs, isReady } = this.#admitted;
+    if (isReady) throw new Error("work that was ready is suspended because it is not ready");
+    if (this.#nowMs - atMs < (this.#readyTimeoutMs ?? Infinity)) throw new Error("work is suspended before its time");
+    this.#start = start;
+    this.#timeouts += 1;
   }
 
   #leave({ kind, unitId }: Extract<BatchStep, { kind: "accept-preemption" | "requeue" }>): void {
@@ -279,6 +332,9 @@ export class PlannedBatchWorld {
 
   #reserve({ id, needs, queue }: Extract<BatchStep, { kind: "reserve" }>["unit"]): void {
     if (this.#units.has(id)) throw new Error(`${id} is requested twice`);
+    const { readyTimeouts, lastReadyTimeoutMs = 0 } = this.#start;
+    if (this.#job.suspended && readyTimeouts > 0 && this.#nowMs < lastReadyTimeoutMs + PAUSE_MS)
+      throw new Error(`${id} is requested in the pause after a timeout`);
     const components = needs.map(({ component }) => component);
     const shares = new Map(components.map((component) => [component, SHARE]));
     const because = { code: "WAITING_FOR_MACHINES", text: "" };

@@ -2,7 +2,7 @@ import { aNode, aPool, aSnapshot, aTermination } from "../test/scaling-snapshots
 import type { Unavailability } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
-import { buildMark, dropExpired, mark } from "../src/domain/unavailability.ts";
+import { buildMark, dropExpired, rememberShortage } from "../src/domain/unavailability.ts";
 import { exponential, makeRandom } from "./random.ts";
 import type { DayPolicy } from "./trivial-policies.ts";
 import { DAY_MS, HOUR_MS, type Work } from "./work-of-a-day.ts";
@@ -125,7 +125,7 @@ class SimulatedDay {
       this.#at(nowMs + ANSWER_MS, (atMs) => {
         this.#nodes.delete(name);
         const asked = { provider: this.#pool.provider, instanceType: spec.instanceType, spot: true };
-        this.#unavailable = mark(this.#unavailable, buildMark(asked, full, atMs));
+        this.#unavailable = rememberShortage(this.#unavailable, buildMark(asked, full, atMs));
       });
       return;
     }

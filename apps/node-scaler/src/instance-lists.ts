@@ -4,9 +4,11 @@ import type { Instances, ListedInstance } from "./domain/sightings.ts";
 import { describeFailure, type LoopName, type Scaler, type ProviderList } from "./scaler.ts";
 
 /**
- * Lists the instances of all providers that are configured or have a node. The named providers, all by default, are listed again, with one request each at a
- * time. A round waits `patienceMs` for them and uses the previous list of the others, so that a slow provider delays no other. A provider is silent if its list
- * is too old or it is no longer configured: its instances are unknown.
+ * Lists the instances of all providers that are configured or have a node. The named providers, by default all, are listed again, with one request per provider
+ * at a time.
+ *
+ * A round waits `patienceMs` for them and uses the previous list of the others, so a slow provider delays no other. A provider is silent, and its instances are
+ * unknown, if its list is too old or it is no longer configured.
  */
 export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iterable<string>): Promise<Instances> {
   const { memory, now, listFreshMs, patienceMs, providers, records } = scaler;

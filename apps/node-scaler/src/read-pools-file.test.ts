@@ -134,9 +134,9 @@ pools:
       pool(`${TYPES}, standby: [{ instanceType: small, count: 3 }, { instanceType: small, count: 3 }]`),
       "6 nodes are more than max",
     ],
-    ["no type at all", pool("instanceTypes: []"), "pools[0].instanceTypes is []: must not be empty"],
+    ["no instance type", pool("instanceTypes: []"), "pools[0].instanceTypes is []: must not be empty"],
     [
-      "a type that stands there twice",
+      "a type that is listed twice",
       pool("instanceTypes: [{ name: s }, { name: s }]"),
       'pools[0].instanceTypes[1].name is "s": stands here twice',
     ],
@@ -194,7 +194,7 @@ pools:
       "pools[0].taints[0].effect: one of NoSchedule, NoExecute is needed",
     ],
     [
-      "a taint that keeps no pod away",
+      "a taint that excludes no pod",
       pool(`${TYPES}, taints: [{ key: gpu, effect: PreferNoSchedule }]`),
       'pools[0].taints[0].effect is "PreferNoSchedule": one of NoSchedule, NoExecute is needed',
     ],
@@ -216,7 +216,7 @@ pools:
     [
       "a taint twice",
       pool(`${TYPES}, taints: [{ key: a, effect: NoSchedule }, { key: a, value: b, effect: NoSchedule }]`),
-      'pools[0].taints[1].key is "a": stands here twice with the effect NoSchedule',
+      'pools[0].taints[1].key is "a": is listed twice with the effect NoSchedule',
     ],
     ["text that is no YAML", "pools: [", "at line 1"],
     ["a key twice", "pools: []\npools: []", "Map keys must be unique"],

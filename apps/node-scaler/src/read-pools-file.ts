@@ -284,7 +284,7 @@ function checkPool(
     if (CONDITION_TAINTS.some((prefix) => key.startsWith(prefix)))
       add(["taints", index, "key"], "Kubernetes sets this taint while the node is not usable");
     if (taints.findIndex((other) => other.key === key && other.effect === effect) < index)
-      add(["taints", index, "key"], `stands here twice with the effect ${effect}`);
+      add(["taints", index, "key"], `is listed twice with the effect ${effect}`);
   }
   return problems;
 }

@@ -28,7 +28,7 @@ export type Cluster = {
   cordon(kubeNode: string, because: string): Promise<void>;
   /** Removes a cordon of this scaler, and of no other client. */
   uncordon(kubeNode: string): Promise<void>;
-  /** Returns why the pod stays for now, such as the disruption budget that forbids the eviction; undefined if it is going or gone. */
+  /** Returns why the eviction does not succeed now, such as a disruption budget; undefined: the pod terminates or is gone. */
   evict(pod: { readonly namespace: string; readonly name: string; readonly uid: string }): Promise<string | undefined>;
   /** The pods on the node by a fresh read from the API server. */
   podsOn(kubeNode: string): Promise<readonly PodOnNode[]>;
@@ -173,7 +173,7 @@ export async function askMachines({ machines, report }: Scaler, loop: LoopName):
   try {
     return await machines();
   } catch (error) {
-    report.failed(loop, "asking the ledger for its machines", error);
+    report.failed(loop, "listing the machines of the ledger", error);
     return undefined;
   }
 }

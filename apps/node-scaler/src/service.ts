@@ -33,7 +33,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       signal,
       onChange: holdLogger(logger, "leadership of the nodes"),
       onProblem: (error) => {
-        logger.warn({ err: error }, "the lead of the nodes is free, and cannot be taken");
+        logger.warn({ err: error }, "cannot acquire the free lock of the nodes");
       },
     },
     (leadership) => scale(context, bus, deps, leadership),
@@ -61,7 +61,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
     const reports = loops.map(({ report }) => report);
     await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
       version: context.version,
-      description: "Nodes that are made when work needs them",
+      description: "Nodes that are created when work needs them",
       onDefect: (method, error) => {
         logger.error({ method, err: error }, "a request failed inside the service");
       },
@@ -70,7 +70,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "nodes cannot be scaled now");
+    logger.warn({ err: error }, "the leadership of the nodes ended after a temporary failure");
   } finally {
     deps.led = undefined;
     await finishWork(scaler.memory);

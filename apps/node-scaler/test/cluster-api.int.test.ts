@@ -191,7 +191,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
       const other = open(["none", foreign].map((name) => ({ name, pool: "elastic", instanceType: "large" })));
       expect(await other.checkPool(buildPolicy({ name: "elastic", instanceTypes: [type("large")] }), never)).toEqual([
         "there is no MachineDeployment none",
-        expect.stringContaining("has 2 replicas that the scaler did not ask for"),
+        expect.stringContaining("has 2 replicas that the scaler did not request"),
       ]);
     });
 
@@ -207,7 +207,7 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     });
 
     it.each([
-      ["has replicas that another client set", { replicas: 2 }, "has 2 replicas that the scaler did not ask for"],
+      ["has replicas that another client set", { replicas: 2 }, "has 2 replicas that the scaler did not request"],
       ["ends any machine first", { deletion: { order: "Random" } }, "Newest is needed"],
     ])("does not change a MachineDeployment that %s", async (_, more, message) => {
       const name = await makeDeployment(more);

@@ -108,7 +108,7 @@ describe.each(CONTROL_PLANES)("karpenter on $title", ({ skip, start }) => {
 
     it("reports before the first boot which parts of a pool are missing", async () => {
       const wrong = (pool = buildPolicy()) => provider.checkPool(pool, never);
-      expect(await wrong()).toEqual(["the cluster knows no node class of kind EC2NodeClass in karpenter.k8s.aws"]);
+      expect(await wrong()).toEqual(["the cluster has no node class of kind EC2NodeClass in karpenter.k8s.aws"]);
       await world.calls.create(DEFINITIONS, NODE_CLASS);
       const resource = { apiVersion: "karpenter.k8s.aws/v1", plural: "ec2nodeclasses" };
       await until("node classes are served", () =>

@@ -742,7 +742,7 @@ it("names the provider of a node that does not end because the provider is no lo
     phase: "Terminating",
     trouble: {
       code: "PROVIDER_MISSING",
-      message: "provider cloud is not in the file of pools any more, and may still have the instance",
+      message: "provider cloud is no longer in the file of pools, and may still have the instance",
     },
   });
 });

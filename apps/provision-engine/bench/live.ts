@@ -37,10 +37,10 @@ export async function measureLive(): Promise<void> {
     const bareMs = await timed(() => readBare(url));
     const began = performance.now();
     const engine = await world.startEngine({ PROVISION_HTTP_URL: url, PROVISION_LOCK_TTL_MS: "20000" });
-    const said = (text: string) => until(text, () => world.said.some((line) => line.includes(text)), LONG);
-    await said('"state":"leading"');
+    const isLogged = (text: string) => until(text, () => world.logLines.some((line) => line.includes(text)), LONG);
+    await isLogged('"state":"leading"');
     const leadMs = performance.now() - began;
-    await said("all earlier orders are taken");
+    await isLogged("all earlier orders are taken");
     const takenMs = performance.now() - began;
     console.log(`  a bare reading of its ${LIVE / PAGE} pages       ${(bareMs / 1000).toFixed(2)} s`);
     console.log(`  from its start until the engine leads  ${(leadMs / 1000).toFixed(2)} s`);
@@ -53,7 +53,7 @@ export async function measureLive(): Promise<void> {
     server.close();
   }
   await measureEnds(world, records);
-  const leads = world.said.filter((line) => line.includes('"state":"leading"')).length;
+  const leads = world.logLines.filter((line) => line.includes('"state":"leading"')).length;
   console.log(`  the engine has led ${leads} time${leads === 1 ? "" : "s"}`);
 }
 

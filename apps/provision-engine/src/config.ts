@@ -135,7 +135,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
           retry,
           /** Pause after refused feedback. */
           refusedRetryMs: read.integer("PROVISION_REFUSED_RETRY_MS", { fallback: 600_000, min: 1, max: DAY_MS }),
-          /** Refusals after which feedback is given up. */
+          /** Refusals after which feedback is abandoned. */
           maxRefusals: read.integer("PROVISION_REFUSED_MAX", { fallback: 6, min: 1, max: 1000 }),
         },
       },

@@ -47,7 +47,7 @@ export async function run(
       ttlMs: config.lockTtlMs,
       signal,
       onChange: holdLogger(logger, "leadership of the engine"),
-      onProblem: (error) => logger.warn({ err: error }, "the lead of the engine is free but cannot be acquired"),
+      onProblem: (error) => logger.warn({ err: error }, "cannot acquire the free lock of the engine"),
     },
     (leadership) => work(context, deps, leadership),
   );
@@ -94,7 +94,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "leases cannot be served now");
+    logger.warn({ err: error }, "the leadership of the engine ended after a temporary failure");
   }
 }
 

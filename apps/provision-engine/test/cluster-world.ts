@@ -6,7 +6,7 @@ import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { kubeControllers, until, whatControllersLack, type TestApiServer } from "@muster/testkit";
+import { kubeControllers, until, whyNoControllers, type TestApiServer } from "@muster/testkit";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
@@ -42,7 +42,7 @@ export const CONTROLLERS = [
 
 /** The clusters that workloads run in; the embedded one has its own controllers. */
 export const CLUSTERS = API_SERVERS.map((server) => {
-  const lacking = server.isReal && !server.skip ? whatControllersLack() : undefined;
+  const lacking = server.isReal && !server.skip ? whyNoControllers() : undefined;
   if (lacking === undefined) return server;
   return { ...server, skip: true, title: `${server.title} (skipped: ${lacking})` };
 });
@@ -104,11 +104,11 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
       conditions: [{ type: "Ready", status: isRunning ? "True" : "False", lastTransitionTime: now }],
       containerStatuses: [{ name: "main", image: "i", imageID: "", ready: isRunning, restartCount: 0, ...container }],
     };
-    const said = { kind: "merge", body: { status } } as const;
+    const statusPatch = { kind: "merge", body: { status } } as const;
     await until(
       `pod ${name} is ${isRunning ? "running" : "down"}`,
       async () => {
-        await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+        await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, statusPatch, STATUS), "not_found");
         return true;
       },
       LONG,
@@ -117,8 +117,8 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
   const refuse = async ({ metadata }: V1Pod): Promise<void> => {
     const { name = "", namespace = "" } = metadata ?? {};
     const unscheduled = { type: "PodScheduled", status: "False", reason: "Unschedulable", message: NO_ROOM };
-    const said = { kind: "merge", body: { status: { phase: "Pending", conditions: [unscheduled] } } } as const;
-    await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, said, STATUS), "not_found");
+    const statusPatch = { kind: "merge", body: { status: { phase: "Pending", conditions: [unscheduled] } } } as const;
+    await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, statusPatch, STATUS), "not_found");
   };
   const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
   const pods = informer<V1Pod, V1Pod>({

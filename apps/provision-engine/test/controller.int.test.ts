@@ -11,7 +11,7 @@ describe("a controller over HTTP", () => {
   let server: HttpController;
   let nowMs = 0;
   let failures: string[] = [];
-  const open = (changes: { timeoutMs?: number; bytesMax?: number } = {}) =>
+  const open = (changes: { timeoutMs?: number; maxBytes?: number } = {}) =>
     openController(
       { url: `${server.url}/`, token: "hush", timeoutMs: 60_000, maxBytes: 4096, ...changes },
       () => nowMs,

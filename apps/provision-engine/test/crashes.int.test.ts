@@ -124,7 +124,7 @@ it(
     await until("an end is taken", () => endLease(world, "3-1").then(() => true), LONG);
     await reaches(world, "3-1", "ENDED");
     first.goOn();
-    await until("the first knows", () => world.said.some((line) => line.includes('"state":"lost"')), LONG);
+    await until("the first knows", () => world.logLines.some((line) => line.includes('"state":"lost"')), LONG);
     await order(world, signedOrder(user, { id: "3-3" }));
     await reaches(world, "3-3", "ACTIVE");
     expect([await phase(world, "3-1"), await phase(world, "3-2")]).toEqual(["ENDED", "ACTIVE"]);

@@ -42,7 +42,7 @@ export type EngineWorld = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly leases: Client<typeof LeaseService>;
   /** Everything that engines have written to their logs. */
-  readonly said: readonly string[];
+  readonly logLines: readonly string[];
   startEngine(env?: Readonly<Record<string, string>>, main?: string, user?: User): Promise<EngineProcess>;
 };
 
@@ -51,7 +51,7 @@ export async function engineWorld({ users = true }: { readonly users?: boolean }
   await using starting = new AsyncDisposableStack();
   const nats = starting.use(await natsServer({ users }));
   const bus = starting.use(await connectNats({ ...nats.access, name: "test" }));
-  const said: string[] = [];
+  const logLines: string[] = [];
   const children = starting.use(new AsyncDisposableStack());
   const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN, user = "provision-engine") => {
     const child = spawn(process.execPath, [main], {
@@ -71,7 +71,7 @@ export async function engineWorld({ users = true }: { readonly users?: boolean }
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
-      said.push(...lines);
+      logLines.push(...lines);
       led ||= lines.some((line) => line.includes('"state":"leading"'));
     });
     await once(child, "spawn");
@@ -88,7 +88,7 @@ export async function engineWorld({ users = true }: { readonly users?: boolean }
   };
   const leases = patientClient(client(bus, LeaseService));
   const all = starting.move();
-  return { nats, bus, leases, said, startEngine, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return { nats, bus, leases, logLines, startEngine, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

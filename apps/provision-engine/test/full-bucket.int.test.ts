@@ -50,7 +50,7 @@ it(
     await Promise.all(Array.from({ length: CONCURRENCY }, (_, at) => fill(at)));
     expect(refusals).toContainEqual({
       code: "limit_exceeded",
-      what: "size of bucket muster-leases without what is kept for the ends of leases",
+      what: "size of bucket muster-leases without the part that is reserved for ends of leases",
       limit: Math.floor(BUCKET_BYTES * 0.9),
       retryAfterMs: expect.any(Number) as number,
     });
@@ -111,7 +111,7 @@ it(
     const sent = toWireOrder(signedOrder(user, { id: "1-2" }));
     const subject = subjects.orderLease("main", "1-2");
     await publishEvent(world.bus, subject, muster.provision.v1.Order, sent, { messageId: "o" });
-    await until("it is refused", () => world.said.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
+    await until("it is refused", () => world.logLines.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
     await reaches(world, "1-2", "ACTIVE");
     expect(await answersOf(world, "1-2")).toMatchObject([{ deleted: false }]);

@@ -253,9 +253,13 @@ it("polls everything again at a start, and neither creates nor reports known lea
     () => controller.asked.slice(polls).some((path) => path.includes("?from=0&")),
     LONG,
   );
-  await until("all was taken", () => world.said.filter((line) => line.includes("all earlier orders")).length > 1, LONG);
+  await until(
+    "all was taken",
+    () => world.logLines.filter((line) => line.includes("all earlier orders")).length > 1,
+    LONG,
+  );
   await polledTwice();
   expect(numbersOf("6-1")).toEqual([1]);
   expect(await historyOf(world, "6-1")).toEqual(["ORDERED", "PROVISIONED"]);
-  expect(world.said.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  expect(world.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });

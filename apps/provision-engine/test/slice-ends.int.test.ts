@@ -153,11 +153,11 @@ describe.each(CLUSTERS)("on $title", (server) => {
         const spec = { replicas: 1, selector: { matchLabels: labels }, template: templated };
         const sets = { ...REPLICA_SETS, namespace };
         await tenant.create(sets, { metadata: { name: "held" }, spec } as KubeObject);
-        const said = async () => {
+        const isRefused = async () => {
           const { status } = await tenant.get<V1ReplicaSet & KubeObject>(sets, "held");
           return status?.conditions?.some(({ message }) => message?.includes(not)) === true;
         };
-        await until("its pods are refused", said, LONG);
+        await until("its pods are refused", isRefused, LONG);
         expect(await codeOf(tenant.delete(sets, "held", { propagationPolicy: "Foreground" }))).toBe("done");
         const isGone = async () => (await codeOf(tenant.get(sets, "held"))) === "not_found";
         await until("the collector has taken its finalizer off", isGone, LONG);

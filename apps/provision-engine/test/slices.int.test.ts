@@ -404,7 +404,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
       for (const id of Object.keys(orders)) await historyOf(engines, id);
       await engines.bus.connection.flush();
-      const reported = [...engines.said, ...heard.map(({ text }) => text)];
+      const reported = [...engines.logLines, ...heard.map(({ text }) => text)];
       expect(reported.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
       for (const start of ["$KV.muster-leases.", "muster.audit.lease.", "muster.evt.lease."])
         expect(heard.some(({ subject }) => subject.startsWith(start))).toBe(true);
@@ -428,7 +428,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(letters()[0]?.text).toContain("data.password: is not sealed to this engine");
       const isSent = (subject: string) => subject.startsWith("muster.cmd.") || subject.startsWith("muster.req.");
       const reported = heard.flatMap(({ subject, text }) => (isSent(subject) ? [] : [text]));
-      expect([...engines.said, ...reported].filter((text) => text.includes("very-secret"))).toEqual([]);
+      expect([...engines.logLines, ...reported].filter((text) => text.includes("very-secret"))).toEqual([]);
     });
   });
 });

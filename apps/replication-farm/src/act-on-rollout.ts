@@ -5,7 +5,7 @@ import type { Rollout } from "./domain/rollout.ts";
 import type { SeenRollout } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { inStep } from "./pass-trace.ts";
-import { raiseGivenUp, raiseRolloutTrouble, resolveGivenUp } from "./pass-trouble.ts";
+import { raiseAbandoned, raiseRolloutTrouble, resolveAbandoned } from "./pass-trouble.ts";
 import { auditsOf, publish } from "./pass-writes.ts";
 
 /** The fence of a rolling update that no farm has run yet. */
@@ -39,7 +39,7 @@ export async function actOnRollout(
   const { step, trouble } = plan;
   owned.rolloutWait = plan.wait;
   raiseRolloutTrouble(deps, rollout, step, trouble);
-  raiseGivenUp(deps, rollout, step);
+  raiseAbandoned(deps, rollout, step);
   deps.report.planned(owned.name, `roll-${step.kind}`, step.because);
   if (!isRolloutWritten(rollout.outbox, plan)) return step.kind === "end" ? "failed" : "none";
   if (step.kind === "end" && step.audits.length > 0) {
@@ -55,8 +55,8 @@ export async function actOnRollout(
 }
 
 /**
- * After a change of owner, writes both sets unchanged. Sets do not carry the fence of the update, which may end without another write to them. With this write,
- * a late write of the former, frozen owner conflicts.
+ * After a change of owner, writes both sets unchanged, because a set does not carry the fence of the update, which may end without another write to it. A late
+ * write of the former, frozen owner then conflicts.
  */
 async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): Promise<"again"> {
   for (const each of sets ?? []) {
@@ -96,7 +96,7 @@ async function writeStep(
     }
     case "end":
       await deps.rollouts.remove(rollout.id, revision);
-      resolveGivenUp(deps, rollout);
+      resolveAbandoned(deps, rollout);
       break;
   }
 }

@@ -10,7 +10,7 @@ import { beginSteps, finishSteps } from "./pass-pods.ts";
 import { raiseTrouble } from "./pass-trouble.ts";
 import { commit, publish, write } from "./pass-writes.ts";
 
-/** `again`: something was written, and the next round decides on it. `atMs`: the time at which the plan changes without an event. */
+/** `again`: a write happened, and the next round decides on it. `atMs`: the time at which the plan changes without an event. */
 export type Acted = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
 
 type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;

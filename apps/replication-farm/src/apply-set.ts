@@ -119,7 +119,7 @@ export async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise
   const { with: older, because, nodes } = overlap;
   const why = {
     "same-selector": "has the same node selector",
-    "selects-everything": "one of both selects every node",
+    "selects-everything": "one of the two selects every node",
     "same-nodes": `selects some of the same nodes, such as ${nodes.join(", ")}`,
   }[because];
   refuse(

@@ -36,7 +36,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     sessionTtlMs: read.integer("FARM_SESSION_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
     /** Maximum age of the watcher's mark that all nodes are known. */
     nodesFreshMs: read.integer("FARM_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
-    /** How long a node is not ready before a pod without a place is removed by force, after its grace period. */
+    /** How long a node is not ready before a pod without a placement is force-deleted, after its grace period. */
     nodeLostMs: read.integer("FARM_NODE_LOST_MS", { fallback: 300_000, min: 0, max: DAY_MS }),
     /** Pods that are not ready (`NOT_HEALTHY`) and rollouts that wait (`ROLL_STUCK`) for this long raise an alert. */
     unhealthyMs: read.integer("FARM_UNHEALTHY_MS", { fallback: 300_000, min: 100, max: DAY_MS }),

@@ -5,8 +5,8 @@ import type { Owned, PassDeps } from "./pass-deps.ts";
 import { inStep } from "./pass-trace.ts";
 
 /**
- * Force-deletes pods without a place whose nodes will never report their end; otherwise a deleted set would stay for ever. The API server is read only when
- * pods are being deleted on nodes that accept no pods, and its answer decides, because a forced deletion cannot be undone.
+ * Force-deletes pods without a placement whose nodes will never report their end; otherwise a deleted set would stay forever. The API server is read only when
+ * pods are being deleted on nodes that accept no pods. Its answer decides, because a forced deletion cannot be undone.
  */
 export async function forcePods(
   { pods, force, now, report }: PassDeps,

@@ -22,8 +22,8 @@ export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] 
   return explainNodes(set, sights, nodes, taken);
 }
 
-/** Explains why the set cannot get a placement on this node; undefined if it can. Throws FaultError unavailable while nodes are unknown. */
-export function whyNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
+/** Explains why the set cannot get a placement on this node; undefined: it can. Throws FaultError unavailable while nodes are unknown. */
+export function explainNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
   if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
   const verdicts = explainNodesOf(deps, set);
   if (verdicts === undefined) return throwFault({ code: "unavailable", dependency: "watcher", retryAfterMs: 1000 });

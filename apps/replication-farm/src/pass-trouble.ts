@@ -43,17 +43,17 @@ export function raiseRolloutTrouble(
 
 const GIVEN_UP = new Map<string, string>([
   ["set-missing", "does not exist"],
-  ["set-in-another-update", "is in another update, which was faster"],
+  ["set-in-another-update", "is in another update, which began first"],
   ["minimum-too-high", "has become so small that the minimum could never be kept"],
 ]);
 
 /** Raises the alert of an abandoned rolling update. */
-export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
+export function raiseAbandoned({ alerts }: Pick<PassDeps, "alerts">, rollout: Rollout, step: RolloutStep): void {
   const why = step.kind === "wait" ? undefined : GIVEN_UP.get(step.because);
   if (why === undefined) return;
   alerts.raise({
     incidentKey: `roll_given_up_${rollout.id}`,
-    description: `rolling update ${rollout.id} is given up: set ${rollout.oldSet} or ${rollout.newSet} ${why}`,
+    description: `rolling update ${rollout.id} is abandoned: set ${rollout.oldSet} or ${rollout.newSet} ${why}`,
     urgency: "LOW",
     details: { old: rollout.oldSet, new: rollout.newSet },
     replicaSet: rollout.newSet,
@@ -61,7 +61,7 @@ export function raiseGivenUp({ alerts }: Pick<PassDeps, "alerts">, rollout: Roll
 }
 
 /** Resolves the alert once the update is gone, so that a later abandoned update of the same name raises it again. */
-export function resolveGivenUp({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
+export function resolveAbandoned({ alerts }: Pick<PassDeps, "alerts">, { id }: Pick<Rollout, "id">): void {
   alerts.resolve(`roll_given_up_${id}`);
 }
 

@@ -7,7 +7,7 @@ import { describeTransferReason } from "./domain/describe-transfer.ts";
 import { place } from "./domain/places.ts";
 import type { Transfer } from "./domain/replica-set.ts";
 import type { Audit } from "./domain/set-plan.ts";
-import { whyNotFree } from "./node-verdicts.ts";
+import { explainNotFree } from "./node-verdicts.ts";
 import { changeSet, requireSet, type Named, type RequestDeps, type StoredSet } from "./request-deps.ts";
 
 /** Rejects with conflict when `expected` differs from the current number of replicas. */
@@ -82,7 +82,7 @@ export async function remove(deps: RequestDeps, request: Removal): Promise<Store
         `${name} is on machines of pool ${spec.pool}, which are released: its pods cannot stay there`,
       );
     if (placements.length > 0 && !force)
-      refuse("force", `${name} has replicas, ${placements.length} of them: scale it to 0 before, or use force`);
+      refuse("force", `${name} has ${placements.length} replicas: scale it to 0 first, or use force`);
     const details = { pod_id: set.spec.podId, keep_pods: keepPods, ...clientDetails(by) };
     return {
       next: { ...set, rollout: undefined, deletion: { keepPods, atMs: deps.now() } },
@@ -118,11 +118,12 @@ export function transferNode(
     const { name, transfer, placements, uid, nextOrdinal, spec } = set;
     if (transfer?.oldNode === node) return undefined;
     if (spec.daemon) refuse("name", `${name} has a pod on each eligible node: make the node ineligible instead`);
-    if (transfer !== undefined) refuse("node", `${name} is leaving ${transfer.oldNode}; one node is left at a time`);
+    if (transfer !== undefined)
+      refuse("node", `${name} is leaving ${transfer.oldNode}; a set leaves one node at a time`);
     if (!placements.some((each) => each.node === node)) refuse("node", `"${node}" has no replica of ${name}`);
     if (set.transfersHeld !== undefined)
       refuse("name", `transfers of ${name} are held by ${set.transfersHeld.by}: ${set.transfersHeld.because}`);
-    const obstacle = newNode === "" ? undefined : whyNotFree(deps, set, newNode);
+    const obstacle = newNode === "" ? undefined : explainNotFree(deps, set, newNode);
     if (obstacle !== undefined) refuse("new_node", `"${newNode}" cannot be taken: ${obstacle}`);
     const nowMs = deps.now();
     const started: Transfer = {

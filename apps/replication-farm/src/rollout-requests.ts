@@ -109,7 +109,7 @@ function refuseOtherPodId(field: string, name: string, { podId }: ReplicaSetSpec
   if (podId === old.spec.podId) return;
   refuse(
     field,
-    `${name} has pod id "${podId}", and ${old.name} has "${old.spec.podId}": only pods of one pod id give way to each other on a node`,
+    `${name} has pod id "${podId}", and ${old.name} has "${old.spec.podId}": only pods of one pod id replace each other on a node`,
   );
 }
 
@@ -201,7 +201,7 @@ function changed(rollout: Rollout, change: keyof typeof CHANGES, minimum: number
   if (isGoingBack === (change === "REDO") && (change === "UNDO" || change === "REDO")) {
     const verdict = decideUndo(wanted);
     if (verdict.kind === "undone") return verdict.next;
-    return refuse("minimum_replicas", `${change} would take from what has to stay healthy: ${verdict.because}`);
+    return refuse("minimum_replicas", `${change} would break the minimum of healthy replicas: ${verdict.because}`);
   }
   const { oldDesired, newDesired } = rollout;
   const never = minimum > rollout.minimum ? decideMinimum(wanted, oldDesired + newDesired) : undefined;

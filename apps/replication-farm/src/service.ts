@@ -31,7 +31,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       about: aboutFarm(config.rcSelector),
       signal,
       onChange: holdLogger(logger, "session of this farm"),
-      onProblem: (error) => logger.warn({ err: error }, "no session of this farm can be made; it is retried"),
+      onProblem: (error) => logger.warn({ err: error }, "the session of this farm cannot be created; it is retried"),
     },
     deps.farm.run,
   );

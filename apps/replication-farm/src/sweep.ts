@@ -36,6 +36,7 @@ export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
   const sweepAll = async (): Promise<void> => {
     const failsafe = pass.failsafe();
     if (failsafe) pass.report.planned(SWEEP_LOCK, "wait", "failsafe");
+    if (failsafe) await alertLostSets(deps);
     if (failsafe || (await session.lock(SWEEP_LOCK)) === undefined) {
       left.pods.clear();
       left.machines.clear();
@@ -133,6 +134,26 @@ async function brakeOn(
     replicaSet: "",
   });
   return brake;
+}
+
+/** Pods of replica sets without any record indicate lost records. Without such pods the installation may be new. */
+async function alertLostSets({ pods, pass, world, logger }: FarmDeps): Promise<void> {
+  if (world.sets().length > 0) return;
+  try {
+    const own = (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined);
+    if (own.length === 0) return;
+    pass.alerts.raise({
+      incidentKey: "no-sets",
+      description: "pods of replica sets exist, but no replica set: this farm removes nothing until one exists",
+      urgency: "HIGH",
+      details: { pods: own.length },
+      replicaSet: "",
+    });
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    logger.warn({ reason: describeFault(fault) }, "pods without replica sets could not be listed");
+  }
 }
 
 /** Reads a set from the bucket, because the view may be stale. */

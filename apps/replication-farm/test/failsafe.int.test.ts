@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { annotations, buckets, labels } from "@muster/proto";
+import { annotations, buckets, labels, streams, subjects } from "@muster/proto";
 import { installationOf, openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -11,6 +11,14 @@ import { startMeteredFarm, type MeteredFarm } from "./metered-farm.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const PATIENT = { timeoutMs: 90_000, everyMs: 50 };
+
+it("a farm of a new installation removes nothing and raises no alert", { timeout: 300_000 }, async () => {
+  await using world = await farmWorld(await EMBEDDED.start(), 1);
+  const farm = await startMeteredFarm(world, { FARM_SWEEP_MS: "100" });
+  await ready(world);
+  await until("it has swept several times", async () => (await farm.waits("failsafe")) > 3, PATIENT);
+  expect(await world.bus.readMessage(streams.events.name, subjects.farmAlerted("no-sets"), 1)).toBeUndefined();
+});
 
 describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
   let world: FarmWorld;

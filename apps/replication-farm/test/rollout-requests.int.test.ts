@@ -137,7 +137,7 @@ it("a missing pool is refused, and the ledger's pools are named", async () => {
   expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
 });
 
-it("a place without a pod is explained", async () => {
+it("a placement without a pod is explained", async () => {
   await using world = await passWorld();
   await world.sets.create("web", web);
   await world.putPod(web, 1);

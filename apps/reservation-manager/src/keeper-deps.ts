@@ -25,13 +25,13 @@ export type LedgerDeps = {
   readonly announce: (news: News, caller: Context | undefined) => void;
   /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
-  /** Called with the stored outcomes of preemptions, and with each limit that a pass has reached: for metrics and the log. */
+  /** Called with stored outcomes of preemptions and with each limit that a pass reached, for metrics and the log. */
   readonly preemption: (news: PreemptionNews) => void;
   /** Waits for `ms`, by default the delay before a failed pass is retried; returns early when the signal is aborted. */
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
-/** A reservation as it is now, or as it was when it ended. `preempted`: its owner shall end the work, or no longer has to. */
+/** A reservation now, or when it ended. `preempted`: its owner must end the work, or need not any more. */
 export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
   ReservationReport,
   "beneficiary"

@@ -80,7 +80,7 @@ it("predicts the outcome of a request, and stores nothing of it", async () => {
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["oy"]);
 });
 
-it("grants nodes again that decisions had granted which never reached the disk", async () => {
+it("regrants nodes of decisions that never reached the disk", async () => {
   const { log, keeper } = start([nodeOf("a1", "a")]);
   const lost = keeper.reserve(requestOf("x", ["a"]));
   log.giveUp();
@@ -89,7 +89,7 @@ it("grants nodes again that decisions had granted which never reached the disk",
   expect(report.reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
-it("grants by the release itself what the release makes possible", async () => {
+it("grants waiting requests that fit after a release in the same decision", async () => {
   const { log, keeper, announced, outcomes } = start([nodeOf("a1", "a")]);
   await written(log, keeper.reserve(requestOf("x", ["a"])));
   const queued = await written(log, keeper.reserve(requestOf("y", ["a"])));
@@ -142,7 +142,7 @@ it.each([
   expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
-it("grants by a grant quota that is no longer kept from borrowers", async () => {
+it("grants quota to borrowers in the same decision that ends the reason to keep it", async () => {
   const queues = [
     queueOf("teams", { "a cpu": 3 }),
     queueOf("owner", { "a cpu": 4 }, { parent: "teams" }),
@@ -153,7 +153,7 @@ it("grants by a grant quota that is no longer kept from borrowers", async () => 
   expect(await reserve("x", "borrower", 5)).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
-  // With it granted, the owner's quota no longer suffices for the first request, which would borrow as others do.
+  // Once it is granted, the owner's quota no longer covers the first request, which then borrows as others do.
   expect(await reserve("v", "owner", 1)).toBe("granted");
   expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
@@ -210,7 +210,7 @@ it("changes nothing and counts the reason when it refuses", async () => {
   expect(outcomes).toEqual(["pool_unknown"]);
 });
 
-it("grants what a change of the limit makes possible in the same decision, with a request that names another limit and without one", async () => {
+it("grants requests that fit after a change of the limit in the same decision, with and without a new request", async () => {
   const { log, keeper, announced, outcomes } = start(["a1", "a2", "a3"].map((name) => nodeOf(name, "a")));
   const reserve = (id: string, concurrencyLimit: number) =>
     written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit })));
@@ -227,7 +227,7 @@ it("grants what a change of the limit makes possible in the same decision, with 
   expect(outcomes).toEqual(["grant", "queue", "queue", "limit", "queue", "nothing"]);
 });
 
-it("decides a request whose limit lets more fit than one plan grants, once they are granted", async () => {
+it("decides a request whose limit lets more fit than one plan grants, after their grants", async () => {
   const nodes = Array.from({ length: 9 }, (_, index) => nodeOf(`a${index}`, "a"));
   const { log, keeper } = start(nodes, memoryLog(), { machinesPerPlan: 2 });
   for (const id of ["x", "y", "z", "v", "u"])

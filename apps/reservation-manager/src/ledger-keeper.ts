@@ -51,7 +51,7 @@ import { evolveWorld, type World } from "./domain/ledger/world.ts";
 /** A Node timer with a delay of more than 24 days fires immediately. */
 const MAX_IDLE_MS = 86_400_000;
 
-/** After a pass that took longer, the next one waits a multiple of its duration, so that requests are answered in between. */
+/** After a longer pass, the next one waits a multiple of its duration, so that requests are answered in between. */
 const LONG_PASS_MS = 20;
 const PAUSE_FACTOR = 4;
 
@@ -67,11 +67,11 @@ export class LedgerKeeper {
   readonly #policy: ReservationPolicy;
   /** Traces of the requests behind reservations that are not granted yet. */
   readonly #callers = new Map<number, Context>();
-  /** Reservations that end with a decision that is not on disk yet. */
+  /** Reservations that end with a decision that is not yet on disk. */
   readonly #ending = new Map<number, Reservation>();
   /** The machines that match the ledger of this version, which the next decision is expected to see. */
   #machines: { readonly version: number; readonly value: Machines } | undefined;
-  /** The configured queues, and what the ledger made of them. */
+  /** The configured queues, and the ledger's queues that match them. */
   #followed: { readonly stated: readonly Queue[]; readonly queues: Queues } | undefined;
   #wake = Promise.withResolvers<undefined>();
   /** Duration of the last pass that planned preemptions; 0 if no queue may preempt work. */
@@ -111,14 +111,14 @@ export class LedgerKeeper {
     });
   }
 
-  /** The reason why `reserve` would queue this now; undefined: it would grant it. Rejects with the refusals that are final. Stores nothing. */
+  /** Returns why `reserve` would queue this request now; undefined: it would grant it. Rejects with final refusals. Stores nothing. */
   async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner" | "queue">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
       const concurrencyLimit = limitOf(world.ledger, owner.kind);
       const request = { owner, ...gang, wait: true, priority: 0, concurrencyLimit };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
       if (verdict.kind === "refuse") {
-        // A request that may become possible once all nodes are known is not refused for good.
+        // A request that may become possible once all nodes are known is not refused permanently.
         if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
         const asked = { sequence: world.ledger.nextSequence, owner, ...gang, priority: 0, createdAtMs: nowMs };
         return this.#report(asked, world, nowMs).because;
@@ -164,8 +164,8 @@ export class LedgerKeeper {
   }
 
   /**
-   * Decides after every waiting request that fits is granted, so that what remains is really free. Earlier grants are separate decisions, and so is the work
-   * that `decide` requires first, for which it returns no result.
+   * Decides after every waiting request that fits is granted, so free machines are really free. Earlier grants, and work that `decide` requires first, are
+   * separate decisions without a result.
    */
   async #settled<Result>(
     decide: (world: World, nowMs: number) => { events: readonly LedgerEvent[]; result: Result | undefined },
@@ -229,7 +229,7 @@ export class LedgerKeeper {
     return done === "limit";
   }
 
-  /** Decides a change that needs no free machines, and grants by the same decision the requests that the change lets fit. */
+  /** Decides a change that needs no free machines. The same decision grants the requests that then fit. */
   #change<Verdict extends ReleaseVerdict | LimitVerdict | AcceptVerdict | RequeueVerdict>(
     name: string,
     attributes: Record<string, string | number>,
@@ -257,7 +257,7 @@ export class LedgerKeeper {
     return this.#read((world, nowMs) => this.#report(existing(world, owner), world, nowMs));
   }
 
-  /** Why the owner's reservation waits, and who holds the machines that it waits for. */
+  /** Explains why the owner's reservation waits, and names the holders of the machines that it waits for. */
   async explain(owner: Owner): Promise<Explanation> {
     mustBeRight(checkOwner(owner));
     return this.#read((world, nowMs) => buildExplanation(existing(world, owner), world, this.#policy, nowMs));
@@ -436,7 +436,7 @@ export class LedgerKeeper {
     return plan(world, this.#policy, nowMs);
   }
 
-  /** Keeps ended reservations until their end is stored: the ledger then no longer has them. */
+  /** Keeps ended reservations until their end is stored, because the ledger no longer has them. */
   #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
     for (const event of events)
       if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));

@@ -4,7 +4,7 @@ import { connected, needs, nodeWriter, reservationsOf, startManager } from "./ma
 
 const owner = (id: string) => ({ kind: "session", id });
 
-it("lists what waits for machines in queue order, and every node of a pool with its standing and holder", async () => {
+it("lists requests that wait for machines in queue order, and every node of a pool with its standing and holder", async () => {
   await using server = await natsServer();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);

@@ -23,13 +23,13 @@ async function leaderOf(managers: readonly ManagerProcess[], leads = 0): Promise
   return until("a manager leads", () => managers.find((manager) => manager.leads > leads));
 }
 
-/** The machines that an owner may believe to hold: from the grant's answer until its request to release. */
+/** The machines that an owner may consider its own: from the grant's answer until its request to release. */
 class Claims {
   readonly byNode = new Map<string, string>();
 
   add(ownerId: string, machines: readonly { readonly node: string }[]): void {
     for (const { node } of machines) {
-      if (node === "") throw new Error(`${ownerId} was given a machine without a name`);
+      if (node === "") throw new Error(`${ownerId} was granted a machine without a name`);
       const other = this.byNode.get(node);
       if (other !== undefined && other !== ownerId) throw new Error(`${node} belongs to ${other} and ${ownerId}`);
       this.byNode.set(node, ownerId);

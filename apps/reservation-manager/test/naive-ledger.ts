@@ -41,7 +41,7 @@ export class NaiveLedger {
   readonly #limits = new Map<string, number>();
   #next = 1;
   #now = 0;
-  /** A machine is free only if it is free there, too. */
+  /** The other world in which a machine must be free as well. */
   #beside: NaiveLedger | undefined;
 
   constructor(nodes: readonly NodeFacts[], holdAfterMs: number) {
@@ -49,11 +49,11 @@ export class NaiveLedger {
     this.#holdAfterMs = holdAfterMs;
   }
 
-  /** Does one operation; for a request returns its outcome in a few words. */
+  /** Runs one operation. Returns the outcome of a request in a few words. */
   step(operation: Operation): string {
-    const said = this.#do(operation);
+    const outcome = this.#do(operation);
     this.#settle();
-    return said;
+    return outcome;
   }
 
   /** Grants these nodes, in the order of the needs, without checking their room. */
@@ -61,7 +61,7 @@ export class NaiveLedger {
     this.#lines.push({ number: this.#next++, request, since: this.#now, nodes: [...nodes] });
   }
 
-  /** Returns the nodes that the request would get now, in the order of its needs; undefined: it does not fit. With `beside` it has to fit there as well. */
+  /** Returns the nodes that the request would get now, in the order of its needs; undefined: it does not fit. With `beside`, it must fit there as well. */
   place(request: ReservationRequest, beside?: NaiveLedger): readonly string[] | undefined {
     this.#beside = beside;
     const line: Line = { number: this.#next, request, since: this.#now, nodes: [] };
@@ -108,11 +108,11 @@ export class NaiveLedger {
     const lines = this.#lines.map((line) => ({ ...line, nodes: [...line.nodes] }));
     this.#limits.set(kind, request.concurrencyLimit);
     this.#settle();
-    const said = this.#reserve(request);
-    if (/^(answer|grant|queue) /.test(said)) return said;
+    const outcome = this.#reserve(request);
+    if (/^(answer|grant|queue) /.test(outcome)) return outcome;
     this.#limits.set(kind, limit);
     this.#lines = lines;
-    return said;
+    return outcome;
   }
 
   #end(line: Line | undefined): void {
@@ -164,12 +164,12 @@ export class NaiveLedger {
     for (const group of all) {
       const good = this.#good(group);
       const wholes = wholesOf(group.needs).length;
-      const most = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
-      if (most > good.length && wholes <= most) continue;
-      const holdable = this.#holdable(group, most, false);
+      const max = Math.max(good.length, this.#scalings.get(group.pool)?.max ?? 0);
+      if (max > good.length && wholes <= max) continue;
+      const holdable = this.#holdable(group, max, false);
       const ofAnySize = this.#good(withAnySize(group));
-      const mostOfAnySize = Math.max(ofAnySize.length, this.#scalings.get(group.pool)?.max ?? 0);
-      if (holdable < group.needs.length && wholes <= mostOfAnySize && ofAnySize.some(isUnsized)) return "unavailable";
+      const maxOfAnySize = Math.max(ofAnySize.length, this.#scalings.get(group.pool)?.max ?? 0);
+      if (holdable < group.needs.length && wholes <= maxOfAnySize && ofAnySize.some(isUnsized)) return "unavailable";
       if (holdable < group.needs.length) return `pool_capacity ${group.pool} ${group.needs.length} of ${holdable}`;
     }
     for (const pool of [...new Set(all.map((group) => group.pool))].sort()) {
@@ -285,8 +285,8 @@ export class NaiveLedger {
     if (short !== undefined || topology === undefined) return short;
     const lists = this.#lists(line.request);
     if (lists.some((groups) => this.#shortage(groups, hold) === undefined)) return undefined;
-    const most = Math.max(0, ...lists.map((groups) => this.#fitting(groups, hold)));
-    return `pool_availability ${this.#groups(needs)[0]?.pool} ${needs.length} of ${most}`;
+    const max = Math.max(0, ...lists.map((groups) => this.#fitting(groups, hold)));
+    return `pool_availability ${this.#groups(needs)[0]?.pool} ${needs.length} of ${max}`;
   }
 
   #shortage(all: readonly Group[], hold: readonly Group[] | undefined): string | undefined {
@@ -315,22 +315,22 @@ export class NaiveLedger {
     return hold !== undefined && inOrder(line, hold) > 0 ? this.#kept(hold.request) : undefined;
   }
 
-  /** Returns the groups that a hold for the request keeps machines for: in the pools and the domain where most of them fit now. */
+  /** Returns the groups to keep machines for: those in the pools and domain where most of them fit now. */
   #kept(request: ReservationRequest): readonly Group[] {
     const lists = optionsIn(request).flatMap((option) => this.#lists(option));
     const possible = lists.filter((groups) => this.#isPossible(groups));
-    const most = Math.max(...possible.map((groups) => this.#fitting(groups, undefined)));
-    return possible.find((groups) => this.#fitting(groups, undefined) === most) ?? [];
+    const max = Math.max(...possible.map((groups) => this.#fitting(groups, undefined)));
+    return possible.find((groups) => this.#fitting(groups, undefined) === max) ?? [];
   }
 
   /** Counts the machines and parts of the needs that fit when nothing is granted, with or without foreign pods. */
-  #holdable(group: Group, most: number, foreignStays: boolean): number {
+  #holdable(group: Group, max: number, foreignStays: boolean): number {
     const wholes = wholesOf(group.needs).length;
     const parts = partsOf(group.needs);
     const good = this.#good(group);
-    if (wholes > most) return most;
+    if (wholes > max) return max;
     const stays = ({ foreign }: NodeFacts): boolean => foreignStays && foreign.pods > 0;
-    const future = Math.max(0, most - good.filter((node) => !stays(node)).length);
+    const future = Math.max(0, max - good.filter((node) => !stays(node)).length);
     const sized = good.filter(({ allocatable }) => allocatable !== undefined);
     const spots = sized.map((node) => {
       const spot = emptySpot(node);
@@ -350,7 +350,7 @@ export class NaiveLedger {
     for (const { shared } of parts) {
       const node = put(spots, shared);
       if (node === undefined) continue;
-      if (whole.has(node) && !used.has(node) && used.size === most - wholes) continue;
+      if (whole.has(node) && !used.has(node) && used.size === max - wholes) continue;
       if (whole.has(node)) used.add(node);
       fit += 1;
     }

@@ -7,6 +7,7 @@ import { canEverFit, isLeaf, pathOf } from "./naive-quota.ts";
 import {
   forestIn,
   futureOf,
+  grantable,
   isPossible,
   isServed,
   isToBeWithdrawn,
@@ -46,7 +47,7 @@ export type PreemptionOperation =
 
 type EventOfWork =
   | { readonly kind: "requested" | "released" | "accepted" | "withdrawn" | "requeued" }
-  /** The future has no machines for it, so that no work is preempted for it. */
+  /** The future has no machines for it, so no work is preempted for it. */
   | { readonly kind: "dropped" }
   | { readonly kind: "granted"; readonly nodes: readonly string[] }
   | {
@@ -162,9 +163,17 @@ export class NaivePreemption {
     const code = this.#refusalOf(work);
     if (code !== undefined) return { kind: "refused", code };
     this.#nextSequence += 1;
+    const waited = waitingIn(this.#world);
     this.#set({ work: [...this.#world.work, work] });
     this.#record(work, { kind: "requested" });
+    this.#grantArrival(work, waited);
     return { kind: "waiting", sequence: work.sequence };
+  }
+
+  /** A request that fits is granted before those that its arrival unblocks: no quota is kept any more for the previous head of its queue. */
+  #grantArrival(work: Work, waited: readonly Work[]): void {
+    const nodes = grantable(this.#world, work, futureOf(this.#world), waited);
+    if (nodes !== undefined) this.#grant(work, nodes);
   }
 
   /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */
@@ -206,7 +215,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "requeued" });
   }
 
-  /** Borrowers may use again the quota that was kept for a promise, so a preemption may let more be granted. */
+  /** A preemption frees quota that was kept for a promise, so more requests may be granted to borrowers. */
   #pass(): void {
     this.#dropUnserved();
     for (;;) {
@@ -253,7 +262,7 @@ export class NaivePreemption {
     this.#record(work, { kind: "preempted", beneficiary, reason, deadlineMs });
   }
 
-  /** The beneficiary has its machines, or is over. */
+  /** The beneficiary has its machines, or has ended. */
   #withdrawFor(beneficiary: Work): void {
     const withdrawn = this.#world.work.filter((each) => isToBeWithdrawn(each, beneficiary.sequence));
     this.#world = withdrawnFor(this.#world, beneficiary);

@@ -452,13 +452,13 @@ describe("victims", () => {
       "none",
     ],
     [
-      "are not what sets preemptible: false where its queue permits that",
+      "exclude work with preemptible: false if its queue permits that",
       leftRight({ reclaim: "Any" }, { permitsNonPreemptible: true }),
       [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
       "x: RECLAIM a",
     ],
     [
-      "are what sets preemptible: false where its queue does not permit that",
+      "include work with preemptible: false if its queue does not permit that",
       reclaim,
       [runs("a", "right", 4), runs("b", "right", 4, { notPreemptible: true }), waits("x", "left", 6)],
       "x: RECLAIM b",
@@ -486,7 +486,7 @@ describe("victims", () => {
       "none",
     ],
     [
-      "are not for a request that would take what an owner waits for",
+      "are not taken for a request that would use quota for which an owner waits",
       [queue("root", 0), queue("root/left", 6), queue("root/right", 4, { withinQueue: "LowerPriority" })],
       // Without v, 3 cpu are free, and left keeps them for its own request.
       [
@@ -588,7 +588,7 @@ class Script {
 }
 
 describe("protocol", () => {
-  /** Right has 8 of its 4 in a and b; x waits for the 6 of left, and has what b leaves. */
+  /** Queue right uses 8 of its 4, in a and b. x waits for 6 of left, and gets the machines of b. */
   function start(queues = leftRight({ reclaim: "Any", withinQueue: "LowerPriority" })): Script {
     const script = new Script(queues);
     script.reserve("a", "right", 4);
@@ -656,7 +656,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "b")).toEqual([]);
   });
 
-  it("keeps vacated machines for a beneficiary also if another one is cancelled, whose victim then stays", () => {
+  it("keeps vacated machines for a beneficiary when another one is cancelled and its victim stays", () => {
     const script = new Script([queue("own", 0, { withinQueue: "LowerPriority" })], 5, 5);
     script.reserve("p", "own", 5, { priority: -1 });
     script.reserve("q", "own", 3, { priority: -1 });
@@ -689,7 +689,7 @@ describe("protocol", () => {
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted x", "granted y"]);
   });
 
-  it("preempts for the next request when the vacated machines are not enough for both", () => {
+  it("preempts for the next request if the vacated machines do not suffice for both", () => {
     const script = start([queue("root", 0), queue("root/left", 8, { reclaim: "Any" }), queue("root/right", 2)]);
     // 2 cpu and the 4 of b are for x.
     expect(script.reserve("y", "left", 2)).toEqual(["preempted a for y: RECLAIM, 31000 ms"]);

@@ -34,11 +34,11 @@ import {
   type Work,
 } from "./naive-world.ts";
 
-/** One way to find victims. Own victims give the rest of each. */
+/** A way to find victims. Victims of the request's own queue complete each. */
 export type Attempt =
-  /** Work that borrows, outside of this subtree. The subtree uses no more than its quota afterwards. */
+  /** Work outside of this subtree that borrows. The subtree must not exceed its quota afterwards. */
   | { readonly kind: "RECLAIM"; readonly subtree: string }
-  /** Work that borrows, although the request borrows as well. */
+  /** Work that borrows, although the request borrows too. */
   | { readonly kind: "RECLAIM_WHILE_BORROWING" }
   | { readonly kind: "FAIR_SHARING" }
   | { readonly kind: "WITHIN_QUEUE" };
@@ -50,14 +50,14 @@ type Preemption = { readonly victims: readonly Victim[]; readonly attempt: Attem
 /** The help that a waiting request may get. */
 type Help = {
   readonly work: Work;
-  /** It is granted: where. */
+  /** The nodes of its grant. */
   readonly nodes?: readonly string[];
-  /** It fits without victims once all that leaves is gone: where. */
+  /** The nodes on which it fits without victims once all leaving work has left. */
   readonly claim?: readonly string[];
   readonly preemption?: Preemption;
 };
 
-/** The next grant; undefined: no waiting request can be granted. Promises come first. */
+/** Plans the next grant; undefined: no waiting request can be granted. Promises come first. */
 export function planGrant(
   world: PreemptionWorld,
 ): { readonly sequence: number; readonly nodes: readonly string[] } | undefined {
@@ -73,13 +73,13 @@ export function planGrant(
   return work && { sequence: work.sequence, nodes };
 }
 
-/** Who is preempted next, and for which request; undefined: preemption helps no request that waits. */
+/** Plans the next preemption and its beneficiary; undefined: preemption helps no waiting request. */
 export function planPreemption(world: PreemptionWorld): (Preemption & { readonly beneficiary: number }) | undefined {
   const next = findNextPreemption(world);
   return next && { beneficiary: next.work.sequence, ...next.preemption };
 }
 
-/** Finds it with the future in which earlier beneficiaries have got the leaving machines. */
+/** Plans in the future in which earlier beneficiaries have the machines of leaving work. */
 function findNextPreemption(
   world: PreemptionWorld,
 ): { readonly future: PreemptionWorld; readonly work: Work; readonly preemption: Preemption } | undefined {
@@ -94,12 +94,12 @@ function findNextPreemption(
       }) ?? {};
     if (work === undefined) return undefined;
     if (preemption !== undefined) return { future, work, preemption };
-    // It waits for work that already leaves, and gets the rest of that.
+    // It waits for work that already leaves, and gets the remaining machines of that work.
     if (claim !== undefined) future = expected(future, work, claim);
   }
 }
 
-/** Whether the future has machines for the request once the victims leave for it, and for all those that it had some for before. */
+/** Whether, once the victims leave for the request, the future has machines for it and still for each request that it had machines for before. */
 function isServedBy(world: PreemptionWorld, { sequence }: Work, { victims }: Preemption): boolean {
   const work = world.work.map((each): Work => {
     const victim = victims.find((other) => other.sequence === each.sequence);
@@ -113,7 +113,7 @@ function isServedBy(world: PreemptionWorld, { sequence }: Work, { victims }: Pre
   return isServedWithout(after, sequence) && areAllServed(world, after);
 }
 
-/** Of each queue, and of the requests without a queue, the first that can be helped; and of those the first, in the order of grants. */
+/** Returns, in the order of grants, the first of the requests that are each the first of their queue that can be helped. */
 function firstToHelp(
   world: PreemptionWorld,
   waiting: readonly Work[],
@@ -133,16 +133,14 @@ function firstToHelp(
   return helped.find(({ work }) => work.sequence === first);
 }
 
-/**
- * Who would be preempted for the request if it were the first in order; undefined: it fits once all that leaves is gone, or preemption does not help it.
- */
+/** Returns the preemption for the request if it is the first in order. Undefined: it fits once all leaving work has left, or preemption does not help it. */
 export function victimsOf(world: PreemptionWorld, request: number): Preemption | undefined {
   const future = futureOf(world);
   const work = waitingIn(future).find(({ sequence }) => sequence === request);
   return work === undefined || nodesAfter(future, work, []) !== undefined ? undefined : victimsIn(future, work);
 }
 
-/** The attempts in their order: those whose reason the queue does not use at all are left out. */
+/** Lists the attempts in their order, without those that the queue does not permit. */
 export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt[] {
   const { queue } = work;
   const forest = forestIn(world);
@@ -150,13 +148,13 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
   if (queue === undefined || path === undefined) return [];
   const { reclaim, fairSharing, withinQueue, whileBorrowing } = policyOf(world, queue);
   const { ask } = requestIn(world, work);
-  // The quota that queues below keep for themselves is part of their use, and not of the quota of the subtree.
+  // Quota that the queues below keep for themselves is part of their use, and not of the subtree's quota.
   const alone = withUse({ ...forest, own: new Map() }, queue, ask);
   const covers = (subtree: string): boolean =>
     [...ask.keys()]
       .filter((pair) => isLimited(forest, subtree, pair))
       .every((pair) => usedOf(alone, subtree, pair) <= totalOf(forest, subtree, pair));
-  // Nothing of the tree is outside of its root.
+  // Without the root: no queue of the tree is outside of it.
   const subtrees = path
     .slice(0, -1)
     .map(({ name }) => name)
@@ -164,15 +162,15 @@ export function attemptsOf(world: PreemptionWorld, work: Work): readonly Attempt
   return [
     ...(reclaim === undefined ? [] : subtrees.map((subtree): Attempt => ({ kind: "RECLAIM", subtree }))),
     ...(reclaim === undefined || whileBorrowing === undefined ? [] : [{ kind: "RECLAIM_WHILE_BORROWING" } as const]),
-    // Work that was preempted itself takes nothing by shares.
+    // Work that was preempted itself preempts nothing by share.
     ...(fairSharing === undefined || work.preemptedFor !== undefined ? [] : [{ kind: "FAIR_SHARING" } as const]),
     ...(withinQueue === undefined ? [] : [{ kind: "WITHIN_QUEUE" } as const]),
   ];
 }
 
 /**
- * The work that the attempt may preempt, borrowers of other queues first, then the own queue; in each the lowest priority first, then the youngest. Jobs shrink
- * to their minimum before any work is ended. Fair sharing picks the borrowers by share before that.
+ * Lists the work that the attempt may preempt: borrowers of other queues first, then the request's own queue. In each, the lowest priority comes first, then
+ * the youngest. Jobs shrink to their minimum before any other work ends. Fair sharing selects the borrowers by share before that.
  */
 export function candidatesOf(world: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] {
   return shrinkingFirst([...othersOf(world, work, attempt), ...ownOf(world, work)]);
@@ -216,7 +214,7 @@ function ownOf(world: PreemptionWorld, work: Work): readonly Work[] {
     .sort(compareCandidates);
 }
 
-/** It is granted and stays, has had its minimum run time, may be preempted, and the request did not leave for it. */
+/** Whether the victim is granted and not leaving, has had its minimum run time, is preemptible, and has not preempted the request itself. */
 function mayEverBePreempted(world: PreemptionWorld, work: Work, victim: Work): boolean {
   const { grant, queue } = victim;
   if (grant === undefined || grant.leaving !== undefined || grant.isExpected === true) return false;
@@ -237,13 +235,13 @@ function compareCandidates(a: Work, b: Work): number {
   );
 }
 
-/** Each set is tried on a copy of the future; the victims of other queues stand before the own ones. */
+/** Tries each set on a copy of the future. Victims of other queues come first. */
 function victimsIn(future: PreemptionWorld, work: Work): Preemption | undefined {
   for (const attempt of attemptsOf(future, work)) {
     const chosen = attempt.kind === "FAIR_SHARING" ? chooseByShare(future, work) : choose(future, work, attempt);
     if (chosen === undefined) continue;
     const spared = spare(future, work, chosen, attempt);
-    // Own victims alone are left to the last attempt.
+    // Victims of the request's own queue alone belong to the last attempt.
     if (attempt.kind !== "WITHIN_QUEUE" && spared.every(({ queue }) => queue === work.queue)) continue;
     return {
       attempt,
@@ -258,7 +256,7 @@ function reasonOf(work: Work, victim: Work, { kind }: Attempt): PreemptionReason
   return kind === "FAIR_SHARING" ? "FAIR_SHARING" : "RECLAIM";
 }
 
-/** Adds candidates in their order until they are enough; skips work of queues that borrow no more. */
+/** Adds candidates in their order until they suffice. Skips work of queues that no longer borrow. */
 function choose(future: PreemptionWorld, work: Work, attempt: Attempt): readonly Work[] | undefined {
   const needed = neededPairs(future, work);
   const chosen: Work[] = [];
@@ -272,8 +270,8 @@ function choose(future: PreemptionWorld, work: Work, attempt: Attempt): readonly
 }
 
 /**
- * The work of the queue with the largest share that the first rule permits, then what the second permits, then own victims: of these, members beyond a minimum
- * first, as many as are enough.
+ * Adds work of the queue with the largest share while the first rule permits it, then while the second does. Own victims follow until the set suffices. Members
+ * beyond a minimum come first.
  */
 function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | undefined {
   const attempt: Attempt = { kind: "FAIR_SHARING" };
@@ -296,7 +294,7 @@ function chooseByShare(future: PreemptionWorld, work: Work): readonly Work[] | u
   return count === undefined ? undefined : candidates.slice(0, count);
 }
 
-/** The victim that was added last is spared first, so that the first candidates stay. */
+/** Spares the last victim first, so that the first candidates remain. */
 function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], attempt: Attempt): readonly Work[] {
   const rest = chosen.reduceRight((kept, each) => {
     const others = kept.filter((other) => other !== each);
@@ -306,7 +304,7 @@ function spare(future: PreemptionWorld, work: Work, chosen: readonly Work[], att
   return rest.length === chosen.length ? rest : spare(future, work, rest, attempt);
 }
 
-/** The first work of the queue with the largest share at each level of the tree; with equal shares the order of candidates decides. */
+/** Returns the first work of the queue with the largest share at each level of the tree. The order of candidates breaks ties. */
 function firstByShare(world: PreemptionWorld, candidates: readonly Work[]): Work | undefined {
   const forest = forestIn(world);
   const firstBelow = (name: string): Work | undefined => {
@@ -331,19 +329,19 @@ function firstByShare(world: PreemptionWorld, candidates: readonly Work[]): Work
     .at(0);
 }
 
-/** The share of the beneficiary afterwards is at most that of the victim afterwards. */
+/** Whether the share of the beneficiary afterwards is at most that of the victim afterwards. */
 function isAtMostAfter(world: PreemptionWorld, work: Work, victim: Work): boolean {
   const { beneficiary, after } = sharesOf(world, work, victim);
   return compareShares(beneficiary, after) <= 0;
 }
 
-/** The share of the beneficiary afterwards is below that of the victim before. */
+/** Whether the share of the beneficiary afterwards is below that of the victim before. */
 function isBelowBefore(world: PreemptionWorld, work: Work, victim: Work): boolean {
   const { beneficiary, before } = sharesOf(world, work, victim);
   return compareShares(beneficiary, before) < 0;
 }
 
-/** The shares of the children of the queue below which both meet. */
+/** The shares of the two children of the first common ancestor of both queues. */
 function sharesOf(
   world: PreemptionWorld,
   work: Work,
@@ -351,7 +349,7 @@ function sharesOf(
 ): { readonly beneficiary: Share; readonly before: Share; readonly after: Share } {
   const forest = forestIn(world);
   const [own, others] = [pathNames(world, work), pathNames(world, victim)];
-  // A queue that has work may have got others below it, that of the other work among them.
+  // A queue with work may have got queues below it, including that of the other work.
   const ofWork = own.findLast((name) => !others.includes(name)) ?? work.queue ?? "";
   const ofVictim = others.findLast((name) => !own.includes(name)) ?? victim.queue ?? "";
   const afterwards = withUse(forestIn(released(world, [victim])), work.queue ?? "", requestIn(world, work).ask);
@@ -362,7 +360,7 @@ function sharesOf(
   };
 }
 
-/** Whether each subtree that the victim is in and the request is not uses more than its quota of a pair that is needed and that the victim uses. */
+/** Whether each subtree that contains the victim but not the request exceeds its quota of a pair that is needed and that the victim uses. */
 function isBorrowing(world: PreemptionWorld, work: Work, victim: Work, needed: readonly string[]): boolean {
   const forest = forestIn(world);
   const own = pathNames(world, work);
@@ -386,7 +384,7 @@ function pathNames(world: PreemptionWorld, { queue }: Work): readonly string[] {
   return queue === undefined ? [] : (pathOf(forestIn(world), queue)?.map(({ name }) => name) ?? []);
 }
 
-/** Whether the request could be granted if these were gone, beside what owners that wait now keep from borrowers. */
+/** Returns the nodes of the request if these victims were gone, beside the quota that waiting owners keep from borrowers; undefined: it does not fit. */
 function nodesAfter(future: PreemptionWorld, work: Work, victims: readonly Work[]): readonly string[] | undefined {
   const after = released(future, victims);
   const nodes = admit(after, work);
@@ -402,13 +400,13 @@ function isEnoughFor(future: PreemptionWorld, work: Work, victims: readonly Work
   return isWithinQuota(afterwards, attempt.subtree, requestIn(future, work).ask);
 }
 
-/** Whether the request could be granted if these, and all that already leaves, were gone. */
+/** Whether the request fits once these victims and all leaving work are gone. */
 export function isEnough(world: PreemptionWorld, request: number, victims: readonly number[]): boolean {
   const { future, work, chosen } = futureWith(world, request, victims);
   return work !== undefined && nodesAfter(future, work, chosen) !== undefined;
 }
 
-/** Whether the victims are enough for an attempt, and none of them can be left out of it. */
+/** Whether the victims suffice for an attempt, and the attempt needs each of them. */
 export function isMinimal(world: PreemptionWorld, request: number, victims: readonly number[]): boolean {
   const { future, work, chosen } = futureWith(world, request, victims);
   return work !== undefined && attemptsOf(future, work).some((attempt) => isMinimalFor(future, work, chosen, attempt));
@@ -423,8 +421,8 @@ function isMinimalFor(future: PreemptionWorld, work: Work, chosen: readonly Work
 }
 
 /**
- * Whether each attempt for which the victims are enough does without one of them. Undefined: the reference, which may choose other nodes, preempts for another
- * request next, or finds the victims not enough.
+ * Whether each attempt for which the victims suffice has an unnecessary one. Undefined: the reference chooses other nodes, preempts for another request next,
+ * or finds that the victims do not suffice.
  */
 export function isTooMany(
   world: PreemptionWorld,

@@ -112,7 +112,6 @@ export class NaiveQueues {
     });
     // No earlier request could be granted. A request that fits is granted when it arrives: before past use is counted, and before requests that its arrival
     // unblocks, because quota is no longer kept for the previous head of its queue.
-    // arrival makes way, because quota is no longer kept for the one that was the head of its queue.
     const forest = this.forest();
     const next =
       queue === undefined ? findNextGrant(forest, this.waiting()) : candidateOf(forest, queue, this.waiting(), waited);
@@ -179,7 +178,7 @@ export class NaiveQueues {
     return { queues: this.#queues, own, allocatable: this.#allocatable, past: new Map(past) };
   }
 
-  /** A queue whose numbers cannot be known refuses nothing: its work waits until it is repaired. */
+  /** A queue of unknown quota refuses nothing, because its work waits until the queue is repaired. */
   #refusalOf(queue: string | undefined, asks: readonly PairAmounts[]): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
     if (queue === undefined) return undefined;
     const forest = this.forest();

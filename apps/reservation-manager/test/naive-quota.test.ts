@@ -398,6 +398,17 @@ it.each<[title: string, Forest, name: string, share: `${number}/${number}`, isLa
     false,
   ],
   [
+    "cpu of one pool of two, where each leaf names the first: 1/2",
+    forest(
+      [queue("root"), queue("root/left", { cpu: 1 }), queue("root/right", { cpu: 1 })],
+      { left: { cpu: 2 } },
+      { "q cpu": 8 },
+    ),
+    "left",
+    "1/2",
+    false,
+  ],
+  [
     "3 of a parent that has 4 and may borrow 2 of 10: 3/6",
     forest(
       [queue("root", { cpu: 6 }), queue("root/dep", { cpu: { nominal: 4, borrowingLimit: 2 } }), queue("dep/leaf")],

@@ -70,8 +70,8 @@ export function nominalOf(forest: Forest, name: string, pair: string): bigint {
   const { quotas, parent } = queueOf(forest, name);
   const quota = quotas.get(pair);
   if (quota !== undefined) return BigInt(quota.nominal);
-  const hasPoolsAsQuota = parent === undefined && quotas.size === 0 && !isNamed(forest, name, pair);
-  return hasPoolsAsQuota ? BigInt(forest.allocatable.get(pair) ?? 0) : 0n;
+  const isRootWithout = parent === undefined && quotas.size === 0 && !isNamed(forest, name, pair);
+  return isRootWithout && hasLeafWithout(forest, name) ? BigInt(forest.allocatable.get(pair) ?? 0) : 0n;
 }
 
 /** total(n) = nominal + sum over children of (total(c) - guaranteed(c)) */
@@ -91,11 +91,11 @@ export function guaranteedOf(forest: Forest, name: string, pair: string): bigint
 /** used(n) = own + sum over children of up(c); pairs without a limit are not counted. */
 export function usedOf(forest: Forest, name: string, pair: string): bigint {
   const own = isLimited(forest, name, pair) ? BigInt(forest.own.get(name)?.get(pair) ?? 0) : 0n;
-  return own + sum(childrenOf(forest, name).map((child) => upOf(forest, child, pair)));
+  return own + sum(childrenOf(forest, name).map((child) => countedByParent(forest, child, pair)));
 }
 
 /** up(n) = max(0, used - guaranteed) */
-export function upOf(forest: Forest, name: string, pair: string): bigint {
+export function countedByParent(forest: Forest, name: string, pair: string): bigint {
   return max(0n, usedOf(forest, name, pair) - guaranteedOf(forest, name, pair));
 }
 
@@ -112,7 +112,7 @@ export function freeOf(forest: Forest, name: string, pair: string): bigint {
   const above = freeOf(forest, parent, pair);
   const limit = quotaOf(forest, name, pair)?.borrowingLimit;
   const fromAbove =
-    limit === undefined ? above : min(above, total - guaranteed - upOf(forest, name, pair) + BigInt(limit));
+    limit === undefined ? above : min(above, total - guaranteed - countedByParent(forest, name, pair) + BigInt(limit));
   return max(0n, guaranteed - used) + fromAbove;
 }
 
@@ -326,6 +326,13 @@ function quotaOf(forest: Forest, name: string, pair: string): Quota | undefined 
 
 function childrenOf({ queues }: Forest, name: string): readonly string[] {
   return queues.filter(({ parent }) => parent === name).map((queue) => queue.name);
+}
+
+/** Returns whether a leaf at or below the queue has no quotas. Other leaves use only the pairs that they name. */
+function hasLeafWithout(forest: Forest, name: string): boolean {
+  const children = childrenOf(forest, name);
+  if (children.length === 0) return queueOf(forest, name).quotas.size === 0;
+  return children.some((child) => hasLeafWithout(forest, child));
 }
 
 /** Returns whether some queue of the tree names the pair. */

@@ -57,7 +57,7 @@ export type Work = {
     readonly nodes: readonly string[];
     readonly use: PairAmounts;
     readonly leaving?: Leaving;
-    /** Set only in the future: it still waits, and holds nothing. */
+    /** Set only in the future: the work still waits, and holds nothing. */
     readonly isExpected?: boolean;
   };
 };
@@ -209,15 +209,16 @@ export function isServed(future: PreemptionWorld, { sequence, promise }: Work): 
 
 /**
  * Returns the nodes that the work would get now; undefined: it is not granted. It breaks no promise and gets nothing that `future` keeps for others, whatever
- * its priority. A beneficiary waits behind no head of its queue, and nothing is kept from it for a waiting owner.
+ * its priority. A beneficiary waits behind no head of its queue, and no quota is kept from it. `owners` are the requests that quota is kept for.
  */
 export function grantable(
   world: PreemptionWorld,
   work: Work,
   future: PreemptionWorld = futureOf(world),
+  owners: readonly Work[] = waitingIn(world),
 ): readonly string[] | undefined {
   if (admit(world, work) === undefined) return undefined;
-  if (!mayGo(world, work)) return undefined;
+  if (!mayGo(world, work, owners)) return undefined;
   const hasPromise = isServed(futureOf(world), work);
   const others = hasPromise ? futureOf(withdrawnFor(world, work), work.promise) : future;
   const nodes = admit(world, work, others);
@@ -229,13 +230,13 @@ export function grantable(
  * none.
  */
 export function mayHave(world: PreemptionWorld, work: Work, nodes: readonly string[]): boolean {
-  return mayGo(world, work) && keepsPromises(world, work, nodes);
+  return mayGo(world, work, waitingIn(world)) && keepsPromises(world, work, nodes);
 }
 
-/** Returns whether neither the head of its queue nor kept quota blocks the work; they never block a beneficiary. */
-function mayGo(world: PreemptionWorld, work: Work): boolean {
+/** Returns whether neither the head of its queue nor quota kept for `owners` blocks the work; they never block a beneficiary. */
+function mayGo(world: PreemptionWorld, work: Work, owners: readonly Work[]): boolean {
   if (isServed(futureOf(world), work)) return true;
-  const unserved = waitingIn(world).filter((each) => !isServed(futureOf(world), each));
+  const unserved = owners.filter((each) => !isServed(futureOf(world), each));
   return isInLine(world, work) && isBesideKept(world, keptIn(world, unserved), work);
 }
 
@@ -311,7 +312,7 @@ function mayEverStart(world: PreemptionWorld, work: Work): boolean {
 
 type Kept = readonly { readonly queue: string; readonly ask: PairAmounts }[];
 
-/** The part of their own quota that waiting owners keep from borrowers: none where the queue may reclaim it from any priority. */
+/** The part of their quota that waiting owners keep from borrowers. A queue that may reclaim from any priority keeps none. */
 export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
   const forest = forestIn(world);
   const requests = waiting
@@ -337,7 +338,7 @@ export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): bo
   );
 }
 
-/** Returns nodes with quota and machines for the work, in whatever order; undefined: none fit. It has to fit into `later` as well. */
+/** Returns nodes with quota and machines for the work, ignoring its order; undefined: none fit. It must fit into `later` too. */
 export function admit(world: PreemptionWorld, work: Work, later?: PreemptionWorld): readonly string[] | undefined {
   const { ask } = requestIn(world, work);
   if (!hasQuota(world, work, ask) || (later !== undefined && !hasQuota(later, work, ask))) return undefined;
@@ -357,7 +358,7 @@ function hasQuota(world: PreemptionWorld, { queue }: Work, ask: PairAmounts): bo
 /** Owner kinds that end their work when the ledger preempts it. */
 const PREEMPTIBLE_KINDS: readonly string[] = ["job", "batch-job", "job-set", "queued-pod"];
 
-/** The statement of the work counts only if its queue permits it. Owners of other kinds never leave. */
+/** An opt-out counts only if the queue permits it. Owners of other kinds never end their work. */
 export function isNotPreemptible({ queues }: PreemptionWorld, { owner, queue, notPreemptible }: Work): boolean {
   if (!PREEMPTIBLE_KINDS.includes(owner.kind)) return true;
   return notPreemptible === true && queues.find(({ name }) => name === queue)?.permitsNonPreemptible === true;

@@ -28,7 +28,7 @@ export type Decision = {
 export type Property<Of extends Decision = Decision> = {
   readonly rule: string;
   readonly findBroken: (decision: Of) => string | undefined;
-  /** The rule holds only while no machines are held for a request that has waited too long: the reference holds none. */
+  /** The rule holds only while no machines are held for an overdue request, because the reference holds none. */
   readonly isWithoutHolds?: boolean;
 };
 
@@ -41,7 +41,7 @@ export const PREEMPTION_PROPERTIES: readonly Property[] = [
   { rule: "5: a preemption is withdrawn only where it serves nothing any more", findBroken: findWithdrawn },
 ];
 
-/** Follows the requests that work is preempted for: their promise holds until nodes or queues change. */
+/** Follows beneficiaries: their promise holds until nodes or queues change. */
 export function followBeneficiaries(): Property {
   /** The nodes and queues when the request had machines in the future, by sequence. */
   const known = new Map<number, string>();
@@ -59,7 +59,7 @@ export function followBeneficiaries(): Property {
       if (isNew || known.get(event.sequence) === was) return `r-${event.sequence} is dropped, and nothing has changed`;
     }
     known.clear();
-    // Once a node is lost, the promise of a request may depend on the victims of another one.
+    // Once a node is lost, one beneficiary may depend on the victims of another.
     const world = worldOf(decision, after);
     for (const { sequence } of after.beneficiaries) if (isServedWithout(world, sequence)) known.set(sequence, is);
     return undefined;
@@ -196,7 +196,7 @@ function findShort(beneficiary: number, world: PreemptionWorld): string | undefi
 
 const WITHDRAWALS: ReadonlySet<string> = new Set<LedgerEvent["kind"]>(["preemptionWithdrawn", "beneficiaryDropped"]);
 
-/** After each grant, every request that machines and quota are kept for must still have them, as the reference places the requests. */
+/** After each grant, every beneficiary must still have its machines and quota, as the reference places the requests. */
 function findTaken(decision: Decision): string | undefined {
   if (!decision.areAllKnown) return undefined;
   let ledger = decision.before;

@@ -13,7 +13,7 @@ export type PreemptionDraft =
   | ({ readonly kind: "reserve"; readonly ownerKind: string } & Omit<WorkRequest, "owner">)
   /** Releases any work. */
   | { readonly kind: "release"; readonly of: number }
-  /** Cancels a request for which other work is preempted. */
+  /** Cancels a beneficiary. */
   | { readonly kind: "cancel"; readonly of: number }
   /** Chooses work that is preempted; rarely, any work. */
   | { readonly kind: "accept" | "requeue"; readonly of: number; readonly isAny: boolean }
@@ -95,11 +95,14 @@ const preempting = fc
   })
   .map(({ policies, ...more }): Preempting => ({ ...more, ...policies }));
 
+/** Without past use, which the reference of preemption does not count. */
 function preemptingOf(queues: fc.Arbitrary<readonly Queue[]>): fc.Arbitrary<readonly Queue[]> {
   return queues.chain((all) =>
     fc
       .array(preempting, { minLength: all.length, maxLength: all.length })
-      .map((policies) => all.map((queue, index): Queue => ({ ...queue, ...policies[index] }))),
+      .map((policies) =>
+        all.map(({ pastUseHalfLifeMs: _, ...queue }, index): Queue => ({ ...queue, ...policies[index] })),
+      ),
   );
 }
 
@@ -135,7 +138,7 @@ function reserveIn(queues: readonly Queue[], needs: fc.Arbitrary<readonly Need[]
     .filter((name) => queues.every(({ parent }) => parent !== name));
   return fc
     .record({
-      // The first leaf requests more than its part, so it borrows quota that others miss later.
+      // The first leaf requests more than its quota, so it borrows what others miss later.
       queue: fc.oneof(
         { weight: 10, arbitrary: fc.constant(first) },
         { weight: 12, arbitrary: fc.constantFrom(first, ...others) },

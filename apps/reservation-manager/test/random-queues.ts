@@ -273,7 +273,7 @@ function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Dra
   const names = queues.map(({ name }) => name);
   const anyQueue = fc.constantFrom(undefined, MISSING, ...names);
   const anyLeaf = leaves.length === 0 ? anyQueue : fc.constantFrom(...leaves.map(({ name }) => name));
-  // The first leaf requests more than its part, so it borrows quota that others miss later.
+  // The first leaf requests more than its quota, so it borrows what others miss later.
   const queueName = fc.oneof(
     { weight: 10, arbitrary: anyLeaf },
     { weight: 10, arbitrary: fc.constant(leaves[0]?.name) },

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { MAX_OPTIONS, type ReservationRequest } from "../src/domain/decisions/check-request.ts";
+import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import { decideAcceptance, decideRequeue } from "../src/domain/decisions/decide-preemption.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
 import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
@@ -15,7 +15,7 @@ import {
 } from "../src/domain/ledger/machines.ts";
 import { settle as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import { countPoolOptions, type Amounts, type NodeSelection } from "@muster/resources";
+import { countPoolOptions, MAX_POOL_OPTIONS, type Amounts, type NodeSelection } from "@muster/resources";
 import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
 import type { Queue, Quota } from "../src/domain/ledger/queue.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
@@ -23,12 +23,12 @@ import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 /** One input of a reservation manager. */
 export type Operation =
   | { readonly kind: "reserve"; readonly request: ReservationRequest }
-  /** The owner's last reservation, or the one before it: a request that comes late. */
+  /** The owner's last reservation, or the one before it, as a late request names it. */
   | { readonly kind: "release"; readonly owner: Owner; readonly late?: boolean }
   | { readonly kind: "limit"; readonly ownerKind: string; readonly limit: number }
   | { readonly kind: "node"; readonly facts: NodeFacts }
   | { readonly kind: "lose"; readonly node: string }
-  /** Undefined: the pool is scaled no more. */
+  /** Undefined: the pool is no longer scaled. */
   | { readonly kind: "scale"; readonly pool: string; readonly scaling: PoolScaling | undefined }
   | { readonly kind: "wait"; readonly ms: number };
 
@@ -259,7 +259,7 @@ const wanted = fc.array(fc.record({ pool, others, shared: share, selection }), {
 
 /** Drops the other pools if they would exceed the maximum of choices. */
 export function withFewOptions(needs: readonly Need[]): readonly Need[] {
-  if (countPoolOptions(needs) <= MAX_OPTIONS) return needs;
+  if (countPoolOptions(needs) <= MAX_POOL_OPTIONS) return needs;
   return needs.map(({ otherPools: _, ...need }) => need);
 }
 

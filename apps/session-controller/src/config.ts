@@ -18,7 +18,7 @@ export type Config = {
     readonly imageDefault: string;
     readonly resultFile: string;
   };
-  readonly executorsMax: number;
+  readonly maxExecutors: number;
   readonly machineLostMs: number;
   readonly lockTtlMs: number;
   readonly workers: number;
@@ -69,7 +69,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         resultFile: read.text("SESSION_RESULT_FILE", "/dev/termination-log"),
       },
       /** Maximum sessions with machines, over all replicas. 0: no limit. */
-      executorsMax: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
+      maxExecutors: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
       /** How long a machine is not ready, cordoned, tainted or taken by foreign pods before a component that has not started gets another one. */
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       lockTtlMs,

@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
 import { describeFault, faultOf, throwFault } from "@muster/faults";
-import { BRIEF_MS, isFoundAgain } from "./domain/defer-notes.ts";
+import { NOTE_DELAY_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { phaseOf, planBroken } from "./domain/plan-session.ts";
 import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
@@ -68,7 +68,7 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "
 
 /**
  * Throws unless this process leads: after a suspension it may have been replaced, and its machines granted to another owner. A request in flight during the
- * suspension cannot be recalled: `takeBack` and the sweep remove its effects.
+ * suspension cannot be recalled: `removeLateObjects` and the sweep remove its effects.
  */
 export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
   if (!isHeld()) throwFault({ code: "unavailable", dependency: "the lead of the sessions", retryAfterMs: 0 });
@@ -80,7 +80,7 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
  * happened is then unknown, and the record must be read before the next write.
  */
 export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
-  const isYoung = deps.monotonicMs() - held.oursAtMs < BRIEF_MS;
+  const isYoung = deps.monotonicMs() - held.oursAtMs < NOTE_DELAY_MS;
   // Without the lead, the write detects whether the session is lost.
   if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
     held.record = outcomes.reduce(transitionRecord, held.record);
@@ -121,7 +121,7 @@ function isStillOurs({ record }: HeldSession, stored: Stored | undefined): store
  * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by name; an ending one lists its pods
  * after their logs are stored. For a later or missing session it is removed here, because no other code may find it. If that fails, the sweep removes it.
  */
-export async function takeBack(
+export async function removeLateObjects(
   deps: SessionDeps,
   { record, unwritten, reservation }: HeldSession & { readonly reservation: ReservationSeen },
 ): Promise<void> {

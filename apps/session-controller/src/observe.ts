@@ -1,10 +1,10 @@
 import { machinesOf, placesOf } from "./domain/component-machines.ts";
 import {
-  isNewsMissing,
+  isPublicationMissing,
   isProgressReported,
   needsListing,
   withoutUnlisted,
-  type PodNews,
+  type KnownPods,
 } from "./domain/decide-listing.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
@@ -22,12 +22,13 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
   const podsFresh = deps.podsFresh();
   const seen = deps.pods(record);
   const nodes = observeNodes(deps, run, seen, nowMs);
-  const news = { nowMs, record, podsFresh, ...nodes };
-  const listed = youngList(deps, policy, run, { ...news, pods: seen });
-  const livePods = await observeLivePods(deps, run, { ...news, pods: seen, isListDue, listed, isReading });
+  const knownPods = { nowMs, record, podsFresh, ...nodes };
+  const listed = youngList(deps, policy, run, { ...knownPods, pods: seen });
+  const livePods = await observeLivePods(deps, run, { ...knownPods, pods: seen, isListDue, listed, isReading });
   // Read the publications again after the list: a watcher publishes the end of a pod before the pod disappears.
   const newest = livePods === undefined ? seen : deps.pods(record);
-  const isReported = record.verdict !== undefined && isProgressReported({ ...news, pods: newest, listed: livePods });
+  const isReported =
+    record.verdict !== undefined && isProgressReported({ ...knownPods, pods: newest, listed: livePods });
   run.isProgressReported = isReported;
   const published = record.verdict === undefined ? newest : [];
   const pods = podsFresh ? published : withoutUnlisted(published, livePods);
@@ -42,11 +43,11 @@ function youngList(
   { monotonicMs }: SessionDeps,
   { lookAgainMs }: SessionPolicy,
   { lastList }: Run,
-  news: Omit<Parameters<typeof isProgressReported>[0], "listed">,
-): PodNews["listed"] {
+  knownPods: Omit<Parameters<typeof isProgressReported>[0], "listed">,
+): KnownPods["listed"] {
   if (lastList === undefined) return undefined;
   const { atMs, pods } = lastList;
-  const keptMs = isProgressReported({ ...news, listed: pods }) ? Math.max(RESYNC_MS, lookAgainMs) : lookAgainMs;
+  const keptMs = isProgressReported({ ...knownPods, listed: pods }) ? Math.max(RESYNC_MS, lookAgainMs) : lookAgainMs;
   return monotonicMs() - atMs < keptMs ? pods : undefined;
 }
 
@@ -76,18 +77,22 @@ function observeNodes(
   };
 }
 
-async function observeLivePods(deps: SessionDeps, run: Run, news: PodNews): Promise<readonly LivePod[] | undefined> {
-  if (!needsListing(news)) {
-    if (run.trouble?.of === "list" && !isNewsMissing(news)) run.trouble = undefined;
-    return news.listed;
+async function observeLivePods(
+  deps: SessionDeps,
+  run: Run,
+  knownPods: KnownPods,
+): Promise<readonly LivePod[] | undefined> {
+  if (!needsListing(knownPods)) {
+    if (run.trouble?.of === "list" && !isPublicationMissing(knownPods)) run.trouble = undefined;
+    return knownPods.listed;
   }
   try {
-    const listed = await deps.listPods(news.record);
+    const listed = await deps.listPods(knownPods.record);
     if (run.trouble?.of === "list") run.trouble = undefined;
     const atMs = deps.monotonicMs();
     run.listPodsAtMs = atMs + RESYNC_MS;
     // A list from before the verdict does not show which logs and pods remain.
-    run.lastList = news.record.verdict === undefined ? undefined : { atMs, pods: listed };
+    run.lastList = knownPods.record.verdict === undefined ? undefined : { atMs, pods: listed };
     return listed;
   } catch (error) {
     run.trouble = { of: "list", text: textOf(error) };

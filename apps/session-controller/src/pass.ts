@@ -1,6 +1,6 @@
 import type { Reconciled } from "@muster/controller";
 import { faultOf } from "@muster/faults";
-import { BRIEF_MS } from "./domain/defer-notes.ts";
+import { NOTE_DELAY_MS } from "./domain/defer-notes.ts";
 import { wakeAtMs } from "./domain/plan-session.ts";
 import type { SessionPolicy } from "./domain/snapshot.ts";
 import { Lost, reload, remember } from "./hold-session.ts";
@@ -35,7 +35,7 @@ export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy, note
   const nowMs = deps.now();
   const { record, reservation, isProgressReported } = run;
   const wakeAt = wakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
-  const writeInMs = run.unwritten.length === 0 ? Infinity : BRIEF_MS - (deps.monotonicMs() - run.oursAtMs);
+  const writeInMs = run.unwritten.length === 0 ? Infinity : NOTE_DELAY_MS - (deps.monotonicMs() - run.oursAtMs);
   return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs, writeInMs)) };
 }
 

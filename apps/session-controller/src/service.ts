@@ -33,7 +33,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       ttlMs: config.lockTtlMs,
       signal,
       onChange: holdLogger(logger, "leadership of the sessions"),
-      onProblem: (error) => logger.warn({ err: error }, "the lead of the sessions is free but cannot be acquired"),
+      onProblem: (error) => logger.warn({ err: error }, "cannot acquire the free lock of the sessions"),
     },
     (leadership) => leadSessions(deps, config, { logger, leadership, stop: signal }),
   );

@@ -88,7 +88,7 @@ async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[])
 it("has one terminal event, no pod twice, and nothing held, wherever executors die, are replaced or paused, or get no answer", async () => {
   await fc.assert(
     fc.asyncProperty(mishaps, async (drawn) => {
-      const world = fakeWorld({ restMsMax: 1 });
+      const world = fakeWorld({ maxRestMs: 1 });
       await runToTheEnd(world, [...drawn]);
       const kinds = world.record().events.map(({ kind }) => kind);
       expect(kinds).toEqual([...new Set(kinds)]);

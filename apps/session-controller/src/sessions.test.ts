@@ -51,7 +51,7 @@ describe("a session", () => {
   });
 
   it("writes a created pod together with the next change, and after a second at the latest", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "NOT_READY" }), restMsMax: 1 });
+    const world = fakeWorld({ behave: () => ({ health: "NOT_READY" }), maxRestMs: 1 });
     const stop = new AbortController();
     const running = run(world, "controller-a", stop.signal);
     const uids = (): readonly string[] => world.record().components.map(({ podUid }) => podUid);
@@ -259,7 +259,7 @@ describe("a session", () => {
     const onRest = (ms: number | "retry"): void => {
       if (ms === "retry") calls.push("rest");
     };
-    const running = runSession({ ...world, restMsMax: 1 }, crowded, POLICY, stop.signal, { onRest });
+    const running = runSession({ ...world, maxRestMs: 1 }, crowded, POLICY, stop.signal, { onRest });
     expect(await running).toBe("stopped");
     // The first pass has nothing to write yet; hints of the user's write arrive without a pause.
     expect(calls.filter((call, index) => call === "save" && calls[index - 1] === "save")).toEqual([]);
@@ -267,7 +267,7 @@ describe("a session", () => {
 
   it("keeps its place in the queue for a replacement while its only shared component has no room on its own machine", async () => {
     const components = spec().components.map((each) => ({ ...each, shared: each.kind === "server" }));
-    const world = fakeWorld({ spec: spec({ components }), restMsMax: 1 });
+    const world = fakeWorld({ spec: spec({ components }), maxRestMs: 1 });
     const foreign = { pods: 1, examples: ["shop/web"] };
     const resources = [{ resource: "cpu", requested: 500, free: 100 }];
     world.state.crowded = [
@@ -396,7 +396,7 @@ describe("a session", () => {
   });
 
   it.each([
-    ["takes the echo of its own write for no news, also before the answer", false],
+    ["does not take the echo of its own write for a change, also before the answer", false],
     ["wakes itself after a write during which another writer's was seen", true],
   ])("%s", async (_title, cancels) => {
     const world = fakeWorld();
@@ -408,7 +408,7 @@ describe("a session", () => {
       wake: (name) => void woken.push(name),
       save: async (record, revision) => {
         const saved = await deps.save(record, revision);
-        news.push(sessions.isNews(record.name, saved));
+        news.push(sessions.isUnseenChange(record.name, saved));
         if (cancels && news.length === 1) world.cancel();
         return saved;
       },
@@ -419,7 +419,7 @@ describe("a session", () => {
     expect(news).toEqual(news.map(() => false));
     expect(news.length).toBeGreaterThan(0);
     expect(woken.length > 0).toBe(cancels);
-    expect(sessions.isNews("bench", deps.newestRevision("bench") + 1)).toBe(true);
+    expect(sessions.isUnseenChange("bench", deps.newestRevision("bench") + 1)).toBe(true);
   });
 
   it("ignores a late echo of its own write for a session that it left waiting", async () => {
@@ -429,9 +429,9 @@ describe("a session", () => {
     const sessions = makeSessions(deps, { session: POLICY, maxFailures: 1 });
     await sessions.reconcile("bench", never);
     expect(world.left).toEqual(["waiting"]);
-    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(false);
+    expect(sessions.isUnseenChange("bench", deps.newestRevision("bench"))).toBe(false);
     world.cancel();
-    expect(sessions.isNews("bench", deps.newestRevision("bench"))).toBe(true);
+    expect(sessions.isUnseenChange("bench", deps.newestRevision("bench"))).toBe(true);
   });
 
   it("runs no pass over a finished session until its record is written again", async () => {
@@ -497,7 +497,7 @@ describe("a session", () => {
       },
     };
     const options = { endsAt: ["finished"] as const, onFailure: () => undefined };
-    expect(await runSession({ ...world, restMsMax: 1 }, lossy, POLICY, never, options)).toBe("finished");
+    expect(await runSession({ ...world, maxRestMs: 1 }, lossy, POLICY, never, options)).toBe("finished");
     expect(lost).toBeGreaterThan(1);
     expect(world.record()).toMatchObject({ epoch: 1, verdict: { kind: "DONE" } });
   });
@@ -578,7 +578,7 @@ describe("a session", () => {
   });
 
   it("plans nothing from a record that it may have replaced", async () => {
-    const world = fakeWorld({ restMsMax: 1 });
+    const world = fakeWorld({ maxRestMs: 1 });
     const deps = world.deps("controller-a");
     const unavailable = () => new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 });
     let failing = { save: true, load: true, create: true };
@@ -630,7 +630,7 @@ describe("a session", () => {
   });
 
   it("runs to its end on lists of the API server when no watcher publishes anything", async () => {
-    const world = fakeWorld({ restMsMax: 1 });
+    const world = fakeWorld({ maxRestMs: 1 });
     world.state.podsFresh = false;
     const silent: Omit<SessionDeps, "wake"> = {
       ...world.deps("controller-a"),
@@ -668,7 +668,7 @@ describe("a session", () => {
   });
 
   it("lists the pods before it decides that a session has timed out", async () => {
-    const world = fakeWorld({ restMsMax: 1 });
+    const world = fakeWorld({ maxRestMs: 1 });
     const deps = world.deps("controller-a");
     const running = runSession(world, { ...deps, pods: () => [] }, POLICY, never);
     await until("a server is made", () => world.pods.size > 0);

@@ -1,6 +1,6 @@
 import { isRetryable, faultOf } from "@muster/faults";
 import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
-import { BRIEF_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
+import { NOTE_DELAY_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
 import { phaseOf, planSession } from "./domain/plan-session.ts";
 import { eventOf, isFinished, podName, queuedUntilMs } from "./domain/session.ts";
 import type { SessionStep } from "./domain/session-steps.ts";
@@ -8,7 +8,7 @@ import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { carryOut } from "./carry-out.ts";
 import { endBroken } from "./end-broken.ts";
 import { handBackAll } from "./hand-back.ts";
-import { Lost, takeBack, takeOver } from "./hold-session.ts";
+import { Lost, removeLateObjects, takeOver } from "./hold-session.ts";
 import { observe } from "./observe.ts";
 import { announce, pauseOf, refresh } from "./pass.ts";
 import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
@@ -27,7 +27,7 @@ type Sessions = {
   /** Returns whether this process runs the session now. */
   has(name: string): boolean;
   /** Returns whether its last pass did not know this revision of the record. */
-  isNews(name: string, revision: number): boolean;
+  isUnseenChange(name: string, revision: number): boolean;
   /** Number of sessions with pending work. */
   readonly size: number;
   /** Call after the last pass: ends calls in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
@@ -105,7 +105,8 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
     granted: (name) => void granted.add(name),
     unqueued: () => [...runs].flatMap(([name, { reservation }]) => (reservation.state === "unqueued" ? [name] : [])),
     has: (name) => runs.has(name),
-    isNews: (name, revision) => !writing.has(name) && revision > (runs.get(name)?.revision ?? waiting.get(name) ?? -1),
+    isUnseenChange: (name, revision) =>
+      !writing.has(name) && revision > (runs.get(name)?.revision ?? waiting.get(name) ?? -1),
     get size() {
       return runs.size;
     },
@@ -209,7 +210,7 @@ async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): P
   if (steps.length > 0 && !run.failed && !isReported) return "again";
   failures.delete(name);
   // The explanation of the wait for a new pod is a note as well.
-  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, isReported ? BRIEF_MS : notesInMs);
+  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, isReported ? NOTE_DELAY_MS : notesInMs);
   await leave(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
 }
@@ -229,7 +230,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
   if (error instanceof Lost) {
-    if (run !== undefined) await takeBack(deps, run);
+    if (run !== undefined) await removeLateObjects(deps, run);
     await leave(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };
   }

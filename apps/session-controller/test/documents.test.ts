@@ -34,6 +34,7 @@ it.each(["driver", "server"] as const)("docs/sessions.md has each variable of a 
     {
       session: { name: "s", uid: "u", timeoutMs: 0, killAfterMs: 0, workerPort: 1, scenarioJson: "{}" },
       component: component("main", kind),
+      pool: "p",
       node: "n",
       workers: [],
       traceparent: "t",

@@ -26,9 +26,9 @@ export type Hint = "record" | "pods" | "granted";
 
 /** A store, a ledger and a cluster that answer immediately; `behave` decides the states of the pods. */
 export function fakeWorld(
-  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; restMsMax?: number } = {},
+  options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; maxRestMs?: number } = {},
 ) {
-  const { spec = sampleSpec(), behave = succeedDriver, restMsMax = Infinity } = options;
+  const { spec = sampleSpec(), behave = succeedDriver, maxRestMs = Infinity } = options;
   const made: string[] = [];
   const listeners = new Set<(hint: Hint) => void>();
   const hint = (which: Hint): void => {
@@ -155,7 +155,7 @@ export function fakeWorld(
             if (!state.grant)
               return { kind: "reservation", reservation: { state: "waiting", id: "r-1", because: undefined } };
             state.held = true;
-            const machines = spec.components.map(({ name }) => ({ component: name, node: `node-${name}` }));
+            const machines = spec.components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
             return { kind: "reservation", reservation: { state: "granted", id: "r-1", machines } };
           }
           case "create-pod":
@@ -224,7 +224,7 @@ export function fakeWorld(
       return () => listeners.delete(hear);
     },
     /** The longest requested pause between two passes. */
-    restMsMax,
+    maxRestMs,
     /** Writes the record as another writer. */
     write: (record: SessionRecord) => write(record, stored.revision),
     record: () => stored.record,

@@ -11,7 +11,7 @@ const RETRY = { firstMs: 1, maxMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
  * default is any end but a failure. Rejects with the error of the first failed pass, unless `onFailure` handles it.
  */
 export async function runSession(
-  world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "restMsMax">,
+  world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "maxRestMs">,
   deps: Omit<SessionDeps, "wake">,
   policy: SessionPolicy,
   signal: AbortSignal,
@@ -43,7 +43,7 @@ export async function runSession(
     if (next?.isFailed === true) more.onRest?.("retry");
     if (next?.requeueAfterMs === undefined) return next;
     more.onRest?.(next.requeueAfterMs);
-    return { requeueAfterMs: Math.min(next.requeueAfterMs, world.restMsMax) };
+    return { requeueAfterMs: Math.min(next.requeueAfterMs, world.maxRestMs) };
   };
   const running = runController({ name: "session", queue, reconcile, stop, onError: onFailure }).then(async () => {
     if (!signal.aborted) return;

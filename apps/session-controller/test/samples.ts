@@ -24,6 +24,7 @@ export function component(name: string, kind: ComponentKind, more: Partial<Compo
     name,
     kind,
     pool: kind === "driver" ? "drivers" : "workers",
+    otherPools: [],
     ...base,
     templateJson: "",
     shared: false,

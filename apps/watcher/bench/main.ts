@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { connectNats } from "@muster/bus";
 import { natsServer, quickArguments, sized, until } from "@muster/testkit";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
-import type { PodNews } from "../src/subscriptions/subscriber.ts";
+import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
 import type { MemoryFigures } from "./foreign-memory.process.ts";
 import { FOREIGN_PODS, makeLatencies, NODES, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
 
@@ -117,8 +117,8 @@ async function cpuMs({ pid = 0 }: ChildProcess): Promise<number> {
   return (Number(fields[11] ?? Number.NaN) + Number(fields[12] ?? Number.NaN)) * 10;
 }
 
-async function read(news: AsyncIterable<PodNews>): Promise<void> {
-  for await (const each of news) {
+async function read(updates: AsyncIterable<PodUpdate>): Promise<void> {
+  for await (const each of updates) {
     if (each.kind === "overflowed") missed += each.missed;
     else if (each.kind === "changed") {
       latencies.add(each.event.podIp);

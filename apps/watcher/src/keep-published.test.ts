@@ -7,7 +7,7 @@ import { nodesPublication } from "./adapters/nodes-publication.ts";
 import { publication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
-import { BRIEF_MS, type Postponed } from "./domain/postpone-brief.ts";
+import { MAX_POSTPONE_MS, type Postponed } from "./domain/postpone-short-lived.ts";
 import { keepPublished, pass, type WatcherDeps } from "./keep-published.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
@@ -320,7 +320,7 @@ it("postpones the pods of its plan, and waits no longer than until the first of 
   const written = world.podBucket.nextWrite();
   await keepPublished(deps, policy, stop.signal);
   await written;
-  expect(waits[0]).toBe(BRIEF_MS - 400);
-  expect(waits[1]).toBeGreaterThan(BRIEF_MS);
-  expect(world.podBucket.value("session.s.p")).toMatchObject({ observedAtMs: createdAtMs + BRIEF_MS });
+  expect(waits[0]).toBe(MAX_POSTPONE_MS - 400);
+  expect(waits[1]).toBeGreaterThan(MAX_POSTPONE_MS);
+  expect(world.podBucket.value("session.s.p")).toMatchObject({ observedAtMs: createdAtMs + MAX_POSTPONE_MS });
 });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
 import type { MarkStep } from "./domain/plan-mark.ts";
-import type { Postponed } from "./domain/postpone-brief.ts";
+import type { Postponed } from "./domain/postpone-short-lived.ts";
 import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";

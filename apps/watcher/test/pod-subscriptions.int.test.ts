@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { podStateCodec } from "../src/subscriptions/pod-state-codec.ts";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
-import type { PodNews } from "../src/subscriptions/subscriber.ts";
+import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
 
 const { HEALTH_READY, HEALTH_FAILED } = muster.health.v1.Health;
 
@@ -53,17 +53,19 @@ function writer(pod: string) {
   };
 }
 
-/** Reads continuously and keeps the news. */
-function recorder(news: AsyncIterable<PodNews>): { readonly received: PodNews[]; readonly done: Promise<void> } {
-  const received: PodNews[] = [];
+/** Reads continuously and keeps the updates. */
+function recorder(updates: AsyncIterable<PodUpdate>): { readonly received: PodUpdate[]; readonly done: Promise<void> } {
+  const received: PodUpdate[] = [];
   const read = async (): Promise<void> => {
-    for await (const each of news) received.push(each);
+    for await (const each of updates) received.push(each);
   };
   return { received, done: read() };
 }
 
-const events = (received: readonly PodNews[]) =>
-  received.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
+const events = (received: readonly PodUpdate[]) =>
+  received.flatMap((update) =>
+    update.kind === "changed" ? [update.event] : update.kind === "current" ? update.pods : [],
+  );
 
 it("reports the current state of every pod of the session, then changes in order, with their fields", async () => {
   const [driver, server0] = [writer("driver"), writer("server-0")];
@@ -107,10 +109,10 @@ it("a subscriber that never reads delays no other, and receives what it missed w
   }
   expect(received.filter(({ kind }) => kind === "overflowed")).toEqual([]);
 
-  const late: PodNews[] = [];
-  for await (const news of unread) {
-    late.push(news);
-    if (news.kind === "current") break;
+  const late: PodUpdate[] = [];
+  for await (const update of unread) {
+    late.push(update);
+    if (update.kind === "current") break;
   }
   expect(late.map(({ kind }) => kind)).toEqual([
     ...Array.from({ length: 8 }, () => "changed"),
@@ -133,7 +135,7 @@ it("a gap in the connection, here a restart of the server, is followed by the cu
   await server.start();
   await driver({ health: HEALTH_FAILED });
   await until("the gap is reported", () =>
-    received.some((news) => news.kind === "current" && news.because === "resync"),
+    received.some((update) => update.kind === "current" && update.because === "resync"),
   );
   await client({ health: HEALTH_FAILED, deleted: true });
   await until("what came after it, too", () => events(received).at(-1)?.deleted === true);

@@ -8,7 +8,7 @@ import { readConfig } from "../src/config.ts";
 import { keepPublished } from "../src/keep-published.ts";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
-import type { PodNews } from "../src/subscriptions/subscriber.ts";
+import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
 import { fakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
 import { silent } from "./world.ts";
 
@@ -59,23 +59,25 @@ async function startWatcher(
   return watcher;
 }
 
-/** Reads all news of the session, until the test ends. */
-async function subscriber(): Promise<{ readonly states: PodNews[]; last(pod: string): PodWatchEvent | undefined }> {
+/** Reads all updates of the session, until the test ends. */
+async function subscriber(): Promise<{ readonly states: PodUpdate[]; last(pod: string): PodWatchEvent | undefined }> {
   const subscriptions = stack.use(await openPodSubscriptions(bus.connection));
-  const states: PodNews[] = [];
+  const states: PodUpdate[] = [];
   const read = async (): Promise<void> => {
-    for await (const news of subscriptions.subscribe(session)) states.push(news);
+    for await (const update of subscriptions.subscribe(session)) states.push(update);
   };
   void read();
   await until("the subscriber has begun", () => states.length > 0);
   return { states, last: (pod) => events(states).findLast((event) => event.pod === pod) };
 }
 
-const events = (states: readonly PodNews[]): readonly PodWatchEvent[] =>
-  states.flatMap((news) => (news.kind === "changed" ? [news.event] : news.kind === "current" ? news.pods : []));
+const events = (states: readonly PodUpdate[]): readonly PodWatchEvent[] =>
+  states.flatMap((update) =>
+    update.kind === "changed" ? [update.event] : update.kind === "current" ? update.pods : [],
+  );
 
-const changes = (states: readonly PodNews[]): string[] =>
-  states.flatMap((news) => (news.kind === "changed" ? [`${news.event.health} ${news.event.deleted}`] : []));
+const changes = (states: readonly PodUpdate[]): string[] =>
+  states.flatMap((update) => (update.kind === "changed" ? [`${update.event.health} ${update.event.deleted}`] : []));
 
 function pod(name: string, status: V1PodStatus = {}, part: Partial<V1Pod["spec"] & V1Pod["metadata"]> = {}): V1Pod {
   const { annotations, containers = [{ name: "main" }], nodeName, initContainers, deletionTimestamp } = part;

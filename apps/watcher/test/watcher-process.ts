@@ -28,11 +28,11 @@ export function startWatcherProcess(
     stdio: ["ignore", "ignore", "pipe"],
   });
   const exited = once(child, "exit");
-  let said = "";
+  let output = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
+    output += text;
   });
-  const address = (): string | undefined => /"http":"(?:http:\/\/)?([^"]+)"/.exec(said)?.[1];
+  const address = (): string | undefined => /"http":"(?:http:\/\/)?([^"]+)"/.exec(output)?.[1];
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const signal: WatcherProcess["signal"] = async (name) => {
     child.kill(name);
@@ -41,7 +41,7 @@ export function startWatcherProcess(
   return {
     http: async (path) => {
       const listening = await until("the watcher says where it listens", () => {
-        if (hasEnded()) throw new Error(`the watcher has ended: ${said}`);
+        if (hasEnded()) throw new Error(`the watcher has ended: ${output}`);
         return address() ?? false;
       });
       return fetch(`http://${listening}${path}`);

@@ -33,7 +33,7 @@ export type ServiceConnection = {
  */
 export async function connectService(
   context: ServiceConnection,
-  onStatus?: (status: BusStatus) => void,
+  onStatus?: (status: BusStatus, detail: string) => void,
 ): Promise<NatsBus> {
   const { config, logger, service, instance, natsReplicas, requestRate, signal } = context;
   let trouble: string | undefined;
@@ -51,7 +51,7 @@ export async function connectService(
         onStatus: (status, detail) => {
           if (status === "credential_refused" || status === "certificate_refused") trouble = detail;
           if (status === "reconnected") trouble = undefined;
-          onStatus?.(status);
+          onStatus?.(status, detail);
           logger.warn({ status, detail }, "connection to NATS");
         },
       });

@@ -16,6 +16,7 @@ export type { DeadLetter } from "./dead-letters.ts";
 export { connectNats } from "./nats-bus.ts";
 export { isCredentialRefused, isForbidden } from "./refusals.ts";
 export { connectService } from "./connect-service.ts";
+export type { BusStatus } from "./nats-link.ts";
 export { readNatsAccess } from "./nats-access.ts";
 export type { NatsAccess } from "./nats-access.ts";
 export type { NatsBus } from "./nats-bus.ts";

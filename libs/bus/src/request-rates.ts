@@ -29,7 +29,7 @@ export const MAX_USERS = 32;
 /** The shared bucket of users without a name, or beyond the limit. */
 export const OTHERS = "others";
 /** Minimum interval between two reports about one user. */
-const SAY_EVERY_MS = 60_000;
+const REPORT_INTERVAL_MS = 60_000;
 
 export type Refusal = {
   /** Name of the user; `others` for users of the shared bucket. */
@@ -39,7 +39,7 @@ export type Refusal = {
   readonly reportRefused: number | undefined;
 };
 
-type Known = { fullAtMs: number; refused: number; saidAtMs: number };
+type Known = { fullAtMs: number; refused: number; reportedAtMs: number };
 
 /** The buckets of at most `maxUsers` users of one service. A new user replaces a full bucket without a due report. */
 export class RequestRates {
@@ -61,7 +61,7 @@ export class RequestRates {
   /** Takes the tokens of one request of this user; undefined: the request is admitted. */
   take(name: string | undefined, nowMs: number, tokens = 1): Refusal | undefined {
     const user = name !== undefined && this.#hasRoomFor(name, nowMs) ? name : OTHERS;
-    const known = this.#known.get(user) ?? { fullAtMs: -Infinity, refused: 0, saidAtMs: -Infinity };
+    const known = this.#known.get(user) ?? { fullAtMs: -Infinity, refused: 0, reportedAtMs: -Infinity };
     this.#known.set(user, known);
     const decision = decideRate(this.#rate, known.fullAtMs, nowMs, tokens);
     if (decision.kind === "take") {
@@ -70,10 +70,10 @@ export class RequestRates {
     }
     const { retryAfterMs } = decision;
     known.refused += 1;
-    if (nowMs - known.saidAtMs < SAY_EVERY_MS) return { user, retryAfterMs, reportRefused: undefined };
+    if (nowMs - known.reportedAtMs < REPORT_INTERVAL_MS) return { user, retryAfterMs, reportRefused: undefined };
     const reportRefused = known.refused;
     known.refused = 0;
-    known.saidAtMs = nowMs;
+    known.reportedAtMs = nowMs;
     return { user, retryAfterMs, reportRefused };
   }
 
@@ -86,8 +86,8 @@ export class RequestRates {
   #hasRoomFor(name: string, nowMs: number): boolean {
     if (this.#known.has(name)) return true;
     if (this.#named() < this.#maxUsers) return true;
-    for (const [user, { fullAtMs, saidAtMs }] of this.#known)
-      if (user !== OTHERS && fullAtMs <= nowMs && nowMs - saidAtMs >= SAY_EVERY_MS) {
+    for (const [user, { fullAtMs, reportedAtMs }] of this.#known)
+      if (user !== OTHERS && fullAtMs <= nowMs && nowMs - reportedAtMs >= REPORT_INTERVAL_MS) {
         this.#known.delete(user);
         return true;
       }

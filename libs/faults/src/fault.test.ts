@@ -30,6 +30,11 @@ const cases: [Fault, text: string, retryable: boolean][] = [
     false,
   ],
   [
+    { code: "quota_exceeded", queue: "q", pool: "p", resource: "cpu", requested: 4000, most: 500 },
+    "queue q can have 0.5 of cpu in pool p at most, 4 are needed: ask for less, or raise its quota",
+    false,
+  ],
+  [
     { code: "quota_exceeded", queue: "q", pool: "p", resource: "nvidia.com/gpu", requested: 5, most: 4 },
     "queue q can have 4 of nvidia.com/gpu in pool p at most, 5 are needed: ask for less, or raise its quota",
     false,

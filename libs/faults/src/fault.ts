@@ -119,7 +119,7 @@ export function describeFault(fault: Fault): string {
     case "queue_unknown":
       return `queue ${fault.queue} does not exist or has queues below it${fault.known === undefined ? "" : `; queues: ${fault.known.join(", ")}`}`;
     case "quota_exceeded":
-      return `queue ${fault.queue} can have ${fault.most} of ${fault.resource} in pool ${fault.pool} at most, ${fault.requested} are needed: ask for less, or raise its quota`;
+      return describeQuota(fault);
     case "reservation_differs":
       return `${fault.ownerKind} ${fault.ownerId} already has a reservation with other needs`;
     case "limit_exceeded":
@@ -178,4 +178,9 @@ function retryHint(retryAfterMs: number): string {
 
 function describeTime(ms: number): string {
   return ms < 1000 ? `${ms} ms` : `${Math.round(ms / 100) / 10} s`;
+}
+
+function describeQuota({ queue, pool, resource, requested, most }: Extract<Fault, { code: "quota_exceeded" }>): string {
+  const [needed, available] = [requested, most].map((amount) => (resource === "cpu" ? amount / 1000 : amount));
+  return `queue ${queue} can have ${available} of ${resource} in pool ${pool} at most, ${needed} are needed: ask for less, or raise its quota`;
 }

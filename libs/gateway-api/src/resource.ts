@@ -50,6 +50,8 @@ export type Read<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly fields?: readonly string[];
   /** Subresource whose `get` right is required: `log` of `sessions/log`. */
   readonly subresource?: string;
+  /** Parameters that the query must have. */
+  readonly requires?: readonly string[];
 };
 
 /** A request with an effect, or, as a plan, the check of one. */

@@ -24,7 +24,7 @@ export const RESOURCES: readonly AnyResource[] = [
       explain: { call: "explainSession", item: "explanation" },
       events: { call: "getSession", item: "session", fields: ["events"] },
       next: { call: "watchSession", item: "session" },
-      log: { call: "getLogs", subresource: "log" },
+      log: { call: "getLogs", subresource: "log", requires: ["component"] },
     },
     logs: { call: "getLogs" },
     changes: [
@@ -55,7 +55,7 @@ export const RESOURCES: readonly AnyResource[] = [
       explain: { call: "explainJob", item: "explanation" },
       events: { call: "listJobEvents" },
       next: { call: "watchJob", item: "job" },
-      log: { call: "getJobLogs", subresource: "log" },
+      log: { call: "getJobLogs", subresource: "log", requires: ["component"] },
     },
     logs: { call: "getJobLogs" },
     changes: [

@@ -38,6 +38,8 @@ export type Route = {
   readonly answer: Answer;
   /** The parameters of a query: fields of the request, and of the field that names one. */
   readonly query: Readonly<Record<string, FieldShape>>;
+  /** Parameters that the query must have; absent: none. */
+  readonly requires?: readonly string[];
   /** Undefined if the request has no effect, such as a plan, although it has a body. */
   readonly change?: Change;
 };
@@ -80,9 +82,10 @@ function readRoutes(row: AnyResource): readonly Route[] {
   const { path, plural: resource, name, get, reads = {}, logs } = row;
   const one = { row, params: name, path: `/v1/${path}/${placeholders(name)}` };
   const right = { verb: "get", resource } as const;
-  const readOne = ({ call, item, fields, subresource }: Read, path: string): Route =>
+  const readOne = ({ call, item, fields, subresource, requires }: Read, path: string): Route =>
     readRoute({
       ...{ ...one, path, call },
+      ...(requires !== undefined && { requires }),
       right: subresource === undefined ? right : { ...right, subresource },
       answer: item === undefined ? { kind: "reply" } : fields ? { kind: "part", item, fields } : { kind: "item", item },
     });
@@ -128,7 +131,9 @@ function searchRoutes(row: AnyResource, nameAt: FieldPath, one: Omit<RouteParts,
   return [readRoute({ ...one, call: list.call, answer: { kind: "search", items: list.items, nameAt } })];
 }
 
-type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer"> & { readonly row: AnyResource };
+type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer" | "requires"> & {
+  readonly row: AnyResource;
+};
 
 function readRoute({ row, ...parts }: RouteParts): Route {
   const method = methodOf(row, parts.call);

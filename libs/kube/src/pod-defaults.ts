@@ -18,41 +18,45 @@ type PodDefaultsOptions = {
   /** Default: every namespace. */
   readonly namespace?: string | undefined;
   readonly onError: (error: unknown, retryInMs: number) => void;
+  /** Receives the path of a resource that the API server does not serve, once, instead of an error: many clusters have no RuntimeClasses. */
+  readonly onUnserved: (path: string) => void;
 };
+
+const RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses";
 
 /** Follows the LimitRanges of the namespace, and all RuntimeClasses. */
 export function openPodDefaults(
   kube: KubeConfig,
-  { namespace: followed, onError }: PodDefaultsOptions,
+  { namespace: followed, onError, onUnserved }: PodDefaultsOptions,
 ): FollowedPodDefaults {
   const refused = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()] as const;
+  const limitsPath = followed === undefined ? "/api/v1/limitranges" : `/api/v1/namespaces/${followed}/limitranges`;
   /** Reports a missing right, or an unserved resource, once: an installation may work without it. */
-  const reporter = (right: PromiseWithResolvers<undefined>): typeof onError => {
+  const reporter = (right: PromiseWithResolvers<undefined>, path: string): typeof onError => {
     let isRefused = false;
     return (error, retryInMs) => {
       const before = isRefused;
-      isRefused = isForbidden(error) || kubeFault(error)?.code === "not_found";
+      const isUnserved = kubeFault(error)?.code === "not_found";
+      isRefused = isUnserved || isForbidden(error);
       if (isRefused && before) return;
       if (isRefused) right.resolve(undefined);
-      onError(error, retryInMs);
+      if (isUnserved) onUnserved(path);
+      else onError(error, retryInMs);
     };
   };
   const limitRanges = informer({
-    source: listWatch<V1LimitRange>(
-      kube,
-      followed === undefined ? "/api/v1/limitranges" : `/api/v1/namespaces/${followed}/limitranges`,
-    ),
+    source: listWatch<V1LimitRange>(kube, limitsPath),
     project: ({ metadata, spec }) => ({
       namespace: metadata?.namespace ?? "",
       name: metadata?.name ?? "",
       limits: spec?.limits,
     }),
-    onError: reporter(refused[0]),
+    onError: reporter(refused[0], limitsPath),
   });
   const runtimeClasses = informer({
-    source: listWatch<V1RuntimeClass>(kube, "/apis/node.k8s.io/v1/runtimeclasses"),
+    source: listWatch<V1RuntimeClass>(kube, RUNTIME_CLASSES),
     project: ({ metadata, overhead }) => ({ name: metadata?.name ?? "", overhead }),
-    onError: reporter(refused[1]),
+    onError: reporter(refused[1], RUNTIME_CLASSES),
   });
   const known = new Map<string, PodDefaults>();
   let isSynced = false;

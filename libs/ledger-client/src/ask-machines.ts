@@ -103,7 +103,7 @@ function reasonsWith(reason: Reason, asked: AskedMachines): readonly Reason[] {
   const { seen, podsLeft, ledgerTrouble } = asked;
   const first = withGoneHolders(reason, seen, podsLeft);
   if (ledgerTrouble === undefined) return [first];
-  const message = `the ledger cannot be asked about its machines: ${ledgerTrouble}`;
+  const message = `the ledger does not answer about its machines: ${ledgerTrouble}`;
   return [first, { code: "LEDGER_AWAY", message, next: "`muster doctor` checks the reservation-manager" }];
 }
 

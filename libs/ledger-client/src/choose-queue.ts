@@ -22,7 +22,7 @@ export type QueueChoice =
   /** The queues are not listed yet: no request is sent before. */
   | { readonly kind: "unlisted" };
 
-/** A Queue as far as it decides about work. */
+/** The fields of a Queue that decide about work. */
 export type SeenQueue = {
   readonly record: {
     readonly name: string;
@@ -43,7 +43,7 @@ export type NamespaceSelector = {
 
 type SelectorRequirement = { readonly key: string; readonly operator: string; readonly values: readonly string[] };
 
-/** The queue that work names, empty for none, and for people the field that names it, such as `spec.queue of the session`. */
+/** The queue that work names, empty for none, and the field that names it for messages, such as `spec.queue of the session`. */
 export type NamedQueue = { readonly name: string; readonly field: string };
 
 type Labels = Readonly<Record<string, string>>;
@@ -84,7 +84,7 @@ export function publishedQueues(
   return new Map(entries.map(({ value }) => [value.name, { record: value, isDeleting: value.problem === DELETING }]));
 }
 
-/** Whether queues exist and none of them may have work of the namespace, so that all of it waits. */
+/** Whether queues exist but none serves the namespace, so all of its work waits. */
 export function isUnserved(namespace: Namespace, queues: ReadonlyMap<string, SeenQueue>): boolean {
   return queues.size > 0 && !findLeaves(queues).some((queue) => !queue.isDeleting && serves(queue, namespace));
 }
@@ -111,7 +111,7 @@ function findObstacle(
   { namespace, leaves }: Pick<Known, "namespace" | "leaves">,
 ): string | undefined {
   if (queue === undefined) return "does not exist";
-  if (!leaves.includes(queue)) return "has queues below it, and only a queue without these has work";
+  if (!leaves.includes(queue)) return "has queues below it, and only a leaf queue has work";
   if (!serves(queue, namespace)) {
     const isAbsent = queue.record.namespaces === undefined;
     const why = isAbsent ? "it has no spec.namespaceSelector" : "its spec.namespaceSelector does not match the labels";

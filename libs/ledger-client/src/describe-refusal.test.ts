@@ -16,7 +16,7 @@ it("names the resources that every machine lacks", () => {
   );
 });
 
-it("names the resources that no machine has enough of for a pod that gets a whole one", () => {
+it("names the resources that every machine lacks for a pod on a whole one", () => {
   const short = [{ resource: "memory", requested: 64 * 2 ** 30, largest: 32 * 2 ** 30 }];
   const selection = { terms: [], tolerations: [], minimum: { memory: 64 * 2 ** 30 } };
   expect(describeRefusal({ ...fault, short }, [{ component: "worker-0", pool: "p", selection }])).toBe(
@@ -27,6 +27,11 @@ it("names the resources that no machine has enough of for a pod that gets a whol
     "pool p has 0 machines at most that its pods accept (holds memory 64Gi), 1 are needed: " +
       "request fewer, or label or add machines",
   );
+});
+
+it("counts the needs that accept the pool among others", () => {
+  const accepting = needs.map((need) => ({ ...need, pool: "preferred", otherPools: ["p"] }));
+  expect(describeRefusal(fault, accepting)).toBe(describeRefusal(fault, needs));
 });
 
 it("names no resource where the ledger names none", () => {

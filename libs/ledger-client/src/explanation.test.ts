@@ -35,30 +35,30 @@ it("omits deleted jobs if other owners hold the machines, or if the owner does n
 it("advises about a limit of sessions and about unusable nodes", () => {
   expect(adviseWait({ ...waitingFor(), code: "CONCURRENCY_LIMIT" })).toContain("SESSION_EXECUTORS");
   const pools = [{ pool: "p", unusable: 2, elasticMax: 0, holders: [] }];
-  expect(adviseWait({ code: "POOL_AVAILABILITY", pools })).toBe("mend the 2 unusable nodes of pool p");
+  expect(adviseWait({ code: "POOL_AVAILABILITY", pools })).toBe("repair the 2 unusable nodes of pool p");
 });
 
-it("advises to mend no node that is well and in use", () => {
+it("does not advise to repair a healthy node in use", () => {
   const advice = (...reasons: readonly string[]): string =>
     adviseWait({
       code: "POOL_AVAILABILITY",
       pools: [{ pool: "p", unusable: 2, unusableNodes: reasons.map((reason) => ({ reason })) }],
     });
   expect(advice("FOREIGN_USE", "FOREIGN_USE")).toBe("wait for the holders, end one of them, or enlarge the pool");
-  expect(advice("NOT_READY", "FOREIGN_USE")).toBe("mend the 1 unusable node of pool p");
+  expect(advice("NOT_READY", "FOREIGN_USE")).toBe("repair the 1 unusable node of pool p");
 });
 
 it.each([
   ["HELD_FOR_OLDER", "wait, or raise `priority` to overtake the older request"],
   ["WAITING_FOR_TOPOLOGY", "wait, or label or add nodes"],
-  ["FRAGMENTED", "wait until more comes free on one machine, request smaller parts, or add a machine"],
+  ["FRAGMENTED", "wait until more becomes free on one machine, request smaller parts, or add a machine"],
   ["BEHIND_HIGHER_PRIORITY", "wait for the request that goes first, or raise `priority`"],
-  ["POOL_TOO_SMALL", "mend or add nodes of the pool, or cancel it and request less"],
+  ["POOL_TOO_SMALL", "repair or add nodes of the pool, or cancel it and request less"],
 ])("returns the advice of the reference for %s", (code, advice) => {
   expect(adviseWait({ code, pools: [{ pool: "p", unusable: 0 }] })).toBe(advice);
 });
 
-it("expects nodes only where a pool may grow and no limit is in the way", () => {
+it("expects nodes only where a pool may grow and no limit prevents it", () => {
   const elastic = { ...waitingFor(), pools: [{ pool: "p", unusable: 0, elasticMax: 4, holders: [] }] };
   expect(waitsForNodes(elastic)).toBe(true);
   expect(waitsForNodes({ ...elastic, code: "CONCURRENCY_LIMIT" })).toBe(false);

@@ -7,7 +7,7 @@ export type Reason = {
   readonly next: string;
 };
 
-/** A reservation and the reason why it waits, as far as reasons depend on it. */
+/** The parts of a reservation and of its wait that reasons depend on. */
 export type SeenMachines = {
   /** The ledger's word for the wait; empty if the reservation does not wait. */
   readonly code: string;
@@ -41,7 +41,7 @@ export function reasonOfWait(machines: SeenMachines | undefined): Reason | undef
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
 
-/** The remedy where no node needs a repair. */
+/** Advice if no node needs a repair. */
 const ADVICE: Readonly<Record<string, string>> = {
   POOL_AVAILABILITY: "wait for the holders, end one of them, or enlarge the pool",
   WAITING_FOR_TOPOLOGY: "wait, or label or add nodes",
@@ -57,23 +57,23 @@ export function adviseWait({
 }): string {
   if (code === "POOLS_NOT_KNOWN_YET") return "wait until the watcher has listed the nodes; `muster doctor` checks it";
   if (code === "CONCURRENCY_LIMIT")
-    return "wait, or let more sessions hold machines at once: SESSION_EXECUTORS of the session controller";
+    return "wait, or let more sessions hold machines concurrently: SESSION_EXECUTORS of the session controller";
   if (code === "POOL_UNKNOWN") return "name a pool that exists: `muster pools` lists them";
-  if (code === "POOL_CAPACITY") return "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity";
+  if (code === "POOL_CAPACITY") return "request fewer machines, or enlarge the pool: `muster pools` shows its capacity";
   if (code === "LIMIT_EXCEEDED") return "request less of what the message names, or split the work";
   const advice = adviseOnQueue(code);
   if (advice !== undefined) return advice;
   if (code === "FRAGMENTED")
-    return "wait until more comes free on one machine, request smaller parts, or add a machine";
-  if (code === "POOL_TOO_SMALL") return "mend or add nodes of the pool, or cancel it and request less";
+    return "wait until more becomes free on one machine, request smaller parts, or add a machine";
+  if (code === "POOL_TOO_SMALL") return "repair or add nodes of the pool, or cancel it and request less";
   if (code === "HELD_FOR_OLDER") return "wait, or raise `priority` to overtake the older request";
   const broken = pools.map((each) => ({ pool: each.pool, nodes: countBroken(each) })).find(({ nodes }) => nodes > 0);
   if (broken !== undefined)
-    return `mend the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
+    return `repair the ${broken.nodes} unusable node${broken.nodes === 1 ? "" : "s"} of pool ${broken.pool}`;
   return ADVICE[code] ?? "";
 }
 
-/** Advises on a code for which further nodes are no remedy, because of the queue of the reservation; undefined for the other codes. */
+/** Advises on a code of the reservation's queue, for which further nodes do not help; undefined for other codes. */
 function adviseOnQueue(code: string): string | undefined {
   if (code === "WAITING_FOR_QUOTA")
     return "wait until work of its tree ends, or raise a quota: `muster queues` shows what is used";
@@ -115,7 +115,7 @@ export function waitsForNodes({
   );
 }
 
-/** Explains why machines are held for deleted work; undefined if no pod of it is left. */
+/** Explains why machines are held for deleted work; undefined: none of its pods is left. */
 export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
@@ -127,10 +127,10 @@ export function withGoneHolders(reason: Reason, machines: SeenMachines | undefin
   if (machines === undefined || machines.code === "") return reason;
   const holders = machines.pools.flatMap((pool) => pool.holders);
   // A part of an owner has a separate id.
-  const inTheWay = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
-  if (inTheWay.length === 0) return reason;
-  const gone = inTheWay.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
-  const next = [deletionOf(inTheWay), reason.next].filter((part) => part !== "").join("; ");
+  const blocking = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
+  if (blocking.length === 0) return reason;
+  const gone = blocking.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
+  const next = [deletionOf(blocking), reason.next].filter((part) => part !== "").join("; ");
   return { ...reason, message: `${reason.message}; ${gone.join(", ")}`, next };
 }
 

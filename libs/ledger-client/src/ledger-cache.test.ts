@@ -70,7 +70,7 @@ describe("the cache of a ledger", () => {
     expect(cache.get(OWNER)?.sequence).toBe(2);
   });
 
-  it("takes the end of a later reservation for the end of the earlier one, too", () => {
+  it("treats the end of a later reservation as the end of the earlier one", () => {
     const { cache } = opened();
     cache.put(granted(OWNER, 1));
     cache.end(granted(OWNER, 2));
@@ -148,7 +148,7 @@ describe("the cache of a ledger", () => {
 });
 
 describe("lists of the ledger that overlap", () => {
-  it.each(["older", "newer"])("never show a reservation again that the %s one has shown to be over", (first) => {
+  it.each(["older", "newer"])("never show a reservation again that the %s list has shown to be over", (first) => {
     const { cache } = opened();
     cache.put(granted(OWNER, 1));
     const older = cache.beginList();
@@ -179,12 +179,12 @@ describe("lists of the ledger that overlap", () => {
 });
 
 it.each<[string, number | undefined, number, number, boolean]>([
-  ["is not known, and below what a list has shown", undefined, 3, 4, true],
-  ["is not known, and made since the list", undefined, 4, 4, false],
+  ["is unknown, with a lower sequence than a complete list has shown", undefined, 3, 4, true],
+  ["is unknown, and was created after the list", undefined, 4, 4, false],
   ["is the one that is known", 3, 3, 4, false],
   ["is older than the one that is known", 5, 4, 4, true],
   ["is newer than the one that is known", 5, 6, 4, false],
-  ["is of a ledger that numbers none", undefined, 0, 4, false],
+  ["is of a ledger without sequence numbers", undefined, 0, 4, false],
 ])("an event of a reservation that %s: ignored %s", (_title, known, shown, shownBelow, isIgnored) => {
   const { cache } = opened();
   const before = known === undefined ? [] : [granted(OWNER, known)];

@@ -1,6 +1,9 @@
 import type { Reservation } from "./reservation.ts";
 
-/** A reservation, and when this process first observed it, or observed that it waits again. The time is local, because the clock of the ledger may differ. */
+/**
+ * A reservation with the time at which this process first observed it, or observed that it waits again. The time is local, because the clock of the ledger may
+ * differ.
+ */
 export type SeenReservation = Reservation & { readonly seenAtMs: number };
 
 type ReservationKey = Pick<Reservation, "id" | "ownerId" | "sequence">;
@@ -14,9 +17,9 @@ export type LedgerCache = {
   /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Takes the state that an answer or an event shows. */
+  /** Stores the state in an answer or an event. */
   put(shown: Reservation): void;
-  /** This reservation is over, and so is every earlier one of its owner. */
+  /** Ends this reservation and every earlier one of its owner. */
   end(over: ReservationKey): void;
   /** Call it before the first page is requested. */
   beginList(): {
@@ -33,7 +36,7 @@ export type LedgerCacheOptions = {
   readonly nowMs: () => number;
 };
 
-/** Reservations, and owners, whose end is remembered; events are late by moments, and lists by seconds. */
+/** Limit of remembered ends, of reservations and of owners. Late events arrive within moments, and lists within seconds. */
 const MAX_ENDED = 10_000;
 
 export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
@@ -66,7 +69,7 @@ export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
     const shown = new Map(listed.map((each) => [each.ownerId, each]));
     for (const known of all())
       if (shown.get(known.ownerId)?.id !== known.id && isListedLater(known)) store(known.ownerId, undefined);
-    // From here on the list proves the ends that it leaves out.
+    // The list now proves the end of each reservation that it omits.
     if (isNumbered) ended.dropSequencesBelow(nextSequence);
     const floor = completed > begun.completed ? shownBelow : 0;
     for (const each of shown.values()) {

@@ -61,7 +61,7 @@ it("returns why a request would wait, and undefined if it would be granted", asy
   expect(await opened(true).ledger.check("echo", NEEDS)).toBeUndefined();
 });
 
-it("returns whether a release ended the reservation, and what an owner has", async () => {
+it("returns whether a release ended the reservation, and the reservation of an owner", async () => {
   const { ledger } = opened();
   expect([await ledger.release("echo", "r-1"), await ledger.release("echo", "r-0")]).toEqual([true, false]);
   expect(await ledger.ask("echo")).toMatchObject({ id: "r-1" });
@@ -97,7 +97,7 @@ it("sends the requests of a shared need, reads the grant, and reads an absent sh
   });
 });
 
-it("names the queue in a request, and reads it and what its quota lacks", async () => {
+it("names the queue in a request, and reads it and the missing quota", async () => {
   const { ledger, asked } = opened();
   expect(await ledger.reserve("echo", NEEDS, { queue: "team-a" })).not.toHaveProperty("queue");
   expect(asked).toMatchObject([{ request: { queue: "team-a" } }]);

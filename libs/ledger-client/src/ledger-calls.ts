@@ -19,9 +19,9 @@ type ReserveOptions = CallOptions & {
   readonly priority?: number;
   /** Label of nodes; all machines must be nodes with the same value of it. */
   readonly topology?: string | undefined;
-  /** The queue whose quota it uses; absent: none, so that no quota concerns it. A reservation that exists keeps its queue. */
+  /** The queue whose quota it uses; absent: no quota limits it. An existing reservation keeps its queue. */
   readonly queue?: string | undefined;
-  /** Maximum granted reservations of the owner kind at which this one may still be granted. 0: no limit. */
+  /** Maximum of concurrently granted reservations of the owner kind. 0: no limit. */
   readonly concurrencyLimit?: number;
   /** The ledger does not preempt it, if its queue permits that. */
   readonly notPreemptible?: boolean;

@@ -12,15 +12,15 @@ export type LedgerClient = AsyncDisposable & {
   /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Returns the reservation of the owner, which is another one where it was requested with other needs. */
+  /** Returns the owner's reservation, which is another one if it was requested with other needs. */
   reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
   release: LedgerCalls["release"];
   acceptPreemption: LedgerCalls["acceptPreemption"];
   requeue: LedgerCalls["requeue"];
   ask: LedgerCalls["ask"];
-  /** Makes the cache equal to the ledger. Rejects with FaultError; the part of the list read until then counts. */
+  /** Makes the cache equal to the ledger. Rejects with FaultError, and keeps the pages read until then. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** A new leader calls it: events may have been lost while another replica released machines. */
+  /** Called by a new leader, because events may have been lost while another replica released machines. */
   invalidate(): void;
   /** Called with the group after each change; with undefined once everything is known. */
   onChange(listener: (group: string | undefined) => void): () => void;
@@ -109,7 +109,7 @@ export async function openLedgerClient({
   };
 }
 
-/** A list that fails half way has not shown that anything is over. */
+/** A list that fails half way proves no end. */
 async function list(cache: LedgerCache, pages: ReturnType<LedgerCalls["list"]>): Promise<void> {
   const listing = cache.beginList();
   const listed: Reservation[] = [];

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import {
   decideSweepBrake,
   describeBrake,
-  FEW,
+  MAX_LEFT_AT_ANY_SHARE,
   listForeign,
   planSweep,
   type OwnedObject,
@@ -19,15 +19,15 @@ const planned = (kind: Standing["kind"], since: number | undefined, graceMs: num
   })[0]?.kind;
 
 it.each<[string, Standing["kind"], number | undefined, number | undefined, string]>([
-  ["an object of an owner that exists stays", "owned", 0, 600, "keep"],
-  ["one that is left over is suspected at the first sweep", "left", undefined, 600, "suspect"],
-  ["also where the grace is nothing", "left", undefined, 0, "suspect"],
-  ["and removed at the second", "left", 1000, 0, "remove"],
-  ["not before the grace is over", "left", 401, 600, "suspect"],
+  ["an object of an existing owner is kept", "owned", 0, 600, "keep"],
+  ["a leftover is suspected at the first sweep", "left", undefined, 600, "suspect"],
+  ["also with a grace period of 0", "left", undefined, 0, "suspect"],
+  ["a leftover is removed at the second sweep", "left", 1000, 0, "remove"],
+  ["but not within the grace period", "left", 401, 600, "suspect"],
   ["but then", "left", 400, 600, "remove"],
-  ["one without a grace goes at the first sweep", "left", undefined, undefined, "remove"],
-  ["one that something else has to go before waits", "blocked", 0, 600, "suspect"],
-  ["also without a grace", "blocked", undefined, undefined, "suspect"],
+  ["a leftover without a grace period is removed at the first sweep", "left", undefined, undefined, "remove"],
+  ["a leftover waits for an object that must be removed first", "blocked", 0, 600, "suspect"],
+  ["also without a grace period", "blocked", undefined, undefined, "suspect"],
 ])("%s", (_title, is, since, graceMs, step) => {
   expect(planned(is, since, graceMs)).toBe(step);
 });
@@ -65,7 +65,7 @@ it("never removes objects of other installations or of existing owners, and remo
   );
 });
 
-it("reports the installation of an object that it leaves alone", () => {
+it("reports the installation of an object that it keeps", () => {
   const theirs: OwnedObject = { uid: "u-1", otherInstallation: "muster-2" };
   const memory = { leftSince: new Map([["u-1", 0]]), nowMs: 1000, graceMs: 0 };
   expect(planSweep([theirs], () => LEFT, memory)[0]?.because).toBe("it is of installation muster-2");
@@ -74,15 +74,15 @@ it("reports the installation of an object that it leaves alone", () => {
 const COUNTS = { left: 1, olderThanStore: 0, found: 100, owners: 3, owner: "lease", confirmed: 0 };
 
 it.each<[string, Partial<typeof COUNTS>, string | undefined]>([
-  ["a few may go", { left: FEW, found: FEW }, undefined],
-  ["and half of many", { left: 20, found: 40 }, undefined],
-  ["not more than half of many", { left: 21, found: 40 }, "more than 50 %"],
-  ["nor more than so many, however many there are", { left: 51, found: 500 }, "more than 50"],
-  ["nor anything while no owner is stored", { owners: 0 }, "no record of any lease"],
-  ["nor what is older than the store of its owner", { olderThanStore: 1 }, "older than the bucket"],
-  ["nothing is held up where nothing is left over", { left: 0, owners: 0 }, undefined],
-  ["what a user has confirmed goes", { left: 51, owners: 0, confirmed: 51 }, undefined],
-  ["and no more than that", { left: 52, confirmed: 51 }, "more than 50"],
+  ["permits a few leftovers", { left: MAX_LEFT_AT_ANY_SHARE, found: MAX_LEFT_AT_ANY_SHARE }, undefined],
+  ["permits half of many objects", { left: 20, found: 40 }, undefined],
+  ["holds more than half of many objects", { left: 21, found: 40 }, "more than 50 %"],
+  ["holds more than the maximum, whatever the total is", { left: 51, found: 500 }, "more than 50"],
+  ["holds every removal while no owner is stored", { owners: 0 }, "no record of any lease"],
+  ["holds objects older than the store of their owners", { olderThanStore: 1 }, "older than the bucket"],
+  ["holds nothing without leftovers", { left: 0, owners: 0 }, undefined],
+  ["permits the number that a user has confirmed", { left: 51, owners: 0, confirmed: 51 }, undefined],
+  ["holds more than the confirmed number", { left: 52, confirmed: 51 }, "more than 50"],
 ])("the brake: %s", (_title, counts, because) => {
   const brake = decideSweepBrake({ ...COUNTS, ...counts }, { maxObjects: 50, maxPercent: 50 });
   if (because === undefined) expect(brake).toBeUndefined();

@@ -8,7 +8,7 @@ export type OwnedObject = {
 
 /** Whether an object is left over. `Reason` lists the words of an owner kind for its reasons. */
 export type Standing<Reason extends string = string> = {
-  /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, and something else has to go first. */
+  /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, but another object must be removed first. */
   readonly kind: "owned" | "blocked" | "left";
   readonly because: Reason;
 };
@@ -20,7 +20,7 @@ export type SweepStep<Item> = {
   readonly because: string;
 };
 
-/** The step with the removal withheld: `but` names what prevents it. */
+/** Returns the step without its removal. `but` names what prevents it. */
 export function withhold<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
   return { kind: "suspect", object, because: `${because}, but ${but}` };
 }
@@ -89,8 +89,8 @@ type BrakeSnapshot = {
   readonly confirmed: number;
 };
 
-/** Up to this number, any share of the objects may be left over. */
-export const FEW = 10;
+/** Up to this number, leftovers may be any share of the objects. */
+export const MAX_LEFT_AT_ANY_SHARE = 10;
 
 /**
  * Decides whether the sweep may remove objects; undefined: it may. A process that has lost records sees leftovers everywhere, so leftovers of the first sweep
@@ -105,7 +105,8 @@ export function decideSweepBrake(
   if (owners === 0) return hold({ code: "no-owner-stored", owner });
   if (olderThanStore > 0) return hold({ code: "older-than-store", count: olderThanStore });
   if (left > maxObjects) return hold({ code: "too-many", max: maxObjects });
-  if (left > FEW && left * 100 > found * maxPercent) return hold({ code: "too-large-a-part", found, maxPercent });
+  if (left > MAX_LEFT_AT_ANY_SHARE && left * 100 > found * maxPercent)
+    return hold({ code: "too-large-a-part", found, maxPercent });
   return undefined;
 }
 
@@ -113,7 +114,7 @@ export function decideSweepBrake(
 export function describeBrake({ left, because }: Brake): string {
   switch (because.code) {
     case "no-owner-stored":
-      return `${left} objects look left over, but there is no record of any ${because.owner}`;
+      return `${left} objects look left over, but no record of any ${because.owner} exists`;
     case "older-than-store":
       return `${because.count} of ${left} objects that look left over are older than the bucket of records`;
     case "too-many":

@@ -89,7 +89,7 @@ export type Reservation = {
       readonly machines: readonly Machine[];
       /** The value that the label of the topology has on the machines. */
       readonly domain?: string;
-      /** The owner shall end its work and then call `requeue`; absent: it keeps its machines. */
+      /** The owner must end its work and then call `requeue`; absent: it keeps its machines. */
       readonly preemption?: Preemption;
     }
 );

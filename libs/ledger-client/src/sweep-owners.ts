@@ -22,14 +22,14 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly leftSince: Map<string, number>;
   readonly graceMs: number | undefined;
   readonly nowMs: () => number;
-  /** Changes steps that depend on other steps. It must not remove an object in use. */
+  /** Changes steps that depend on other steps. It must not remove an object that is in use. */
   readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
   readonly brake?: (steps: readonly SweepStep<Item>[]) => Brake | undefined | Promise<Brake | undefined>;
   /** Whether a removal cannot lose anything: neither the brake nor a dry run prevents it. */
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
-  /** Objects of one kind go before those of the next that is found. */
+  /** Objects of one kind are removed before those of the next kind that is found. */
   readonly kindOf?: (object: Item) => string;
-  /** Removes this very object, unless it is no longer left over or an earlier failure is still in it. Returns the outcome. */
+  /** Removes exactly this object, unless it is no longer left over or still contains one that could not be removed. Returns the outcome. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;
   readonly report?: {
     /** Called for each step except `keep`. */

@@ -8,7 +8,7 @@ export type Patience = {
   /** A source that has not answered after this continues, and the next one starts beside it. */
   readonly headStartMs: number;
   /** Interval of progress lines while no other event is reported. */
-  readonly sayEveryMs: number;
+  readonly progressIntervalMs: number;
 };
 
 /** The outcome of one source. */
@@ -28,7 +28,7 @@ export async function fetchFirst<Result>(
     readonly onProgress: (line: string) => void;
   },
 ): Promise<{ readonly result: Result } | { readonly failures: readonly string[] }> {
-  const { limitMs, headStartMs, sayEveryMs, signal, limit, onProgress } = options;
+  const { limitMs, headStartMs, progressIntervalMs, signal, limit, onProgress } = options;
   const startedMs = performance.now();
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal, limit]);
@@ -52,7 +52,7 @@ export async function fetchFirst<Result>(
   const saying = setInterval(() => {
     const names = [...trying.keys()].map(({ name }) => name).join(" and ");
     if (names !== "") onProgress(`  ${seconds(performance.now() - startedMs)}: still at it: ${names}`);
-  }, sayEveryMs);
+  }, progressIntervalMs);
   try {
     for (const source of sources) {
       if (stop.aborted) break;

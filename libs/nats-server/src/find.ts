@@ -27,7 +27,7 @@ type FoundNatsServer = {
 };
 
 const VERSION_TIMEOUT_MS = 20_000;
-const PATIENCE: Patience = { limitMs: 180_000, headStartMs: 15_000, sayEveryMs: 10_000 };
+const PATIENCE: Patience = { limitMs: 180_000, headStartMs: 15_000, progressIntervalMs: 10_000 };
 /** Minimum age of leftovers: longer than all sources together may take. */
 const LEFTOVER_MS = 3_600_000;
 const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";

@@ -183,7 +183,7 @@ describe("a server that is not there", () => {
   it("is fetched by the next source in parallel when the previous one is slow, which is then aborted", async () => {
     const slow = hanging();
     const progress: string[] = [];
-    const patience = { limitMs: 60_000, headStartMs: 20, sayEveryMs: 60_000 };
+    const patience = { limitMs: 60_000, headStartMs: 20, progressIntervalMs: 60_000 };
     const options = { patience, onProgress: (line: string) => progress.push(line) };
     const found = await find({ PATH: "/usr/bin:/bin" }, [slow, making("2.15.2")], options);
     expect(found).toMatchObject({ version: "2.15.2", from: "making 2.15.2" });
@@ -198,7 +198,7 @@ describe("a server that is not there", () => {
 
   it("is not waited for beyond one limit for all ways, and progress is reported until then", async () => {
     const progress: string[] = [];
-    const patience = { limitMs: 400, headStartMs: 10, sayEveryMs: 20 };
+    const patience = { limitMs: 400, headStartMs: 10, progressIntervalMs: 20 };
     const limit = ownLimit();
     const onProgress = (line: string): void => {
       progress.push(line);
@@ -218,7 +218,7 @@ describe("a server that is not there", () => {
     await mkdir(directory, { recursive: true });
     await writeFile(join(directory, "nats-server.lock"), String(process.pid));
     const progress: string[] = [];
-    const patience = { limitMs: 150, headStartMs: 10, sayEveryMs: 60_000 };
+    const patience = { limitMs: 150, headStartMs: 10, progressIntervalMs: 60_000 };
     const limit = ownLimit();
     const onProgress = (line: string): void => {
       progress.push(line);

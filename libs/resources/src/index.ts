@@ -33,7 +33,14 @@ export {
   type Toleration,
 } from "./node-selection.ts";
 export { indexPoolLists } from "./pool-lists.ts";
-export { acceptedPools, countPoolOptions, hasOtherPools, listPoolOptions } from "./pool-options.ts";
+export {
+  acceptedPools,
+  countPoolOptions,
+  hasOtherPools,
+  listPoolOptions,
+  MAX_ACCEPTED_POOLS,
+  MAX_POOL_OPTIONS,
+} from "./pool-options.ts";
 export { amountsKey, compareLargestFirst } from "./order.ts";
 export {
   buildPodDefaults,

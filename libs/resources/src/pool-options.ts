@@ -1,6 +1,12 @@
 /** A need that accepts machines of `pool`, and then of each of `otherPools`, in order of preference. */
 type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] | undefined };
 
+/** The maximum of pools that one need accepts. */
+export const MAX_ACCEPTED_POOLS = 8;
+
+/** The maximum of options of one request: each of them has a place in the structures of the waiting queue. */
+export const MAX_POOL_OPTIONS = 16;
+
 /**
  * Lists the options of the needs: one list with a single pool per need for each choice, in order of preference. Needs that accept the same pools in the same
  * order get the same pool, and earlier needs decide first. A list without other pools is its only option.

@@ -7,7 +7,7 @@ import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
 import { releaseStartMemory } from "./release-start-memory.ts";
 import { createLogger, LOG_LEVELS, type Logger } from "./logger.ts";
-import { type ReadyCheck, startStatusServer } from "./status-server.ts";
+import { isPassed, type ReadyCheck, startStatusServer } from "./status-server.ts";
 import { VERSION } from "./version.ts";
 
 export type ServiceContext<Config> = {
@@ -159,11 +159,10 @@ function describeError(error: Error): string {
 function showReadiness(checks: ReadonlyMap<string, ReadyCheck>): void {
   const ready = metrics.getMeter("@muster/service").createObservableGauge("muster.ready", {
     unit: "1",
-    description: "1 where a check of readiness passes, 0 where it does not, by check",
+    description: "1 where a check of `/readyz` passes, 0 where it fails or warns, by check",
   });
   ready.addCallback((result) => {
-    for (const [check, run] of checks)
-      result.observe(typeof run() === "string" ? 0 : 1, { "muster.ready.check": check });
+    for (const [check, run] of checks) result.observe(isPassed(run()) ? 1 : 0, { "muster.ready.check": check });
   });
 }
 

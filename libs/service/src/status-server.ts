@@ -3,8 +3,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { throwFault } from "@muster/faults";
 
-/** The missing condition of readiness, by the name of the check; undefined: none. A note is only shown. */
-export type ReadyCheck = () => string | { readonly note: string } | undefined;
+/**
+ * The missing condition of readiness, by the name of the check; undefined: none. A note is only shown. A warning is a failed check that leaves the service
+ * ready: /readyz succeeds and shows it, and the metric of the check is 0.
+ */
+export type ReadyCheck = () => string | { readonly note: string } | { readonly warning: string } | undefined;
+
+/** Whether the check passes. A warning does not. */
+export function isPassed(found: ReturnType<ReadyCheck>): boolean {
+  return found === undefined || (typeof found === "object" && "note" in found);
+}
 
 type StatusServer = AsyncDisposable & { readonly address: string };
 
@@ -45,17 +53,21 @@ function answer(
   } else if (url.pathname === "/livez") {
     response.writeHead(200, { "content-type": "text/plain" }).end("ok\n");
   } else if (url.pathname === "/readyz") {
-    const results = [...options.checks].map(([name, check]) => ({ name, said: check() }));
-    const ready = results.every(({ said }) => typeof said !== "string");
-    const lines = results.map(({ name, said }) =>
-      typeof said === "string" ? `[-]${name} ${said}` : `[+]${name} ${said === undefined ? "ok" : `ok, ${said.note}`}`,
-    );
-    const verbose = !ready || url.searchParams.has("verbose");
+    const results = [...options.checks].map(([name, check]) => ({ name, found: check() }));
+    const ready = results.every(({ found }) => typeof found !== "string");
+    const lines = results.map(({ name, found }) => lineOf(name, found));
+    const verbose = !results.every(({ found }) => isPassed(found)) || url.searchParams.has("verbose");
     response.writeHead(ready ? 200 : 503, { "content-type": "text/plain" });
     response.end([...(verbose ? lines : []), ready ? "ok" : "not ready", ""].join("\n"));
   } else {
     response.writeHead(404, { "content-type": "text/plain" }).end("paths: /livez, /readyz, /metrics\n");
   }
+}
+
+function lineOf(name: string, found: ReturnType<ReadyCheck>): string {
+  if (found === undefined) return `[+]${name} ok`;
+  if (typeof found === "string") return `[-]${name} ${found}`;
+  return "note" in found ? `[+]${name} ok, ${found.note}` : `[!]${name} ${found.warning}`;
 }
 
 async function close(server: Server): Promise<void> {

@@ -12,9 +12,10 @@ await runService({
     readEnv(env, (read) => ({
       stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready", "late"], "orderly"),
       gate: read.optional("DEMO_GATE") ?? "",
+      isWarned: read.flag("DEMO_WARNED", false),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
-  run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen }) => {
+  run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen, alsoCheck }) => {
     runs += 1;
     if (config.stop === "late" && !existsSync(config.gate)) {
       readyWhen("forgotten", () => "it is of an earlier run");
@@ -22,6 +23,7 @@ await runService({
       throwFault({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }, { doing: `run ${runs}`, cause });
     }
     if (config.stop !== "never-ready") readyWhen("limit", () => (config.limit > 1 ? "limit is above 1" : undefined));
+    alsoCheck("store", () => (config.isWarned ? { warning: "the store is away" } : undefined));
     logger.info({ token: "secret-token", limit: config.limit, natsReplicas, requestRate }, "running");
     if (config.stop === "fail") throw new Error("on purpose");
     await once(signal, "abort");

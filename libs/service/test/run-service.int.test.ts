@@ -61,6 +61,16 @@ it("answers health, readiness with missing dependencies, and metrics, and stops 
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
 });
 
+it("is ready with a warning, which readiness and metrics show", async () => {
+  const service = start({ DEMO_WARNED: "true" });
+  const base = `http://${await service.address()}`;
+  await until("it runs", () => service.output().includes("running"));
+  const ready = await fetch(`${base}/readyz`);
+  expect([ready.status, await ready.text()]).toEqual([200, expect.stringContaining("[!]store the store is away\n")]);
+  const metrics = await (await fetch(`${base}/metrics`)).text();
+  expect(metrics).toMatch(/^muster_ready\{muster_ready_check="store"[^}]*\} 0$/m);
+});
+
 it("is not ready before the service has named its readiness checks", async () => {
   const service = start({ DEMO_STOP: "never-ready" });
   const ready = await fetch(`http://${await service.address()}/readyz`);

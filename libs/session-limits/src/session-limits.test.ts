@@ -26,6 +26,12 @@ describe("sessionTextBytes", () => {
     expect(sessionTextBytes([{ ...component, templateJson: "" }])).toBe(sessionTextBytes([component]));
   });
 
+  it("counts the names of further pools", () => {
+    expect(sessionTextBytes([{ ...component, otherPools: ["h100", "a100"] }])).toBe(
+      sessionTextBytes([component]) + 2 * (4 + 8),
+    );
+  });
+
   it("adds up over components", () => {
     expect(sessionTextBytes([component, component])).toBe(2 * sessionTextBytes([component]));
     expect(sessionTextBytes([])).toBe(0);

@@ -30,6 +30,7 @@ const ENTRY_BYTES = 8;
 
 /** The texts of a component that count. */
 type SizedComponent = {
+  readonly otherPools?: readonly string[];
   readonly image: string;
   readonly workingDir?: string | undefined;
   readonly command: readonly string[];
@@ -38,12 +39,16 @@ type SizedComponent = {
   readonly templateJson?: string | undefined;
 };
 
-/** Bytes of images, directories, commands, arguments, environment and templates of all components together, with the cost of each entry beside its text. */
+/**
+ * Bytes of further pools, images, directories, commands, arguments, environment and templates of all components together, with the cost of each entry beside
+ * its text.
+ */
 export function sessionTextBytes(components: readonly SizedComponent[]): number {
   let total = 0;
-  for (const { image, workingDir = "", command, args, env, templateJson = "" } of components) {
+  for (const { otherPools = [], image, workingDir = "", command, args, env, templateJson = "" } of components) {
     const variables = env.flatMap(({ name, value }) => [name, value]);
-    for (const text of [image, workingDir, ...command, ...args, ...variables, ...unlessEmpty(templateJson)]) {
+    const program = [image, workingDir, ...command, ...args, ...variables];
+    for (const text of [...otherPools, ...program, ...unlessEmpty(templateJson)]) {
       total += new TextEncoder().encode(text).length + ENTRY_BYTES;
     }
   }

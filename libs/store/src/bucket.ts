@@ -181,7 +181,11 @@ export async function bucketRevision(
 }
 
 /** Returns the creation time of the bucket, by the clock of the server: the bucket never held anything older. Rejects as a bucket does. */
-export async function bucketMadeMs(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<number> {
+export async function bucketCreatedAtMs(
+  connection: NatsConnection,
+  name: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
     return Date.parse((await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).created);

@@ -1,6 +1,6 @@
 export type { Codec, ListCodec } from "./codec.ts";
 export { jsonText, protoCodec } from "./codec.ts";
-export { bucketFill, bucketMadeMs, bucketRevision, openBucket } from "./bucket.ts";
+export { bucketFill, bucketCreatedAtMs, bucketRevision, openBucket } from "./bucket.ts";
 export type { Bucket, WatchOptions } from "./bucket.ts";
 export type { Change, Entry } from "./watch.ts";
 export { modifyBy } from "./modify.ts";

@@ -17,14 +17,14 @@ type LocksConfig<Value> = {
 
 const RECORD_BYTES = 4096;
 /** Minimum time limit of a request, however short the time to live is. */
-const TIMEOUT_MS_MIN = 100;
+const MIN_TIMEOUT_MS = 100;
 
 /** Opens a bucket of locks as soon as the server answers; undefined if the signal is aborted first. */
 export async function openLocks<Value>(
   connection: NatsConnection,
   { name, codec, maxBytes, ttlMs, signal }: LocksConfig<Value>,
 ): Promise<Bucket<Value> | undefined> {
-  const timeoutMs = Math.max(TIMEOUT_MS_MIN, Math.ceil(ttlMs / 3));
+  const timeoutMs = Math.max(MIN_TIMEOUT_MS, Math.ceil(ttlMs / 3));
   for (let failures = 0; !signal.aborted; failures += 1) {
     try {
       return await openBucket(connection, { name, codec, maxBytes, maxValueBytes: RECORD_BYTES, timeoutMs });

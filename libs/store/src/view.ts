@@ -41,7 +41,7 @@ export type Watchable<Value> = { readonly watch: (options: WatchOptions) => Asyn
  * are called. Once the connection is closed for good the view stays unchanged, its age grows, and `onEnd` is called.
  */
 export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
-  const { filter, onProblem, onEnd = endLoudly, now = () => performance.now() } = options;
+  const { filter, onProblem, onEnd = crashProcess, now = () => performance.now() } = options;
   const { take, close, ...read } = makeCopy<Value>();
   let interrupted = true;
   let heard = false;
@@ -130,7 +130,7 @@ function makeCopy<Value>(): Copy<Value> {
 }
 
 /** Ends the process, because a stale view leads to wrong decisions: the supervisor restarts it with a current one. */
-function endLoudly(error: unknown): void {
+function crashProcess(error: unknown): void {
   if (faultOf(error)?.code === "unavailable") return;
   queueMicrotask(() => {
     throw error;

@@ -12,7 +12,7 @@ export { scrape } from "./scrape.ts";
 export { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
 export type { TestKubeApiServer } from "./kube-apiserver.ts";
 export { kubeClient } from "./kube-client.ts";
-export { kubeControllers, whatControllersLack } from "./kube-controllers.ts";
+export { kubeControllers, whyNoControllers } from "./kube-controllers.ts";
 export { otlpCollector } from "./otlp-collector.ts";
 export type { OtlpCollector, ReceivedSpan } from "./otlp-collector.ts";
 export { apiServers } from "./api-servers.ts";

@@ -12,7 +12,7 @@ const PROGRAM = "kube-controller-manager";
  * Returns why a real API server cannot run the controllers of Kubernetes here, for skipped suites to show; undefined if it can. With CI=true a reason is an
  * error.
  */
-export function whatControllersLack(env: NodeJS.ProcessEnv = process.env): string | undefined {
+export function whyNoControllers(env: NodeJS.ProcessEnv = process.env): string | undefined {
   const assets = kubeAssets(env);
   if (!assets.found) return assets.reason;
   if (existsSync(join(assets.directory, PROGRAM))) return undefined;

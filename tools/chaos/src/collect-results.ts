@@ -56,7 +56,7 @@ async function listLeftovers(world: World, { pools, jobs }: Expected, signal: Ab
   };
 }
 
-/** Lists what queues use or let wait in the ledger, and states that differ from it. */
+/** Lists the use and the waiting requests of queues in the ledger, and queue states that differ from it. */
 async function listQueuesLeft({ ledger, queues: observer }: World, signal: AbortSignal): Promise<string[]> {
   const { queues } = await ledger.listQueues({}, { timeoutMs: CALL_TIMEOUT_MS, signal });
   const seen = new Map(observer.seen().map((queue) => [queue.name, queue]));

@@ -5,7 +5,7 @@ import { throwFault } from "@muster/faults";
 import { loadKube } from "@muster/kube";
 import { claimDirectory } from "./kubelet/claim-directory.ts";
 import { clusterAccess } from "./kubelet/cluster-access.ts";
-import { NODES_MAX } from "./kubelet/pod-addresses.ts";
+import { MAX_NODES } from "./kubelet/pod-addresses.ts";
 import { killLeftovers } from "./kubelet/process-tree.ts";
 import { type Kubelet, type KubeletOptions, startKubelet } from "./kubelet/start-kubelet.ts";
 import { startControlPlane } from "./start-control-plane.ts";
@@ -26,7 +26,7 @@ export type AttachOptions = Pick<KubeletOptions, "api" | "certificate" | "path" 
   readonly directory?: string;
   /** The clients that may read logs; by default those with certificates of the authority that the cluster publishes. */
   readonly access?: KubeletOptions["access"];
-  /** Whether to start a scheduler and the node life cycle; default true. False for a cluster that has its own. */
+  /** Whether to start a scheduler and the node lifecycle; default true. False for a cluster that has its own. */
   readonly controlPlane?: boolean;
   /** Time without a heartbeat after which a node is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
@@ -38,7 +38,7 @@ export type AttachedNodes = AsyncDisposable & { readonly nodes: readonly Kubelet
 export async function attachNodes(options: AttachOptions): Promise<AttachedNodes> {
   const { kubeconfig: file, pools, directory: given, access: named, controlPlane = true, ...shared } = options;
   const count = pools.reduce((sum, pool) => sum + pool.nodes, 0);
-  if (count > NODES_MAX) throwFault({ code: "limit_exceeded", what: "nodes", limit: NODES_MAX, retryAfterMs: 0 });
+  if (count > MAX_NODES) throwFault({ code: "limit_exceeded", what: "nodes", limit: MAX_NODES, retryAfterMs: 0 });
   const kubeconfig = loadKube(file);
   await using started = new AsyncDisposableStack();
   const directory = given ?? temporaryDirectory(started);

@@ -3,7 +3,7 @@ import { type SchedulerOptions, startScheduler } from "./scheduler/start-schedul
 
 export type ControlPlaneOptions = SchedulerOptions & NodeLifecycleOptions;
 
-/** Starts the parts of a cluster beside its API server: the scheduler and the node life cycle. Disposing leaves every decision unchanged. */
+/** Starts the parts of a cluster beside its API server: the scheduler and the node lifecycle. Disposing leaves every decision unchanged. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<AsyncDisposable> {
   await using started = new AsyncDisposableStack();
   started.use(await startScheduler(options));

@@ -69,7 +69,7 @@ describe.each([
     expect(await faultOf(calls.get(MAPS, "twice"))).toBe("not_found");
   });
 
-  it("lists and watches what a selector matches, from a revision on, and refuses a revision that is forgotten", async () => {
+  it("lists and watches the objects that a selector matches, from a revision on, and refuses a forgotten revision", async () => {
     await calls.create<V1ConfigMap>(MAPS, { metadata: { name: "first", labels: { app: "x" } } });
     const source = api.listWatch<V1ConfigMap>("/api/v1/configmaps", { labelSelector: "app=x" });
     await using maps = informer<V1ConfigMap, V1ConfigMap>({ source, project: (map) => map });

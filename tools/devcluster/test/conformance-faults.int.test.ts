@@ -149,7 +149,7 @@ describe("the embedded API server", () => {
 
   describe("under pressure", () => {
     it("refuses watches above its limit, and reports when to retry", async () => {
-      await using started = await start({ watchLimits: { watchesMax: 1 } });
+      await using started = await start({ watchLimits: { maxWatches: 1 } });
       const { client, server } = started;
       {
         await using _held = await client.watch(`${MAPS}?watch=true`);

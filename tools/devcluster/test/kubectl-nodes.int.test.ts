@@ -7,7 +7,7 @@ import { type Api, api as apiOf } from "./conformance/api.ts";
 import { clusters } from "./conformance/clusters.ts";
 import { kubectlOn } from "./conformance/run-kubectl.ts";
 
-// The requests of kubectl to nodes: here they run processes, whichever API server is between.
+// The requests of kubectl to nodes, which run processes here, through either API server.
 describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start, skip }) => {
   let cluster: AsyncDisposable | undefined;
   let nodes: AttachedNodes | undefined;
@@ -75,7 +75,7 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
       await kubectl.run("uncordon", "a-0");
     });
 
-    // A kube-apiserver speaks to kubelets in SPDY, which this kubelet does not: there is nothing to run there.
+    // Skipped on a kube-apiserver, because it uses SPDY, which this kubelet does not support.
     if (!isEmbedded) return;
     describe("exec", () => {
       beforeAll(async () => {

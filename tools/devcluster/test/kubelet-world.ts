@@ -70,7 +70,7 @@ export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => numb
   };
 }
 
-/** The operations of tests on pods of the node a-0, in the namespace that is theirs at the time. */
+/** The operations of tests on pods of the node a-0, in the namespace of the running test. */
 function podActions(world: () => { readonly api: CoreV1Api; readonly config: KubeConfig; readonly namespace: string }) {
   async function create(name: string, spec: Partial<V1PodSpec>): Promise<void> {
     await world().api.createNamespacedPod({
@@ -135,7 +135,7 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
     return Buffer.concat(parts).toString();
   }
 
-  /** The events of a pod, in the order in which they were written. */
+  /** Returns the events of a pod in the order of their creation. */
   async function eventsOf(name: string): Promise<CoreV1Event[]> {
     const { items } = await world().api.listNamespacedEvent({
       namespace: world().namespace,
@@ -170,7 +170,7 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
   return { create, run, read, inPhase, ready, gone, remove, logs, follow, eventsOf, reasonsOf, watchStatus };
 }
 
-/** Processes whose environment carries the pod's uid: those that it started itself, and their descendants. */
+/** Finds processes with the pod's uid in their environment: its own, and their descendants. */
 export async function processesOf(uid: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

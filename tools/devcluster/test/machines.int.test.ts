@@ -146,7 +146,7 @@ describe.each([
     expect((await ask("POST", "control", { do: "count" }, "")).code).toBe(401);
   });
 
-  it("ends a machine once, however often that is ordered, and keeps its node object", async () => {
+  it("ends a machine once after repeated orders, and keeps its node object", async () => {
     const id = await running("n-1");
     const answers = [await ask("DELETE", `instances/${id}`), await ask("DELETE", `instances/${id}`)];
     expect(answers.map(({ code }) => code)).toEqual([202, 202]);

@@ -35,7 +35,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Starts the server as a process of its own, on the port of its life before when there was one. */
+/** Starts the server as a separate process, on the port of the previous one if it had one. */
 async function start(port = 0): Promise<{ child: ChildProcess; client: Api; port: number }> {
   const child = spawn(process.execPath, [PROGRAM, directory, String(port)], { stdio: ["ignore", "pipe", "inherit"] });
   processes.push(child);
@@ -159,7 +159,7 @@ describe("an API server that keeps its state", () => {
     expect((await clientOf(server).get(`${MAPS}/kept`)).body).toEqual(kept);
   });
 
-  it("collects what the previous process left uncollected", async () => {
+  it("collects the objects that the previous process left uncollected", async () => {
     const owner = { apiVersion: "v1", kind: "ConfigMap", name: "gone", uid: "gone" };
     const metadata = { name: "child", namespace: "default", uid: "child", ownerReferences: [owner] };
     {

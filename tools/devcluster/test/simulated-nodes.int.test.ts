@@ -164,7 +164,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect(() => nodes.finish(key)).toThrow(/pod/);
     });
 
-    it("starts what a switched-off machine had not started yet", async () => {
+    it("starts the containers that a switched-off machine had not started yet", async () => {
       // So that the addresses of the second life are not those of the first.
       await create("before", container([]), { nodeName: "drivers-1" });
       await create("pod", container(["--start-ms=3600000"]), { nodeName: "drivers-1" });
@@ -218,7 +218,7 @@ for (const { title, skip, start } of API_SERVERS) {
     it("runs 150 pods, each with its own address while it runs", async () => {
       const names = Array.from({ length: 150 }, (_, index) => `pod-${index}`);
       let pods: readonly V1Pod[] = [];
-      // On a slow machine, the connections for all at once would take longer than a client waits for one.
+      // On a slow machine, concurrent connections for all of them would exceed the timeout of a client.
       for (let at = 0; at < names.length; at += 10) {
         const some = names.slice(at, at + 10);
         await Promise.all(

@@ -10,7 +10,7 @@ const WORKERS_EACH = 2;
 const RUN_MS = 1000;
 const CONCURRENT_SUBMITS = 64;
 const GIVE_UP_MS = 900_000;
-/** The end is found this late at most. */
+/** Maximum delay until the end is detected. */
 const POLL_MS = 250;
 /** Sessions in one list. */
 const PAGE = 20;

@@ -8,7 +8,7 @@ export const LEAN_MEMORY = {
   NODE_OPTIONS: "--expose-gc",
 };
 
-/** The environment of a service: this one, and what keeps it small. */
+/** Returns the environment of a service: that of this process, with the variables that limit its memory. */
 export function withLeanMemory<Env extends Readonly<Record<string, string | undefined>>>(env: Env) {
   const options = [LEAN_MEMORY.NODE_OPTIONS, env["NODE_OPTIONS"] ?? ""].join(" ").trim();
   return { ...LEAN_MEMORY, ...env, NODE_OPTIONS: options };

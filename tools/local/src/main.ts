@@ -29,7 +29,7 @@ let signals = 0;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
     signals += 1;
-    if (signals === 1) say("stopping");
+    if (signals === 1) print("stopping");
     stop.abort();
   });
 }
@@ -50,7 +50,7 @@ async function main(): Promise<number> {
       },
     });
   } catch (error) {
-    say(`error: ${error instanceof Error ? error.message : String(error)}\n\n${HELP}`);
+    print(`error: ${error instanceof Error ? error.message : String(error)}\n\n${HELP}`);
     return 2;
   }
   const { values, positionals } = options;
@@ -61,7 +61,7 @@ async function main(): Promise<number> {
   const [example = "examples/http-benchmark.yaml"] = positionals;
   for (const file of [resolve(ROOT, example), values.kubeconfig]) {
     if (file === undefined || statSync(file, { throwIfNoEntry: false })?.isFile() === true) continue;
-    say(`error: file ${file} does not exist`);
+    print(`error: file ${file} does not exist`);
     return 2;
   }
   const directory = process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster");
@@ -78,35 +78,35 @@ async function main(): Promise<number> {
       elastic: ELASTIC,
       baseEnv: process.env,
       signal: stop.signal,
-      onProgress: say,
+      onProgress: print,
     });
     const code = await runExample(stack, example);
     if (values.keep === true && !stop.signal.aborted) {
       process.stdout.write(await usage(stack, directory));
       const broken = await Promise.race([stack.broken, once(stop.signal, "abort")]);
       if (typeof broken !== "string") return 0;
-      say(`error: ${broken}; stopping`);
+      print(`error: ${broken}; stopping`);
       return 1;
     }
     if (stop.signal.aborted) return 130;
-    say(
+    print(
       "\nNext: `npm start -- --keep` leaves Muster running. Then `npx muster run examples/training-job.yaml` runs a job.",
     );
     return code;
   } catch (error) {
     if (stop.signal.aborted) return 130;
     if (faultOf(error)?.code === "already_exists") {
-      say(
+      print(
         `error: Muster already runs in ${directory}. Use it with \`npx muster\`, or stop it with Ctrl-C in its terminal.`,
       );
-    } else say(`error: ${error instanceof Error ? error.message : String(error)}`);
+    } else print(`error: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   }
 }
 
 /** Runs `muster run` in its own process group, so that Ctrl-C reaches only this process. */
 async function runExample(stack: Stack, example: string): Promise<number> {
-  say(`muster run ${example}\n`);
+  print(`muster run ${example}\n`);
   const cli = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), "run", resolve(ROOT, example)], {
     env: stack.clientEnv,
     detached: true,
@@ -141,6 +141,6 @@ The logs are in ${relative(process.cwd(), directory)}/logs. Ctrl-C here stops ev
 `;
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stderr.write(`${line}\n`);
 }

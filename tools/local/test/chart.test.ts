@@ -76,6 +76,11 @@ describe.skipIf(missing !== undefined)(
       }
     });
 
+    it("names a misspelt variable and its service", async () => {
+      const misspelt = render("here", { "services.watcher.env": { WATCHER_RELIST: 1 } });
+      await expect(misspelt).rejects.toThrow(/at '\/services\/watcher\/env': additional properties 'WATCHER_RELIST'/);
+    });
+
     it("refuses to render without a value that has a default, such as with the values of an older release", async () => {
       const values = parse(await readFile(join(CHART, "values.yaml"), "utf8")) as object;
       const leaves = leavesOf(values).filter((path) => !/^(services|defaults\.resources|nats\.resources)\./.test(path));
@@ -146,8 +151,8 @@ describe.skipIf(missing !== undefined)(
         ({ metadata }) => metadata?.annotations?.["helm.sh/hook"] === "test",
       );
       expect(objects.map(({ kind, metadata }) => `${kind ?? ""} ${metadata?.name ?? ""}`).toSorted()).toEqual([
-        "NetworkPolicy muster-test",
-        "NetworkPolicy muster-test-nats",
+        "NetworkPolicy muster-test-egress",
+        "NetworkPolicy muster-test-ingress",
         "Pod muster-test",
       ]);
       const pod = objects.find(({ kind }) => kind === "Pod") as V1Pod;
@@ -231,7 +236,7 @@ describe.skipIf(missing !== undefined)(
     it("shows how to get the command line without a clone, from an image of the installation", async () => {
       const notes = await helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given({})]);
       expect(notes).toMatch(
-        /alias muster='docker run .* registry\.example\.com\/muster\/cli:[\d.]+'\n {2}muster doctor/,
+        /alias muster='docker run [^']* registry\.example\.com\/muster\/cli:[\d.]+'\n {2}muster doctor/,
       );
     });
 

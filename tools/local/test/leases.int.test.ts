@@ -1,5 +1,5 @@
 import { attachNodes } from "@muster/devcluster";
-import { kubeApiServer, kubeControllers, whatControllersLack } from "@muster/testkit";
+import { kubeApiServer, kubeControllers, whyNoControllers } from "@muster/testkit";
 import { describe, it } from "vitest";
 import { LEASE_IMAGE } from "./lease-cases.ts";
 import { storeEnv } from "./lease-programs.ts";
@@ -15,7 +15,7 @@ const CONTROLLERS = [
   "persistentvolumeclaim-protection-controller",
   "resourcequota-controller",
 ];
-const lacking = whatControllersLack();
+const lacking = whyNoControllers();
 
 // stack.int.test.ts covers the embedded cluster, and installed.int.test.ts a real cluster.
 describe.skipIf(lacking !== undefined)(

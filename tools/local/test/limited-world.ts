@@ -37,7 +37,7 @@ export type LimitedWorld = AsyncDisposable & {
   readonly ledger: Client<typeof ReservationService>;
   /** Creates the job; disposal removes it with everything that it owns. */
   createJob(job: JobObject): Promise<void>;
-  /** Removes what `createJob` has created already, with everything that it owns. */
+  /** Removes the objects that `createJob` has created, with everything that they own. */
   removeJobs(): Promise<void>;
   exists(job: JobObject): Promise<boolean>;
   /** Waits until the condition is True. Rejects as soon as the job fails instead. */

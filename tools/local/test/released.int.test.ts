@@ -145,7 +145,7 @@ async function runBenchmark(clientEnv: NodeJS.ProcessEnv, program: string, file:
   expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
 }
 
-/** Objects of the whole cluster that have the name of Muster, but for those that the tests make. */
+/** Objects of the whole cluster with the name of Muster, except those that the tests create. */
 async function leftOf({ kubectl }: ClusterTools): Promise<readonly string[]> {
   const kinds = (await kubectl("api-resources --namespaced=false --verbs=list -o name")).trim().split("\n");
   const lists = await kubectl(`get ${kinds.join(",")} -o name --ignore-not-found`);

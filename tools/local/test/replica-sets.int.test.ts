@@ -83,7 +83,7 @@ it(
       1,
       /timed out after 1s waiting for condition Ready[^]*muster explain replica-set\/many/,
     );
-    expect(await done("explain rs/many")).toMatch(/TOO_FEW_NODES[^]*5 nodes more would do[^]*next: /);
+    expect(await done("explain rs/many")).toMatch(/TOO_FEW_NODES[^]*5 more nodes are needed[^]*next: /);
   },
   TIMEOUT_MS,
 );

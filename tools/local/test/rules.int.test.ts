@@ -44,8 +44,8 @@ function bucket(bytes: number): string {
 
 /** The samples of a Prometheus that has scraped for some time; each sample serves the rules for five minutes. */
 function history(nowMs: number): string {
-  const agesMin = [7, 12, 17];
-  return agesMin.map((age) => `muster_ready{muster_ready_check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
+  const agesMinutes = [7, 12, 17];
+  return agesMinutes.map((age) => `muster_ready{muster_ready_check="${age}"} 1 ${nowMs - age * 60_000}`).join("\n");
 }
 
 type Rules = {

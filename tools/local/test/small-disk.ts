@@ -9,7 +9,7 @@ const run = promisify(execFile);
 
 export const NATS_IMAGE = "nats:2.15-alpine";
 /** Far above the size of the disk, so that the disk fills up before the server reaches its limit. */
-const STORE_MAX = "8GB";
+const MAX_STORE = "8GB";
 const BALLAST = "/data/ballast";
 
 /** A NATS server in a container, whose store is on its own small disk. */
@@ -80,7 +80,7 @@ export async function smallDiskNats(directory: string, mebibytes: number): Promi
 }
 
 function configurationFor(token: string): string {
-  const jetstream = `store_dir: "/data", max_file_store: ${STORE_MAX}`;
+  const jetstream = `store_dir: "/data", max_file_store: ${MAX_STORE}`;
   return [
     "listen: 0.0.0.0:4222",
     "http: 0.0.0.0:8222",

@@ -188,6 +188,7 @@ function typeOf(field: Schema): string {
   if (format === "duration" || format === "quantity" || pattern?.includes("|ms|") || pattern?.includes("(ms|"))
     return format === "quantity" ? "quantity" : "duration";
   if (field["x-kubernetes-int-or-string"] === true) return "quantity";
+  if (Array.isArray(type)) return type.map((each: string) => typeOf({ ...field, type: each })).join(" or ");
   if (type === "array") return `list of ${items === undefined ? "any" : typeOf(items)}${sizeOf(minItems, maxItems)}`;
   if (type === "object") return typeof values === "object" ? `map of ${typeOf(values)}` : "object";
   if (type !== undefined) return `${String(type)}${rangeOf(field.minimum, field.maximum)}`;

@@ -1,4 +1,7 @@
 import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempDisposableSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Base } from "./build-layout.ts";
 
 /** A package of the base image, in the form of a component of CycloneDX. */
@@ -10,8 +13,8 @@ export type BasePackage = {
   readonly purl: string;
 };
 
-/** The list of installed packages of Debian has some megabytes at most. */
-const MAX_FILE_BYTES = 64 * 1024 * 1024;
+const RELEASE = "usr/lib/os-release";
+const STATUS = "var/lib/dpkg/status";
 
 /** Reads the packages that dpkg has installed in the bases, and the version of Node; of each once, sorted by name. A base without dpkg has only Node. */
 export function readBasePackages(bases: readonly Base[]): readonly BasePackage[] {
@@ -20,12 +23,14 @@ export function readBasePackages(bases: readonly Base[]): readonly BasePackage[]
 }
 
 function packagesOf({ layers, env }: Base): readonly BasePackage[] {
-  const contents = layers.map(({ content }) => content);
-  const release = fieldsOf(readFile(contents, "usr/lib/os-release"), "=");
+  const files = readFiles(
+    layers.map(({ content }) => content),
+    [RELEASE, STATUS],
+  );
+  const release = fieldsOf(files[RELEASE], "=");
   const distribution = (release.get("ID") ?? "debian").replaceAll('"', "");
   const distro = `${distribution}-${(release.get("VERSION_ID") ?? "").replaceAll('"', "")}`;
-  const installed = readFile(contents, "var/lib/dpkg/status")
-    .split("\n\n")
+  const installed = files[STATUS].split("\n\n")
     .map((paragraph) => fieldsOf(paragraph, ": "))
     .filter((fields) => fields.get("Status")?.endsWith(" installed") === true);
   const node = env.find((line) => line.startsWith("NODE_VERSION="))?.split("=")[1];
@@ -44,16 +49,28 @@ function nodeOf(version: string): BasePackage {
   return { type: "application", name: "node", version, "bom-ref": purl, purl };
 }
 
-/** The content of a file in the uppermost layer that has it; empty where none has. */
-function readFile(layers: readonly Buffer[], path: string): string {
-  for (const input of layers.toReversed()) {
-    // Some layers name their files with a leading `./`. A name that is missing is an error of tar, after the output of the other.
-    const args = ["--extract", "--gzip", "--to-stdout", path, `./${path}`];
-    const { stdout, error } = spawnSync("tar", args, { input, maxBuffer: MAX_FILE_BYTES });
+/**
+ * The content of the files in the uppermost layer that has each; empty where none has. Unpacks each layer once: a later layer replaces the files of an earlier
+ * one.
+ */
+function readFiles<Path extends string>(
+  layers: readonly Buffer[],
+  paths: readonly Path[],
+): Readonly<Record<Path, string>> {
+  using folder = mkdtempDisposableSync(join(tmpdir(), "muster-base-"));
+  // Some layers name their files with a leading `./`. A name that is missing is an error of tar, after the output of the other.
+  const names = paths.flatMap((path) => [path, `./${path}`]);
+  for (const input of layers) {
+    const args = ["--extract", "--gzip", "--directory", folder.path, ...names];
+    const { error } = spawnSync("tar", args, { input, stdio: ["pipe", "ignore", "ignore"] });
     if (error !== undefined) throw error;
-    if (stdout.length > 0) return stdout.toString();
   }
-  return "";
+  const contents = paths.map((path) => [path, readIfPresent(join(folder.path, path))]);
+  return Object.fromEntries(contents) as Record<Path, string>;
+}
+
+function readIfPresent(file: string): string {
+  return existsSync(file) ? readFileSync(file, "utf8") : "";
 }
 
 /** The first line of each field. Continuation lines begin with a space, which no name of a field does. */

@@ -174,14 +174,16 @@ it("shows only exported metrics on the dashboard", async () => {
 it("names only exported metrics in docs/operations.md", async () => {
   const known = await exported();
   const table = (await read("docs/operations.md")).split("## What to watch")[1]?.split("\n## ")[0] ?? "";
-  const named = [...table.matchAll(/`((?:muster|kube|db)_\w+)/g)].map(([, name = ""]) => name);
+  const named = [...table.matchAll(/`((?:muster|kube|db|http)_\w+)/g)].map(([, name = ""]) => name);
   expect(named.length).toBeGreaterThan(10);
   for (const name of named) expect([...known.keys()]).toContain(name);
 });
 
 it("names instruments and attributes as OpenTelemetry does: dotted, in the namespace of Muster, each with its unit and meaning", async () => {
   for (const { name, kind, unit, description, file } of await instruments()) {
-    expect(name).toMatch(/^(?:muster(?:\.[a-z]+(?:_[a-z]+)*){1,4}|db\.client\.operation\.duration)$/);
+    expect(name).toMatch(
+      /^(?:muster(?:\.[a-z]+(?:_[a-z]+)*){1,4}|db\.client\.operation\.duration|http\.server\.request\.duration)$/,
+    );
     expect(unit, name).toMatch(kind === "Histogram" ? /^s$/ : /^(?:s|By|1|\{[a-z]+\})$/);
     expect(description, name).toMatch(/^[A-Z1].*[^.]$/);
     expect(

@@ -35,3 +35,19 @@ it("offers `npx muster` only in a clone, because npm has a foreign package of th
     expect(offered, file).toEqual([]);
   }
 });
+
+it("connects after an installation with the same commands in the notes of the chart and in the documents", async () => {
+  const notes = await readFile(join(ROOT, "deploy/helm/muster/templates/NOTES.txt"), "utf8");
+  const commands = notes
+    .replaceAll("{{ .Release.Namespace }}", "muster-system")
+    .replace(/\{\{ include "muster\.image" [^}]*\}\}/, "REGISTRY/muster/cli:0.1.0")
+    .split("\n")
+    .filter((line) => line.startsWith("  "))
+    .map((line) => line.slice(2));
+  expect(commands.filter((line) => /^(?:export|alias) /.test(line))).toHaveLength(2);
+  const guide = (await readFile(join(ROOT, "docs/install.md"), "utf8")).split("\n");
+  expect(guide).toEqual(expect.arrayContaining(commands));
+  const readme = (await readFile(join(ROOT, "apps/cli/README.md"), "utf8")).split("\n");
+  const alias = commands.findIndex((line) => line.startsWith("alias "));
+  expect(readme).toEqual(expect.arrayContaining(commands.slice(alias, alias + 2)));
+});

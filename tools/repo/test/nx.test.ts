@@ -54,7 +54,7 @@ describe("a cached test run", () => {
     );
   });
 
-  it("depends on each variable by which tests find or skip something", async () => {
+  it("depends on each variable that selects or skips tests", async () => {
     const { namedInputs } = JSON.parse(await readFile(join(ROOT, "nx.json"), "utf8")) as {
       namedInputs: { conditions: readonly { readonly env?: string }[] };
     };
@@ -76,7 +76,7 @@ describe("a cached test run", () => {
   it("is reused until a missing program is installed", async () => {
     const assets = await mkdtemp(join(tmpdir(), "muster-assets-"));
     try {
-      // Tests that run beside this one build images, which are conditions as well: no engine is found here.
+      // Concurrent tests build images, which are conditions too, so no engine is found here.
       const env = { KUBEBUILDER_ASSETS: assets, DOCKER_HOST: `unix://${join(assets, "no-engine.sock")}` };
       const test = () => nx("run faults:test --excludeTaskDependencies --output-style=static", env);
       const fromCache = /faults:test {2}\[.*\bcache\b/;

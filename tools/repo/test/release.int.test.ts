@@ -241,7 +241,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     }
   });
 
-  it("list in the bill of each image, and not of the command, what its base has", async () => {
+  it("list the packages of the base in the bill of each image, but not of the command", async () => {
     const purlsOf = async (name: string): Promise<readonly string[]> => {
       const bill = JSON.parse(await readFile(fileOf(`muster-${name}-${VERSION}.cdx.json`), "utf8")) as Bill;
       return bill.components.map(({ purl }) => purl).filter((purl) => !purl.startsWith("pkg:npm/"));
@@ -251,7 +251,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     expect(await purlsOf("command")).toEqual([]);
   });
 
-  it("go to a registry with a login, by digest and version, and only what it lacks", async () => {
+  it("are pushed to a registry with a login, by digest and version, and only missing contents", async () => {
     await using registry = await startRegistry();
     const { dockerConfig } = options;
     await mkdir(dockerConfig);

@@ -18,7 +18,7 @@ describe("npm scripts", () => {
     expect(scripts[`pre${other ?? name}`]).toBe(PREPARE);
   });
 
-  // A shell caches the path of `node`, which before the installation is the machine's.
+  // A shell caches the path of `node`, which is the system's before the installation.
   it.each(Object.keys(scripts).filter(isHook))("%s runs no command in the shell that installed Node", (name) => {
     expect(scripts[name]).toBe(PREPARE);
   });

@@ -151,8 +151,13 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
   };
 }
 
-/** An exclusive pod has its machine to itself among the pods of Muster; a node with sizes also needs room for the pod. */
+/**
+ * A pod needs a node with the labels that it selects. An exclusive pod has its machine to itself among the pods of Muster. A node with sizes also needs room
+ * for the pod.
+ */
 function mayPlace(cluster: Cluster, pod: V1Pod, node: string): boolean {
+  const nodeLabels = cluster.nodes.get(node)?.metadata?.labels;
+  if (Object.entries(pod.spec?.nodeSelector ?? {}).some(([key, value]) => nodeLabels?.[key] !== value)) return false;
   const present = [...cluster.pods.values()].filter((each) => nodeOf(each) === node && !isOver(each));
   const isAlone = !present.some((each) => ownerOf(each) !== "" && (isExclusive(each) || isExclusive(pod)));
   const allocatable = cluster.nodes.get(node)?.status?.allocatable;

@@ -25,7 +25,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   const inspectAt = snapshot && {
     inspectAt: { ms: snapshot.atMs, inspect: (world: World) => writeSnapshot(snapshot.file, takeSnapshot(world)) },
   };
-  const say = (text: string): void => void output.write(`${text}\n`);
+  const print = (text: string): void => void output.write(`${text}\n`);
   const runSeed = (seed: number): Promise<Simulation> => {
     const { sessions, parts, leases, queues } = options;
     if (leases !== undefined) return simulateLeases({ seed, leases, signal });
@@ -36,23 +36,23 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
     const simulation = await runSeed(seed);
     if (signal.aborted) return 130;
     if (trace !== undefined) writeFileSync(trace, `${simulation.trace.lines.join("\n")}\n`);
-    if (options.output === "json") say(JSON.stringify(toJson(simulation)));
+    if (options.output === "json") print(JSON.stringify(toJson(simulation)));
     if (simulation.violations.length > 0) {
-      if (options.output === "text") say(describeFailed(simulation));
+      if (options.output === "text") print(describeFailed(simulation));
       return 1;
     }
     add(sum, simulation);
-    if (options.output === "text" && seeds === 1) say(describePassed(simulation));
+    if (options.output === "text" && seeds === 1) print(describePassed(simulation));
     if (terminal.isTTY === true && seeds > 1) terminal.write(`\r${sum.seeds} of ${seeds} seeds hold `);
   }
   if (options.output === "json") return 0;
   if (terminal.isTTY === true && seeds > 1) terminal.write("\r\u001b[K");
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   const hours = (sum.lifeMs / HOUR_MS).toFixed(1);
-  say(
+  print(
     `${sum.seeds} seeds from ${first}: ${sum.count} ${COUNTED[sum.kind]} of ${hours} h in total; all rules hold; ${seconds} s`,
   );
-  say(
+  print(
     `faults: ${[...sum.faults]
       .sort()
       .map(([kind, count]) => `${kind} ${count}`)

@@ -70,6 +70,8 @@ const POOLS = { [DRIVERS]: 4, [WORKERS]: 12 };
 const MS_PER_SESSION = 600;
 /** Every third session has shared components if nodes have sizes. */
 const SHARED_EVERY = 3;
+/** Every third session has a driver that accepts a machine of the workers, too: the drivers run out first. */
+const ACCEPTING_EVERY = 3;
 /** All sessions must end within this time after the last submission and the last fault. A session may run for a quarter of an hour. */
 const END_WITHIN_MS = 3 * 3_600_000;
 /** Ended sessions are cleaned up within this additional time. */
@@ -112,7 +114,8 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
   if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
-  startUsers(world, targets, parts === 0 ? shapes : shapes.map(shareSome), answers);
+  const sessions = shapes.map(acceptPools);
+  startUsers(world, targets, parts === 0 ? sessions : sessions.map(shareSome), answers);
   time.after(untilMs - time.nowMs + 5000, undefined, () => {
     nemesis.heal();
     sharing?.foreign.end();
@@ -145,8 +148,12 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   };
 }
 
+function acceptPools(shape: Shape, index: number): UserSession {
+  return { ...shape, otherPools: index % ACCEPTING_EVERY === 1 ? [WORKERS] : [] };
+}
+
 /** Parts of a session that is too large for its pool could fit. */
-function shareSome(shape: Shape, index: number): UserSession {
+function shareSome(shape: UserSession, index: number): UserSession {
   return { ...shape, isShared: index % SHARED_EVERY === 0 && shape.intent !== "pool-too-small" };
 }
 

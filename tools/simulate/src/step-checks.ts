@@ -3,6 +3,7 @@ import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { bucketKeys, labels } from "@muster/proto";
+import { acceptedPools } from "@muster/resources";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
@@ -120,9 +121,10 @@ function watchLedger(world: World, violate: Violate): void {
     const complete =
       machines.length === needs.length &&
       new Set(whole.map(({ node }) => node)).size === needs.filter(({ shared }) => shared === undefined).length &&
-      needs.every(
-        ({ component, pool }, index) => machines[index]?.component === component && machines[index].pool === pool,
-      );
+      needs.every((need, index) => {
+        const machine = machines[index];
+        return machine?.component === need.component && acceptedPools(need).includes(machine.pool);
+      });
     if (!complete)
       violate(owner.id, "every grant is complete", `${machines.length} machines for ${needs.length} needs`);
     for (const { node } of whole) {

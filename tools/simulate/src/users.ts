@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildSession } from "@muster/chaos/build-session";
-import type { Phase, Shape } from "@muster/chaos/plan-shapes";
+import { DRIVERS, type Phase, type Shape } from "@muster/chaos/plan-shapes";
 import { describeFault, FaultError, faultOf, isRetryable } from "@muster/faults";
 import { recordCodec } from "@muster/session-controller/messages";
 import { cancel, submit, type RequestDeps, type Submission } from "@muster/session-controller/requests";
@@ -21,8 +21,8 @@ const POLL_MS = 20;
 /** All users are one process without faults. */
 const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
 
-/** A session to submit. With `isShared`, its components get parts of machines. */
-export type UserSession = Shape & { readonly isShared?: boolean };
+/** A session to submit. With `isShared`, its components get parts of machines. `otherPools`: further pools that its driver accepts. */
+export type UserSession = Shape & { readonly isShared?: boolean; readonly otherPools: readonly string[] };
 
 /** Submits every session at its time, and cancels those with a planned cancellation. */
 export function startUsers(
@@ -161,7 +161,13 @@ const PART_TEMPLATE = JSON.stringify({ spec: { containers: [{ name: "main", reso
 
 function draftOf(shape: UserSession) {
   const { components, ...rest } = buildSession(shape);
-  const { isShared: shared = false } = shape;
+  const { isShared: shared = false, otherPools } = shape;
   const none = { args: [], env: [], workingDir: "", templateJson: shared ? PART_TEMPLATE : "", shared };
-  return { ...rest, components: components.map((component) => ({ ...none, ...component })) };
+  return {
+    ...rest,
+    components: components.map((component) => {
+      const accepts = component.kind === "driver" && component.pool === DRIVERS;
+      return { ...none, ...component, otherPools: accepts ? otherPools : [] };
+    }),
+  };
 }

@@ -128,15 +128,15 @@ export const STREAMS = [streams.events, streams.dead] as const;
 
 /** Writes the log of one process into the trace. Errors count as defects. */
 export function traceLogger({ trace, defects }: World, process: Process): Logger {
-  const say = (level: string) => (fields: object, message: string) => {
+  const writeLog = (level: string) => (fields: object, message: string) => {
     trace.note(process.name, `${level} ${message} ${textOf(fields)}`);
     if (level === "error") defects.push(`${process.name}: ${message} ${textOf(fields)}`);
   };
   const logger: Logger = {
     debug: () => undefined,
-    info: say("info"),
-    warn: say("warn"),
-    error: say("error"),
+    info: writeLog("info"),
+    warn: writeLog("warn"),
+    error: writeLog("error"),
     child: () => logger,
   };
   return logger;

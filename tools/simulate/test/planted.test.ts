@@ -39,6 +39,13 @@ const recordsWrongUids: Tamper = (deps) => ({
   },
 });
 
+/** An executor whose pods select the preferred pool, and not the granted one. */
+const selectsFirstPool: Tamper = (deps) => ({
+  ...deps,
+  act: (record, step, isHeld) =>
+    deps.act(record, step.kind === "create-pod" ? { ...step, pool: step.component.pool } : step, isHeld),
+});
+
 const SEEDS = 12;
 
 it.each<{ title: string; plant: Plant; rules: RegExp }>([
@@ -49,6 +56,11 @@ it.each<{ title: string; plant: Plant; rules: RegExp }>([
   },
   { title: "an executor that does not list its pods", plant: { executor: listsNoPods }, rules: /released|outcome/ },
   { title: "an executor that records wrong uids", plant: { executor: recordsWrongUids }, rules: /outcome/ },
+  {
+    title: "an executor that creates pods in the preferred pool",
+    plant: { executor: selectsFirstPool },
+    rules: /outcome/,
+  },
   {
     title: "a ledger without a fence",
     plant: { ledgerWithoutFence: true },

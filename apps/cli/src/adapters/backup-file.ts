@@ -99,7 +99,7 @@ export async function readBackup(path: string): Promise<BackupReader> {
   const read = async (length: number): Promise<Buffer> => {
     const bytes = Buffer.alloc(length);
     const { bytesRead } = await file.read(bytes, 0, length, at).catch(failed(path));
-    if (bytesRead < length) throw new CommandError(EXIT.usage, `${path} ends in the middle: it is no whole backup`);
+    if (bytesRead < length) throw new CommandError(EXIT.usage, `${path} ends in the middle: it is no complete backup`);
     at += length;
     return bytes;
   };
@@ -201,7 +201,7 @@ async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "EEXIST")
       throw new CommandError(EXIT.usage, `${path} exists already`, {
-        hint: "another backup is writing it; or one was cut off in its middle: then remove it",
+        hint: "another backup writes it now; remove it if that backup was interrupted",
         cause,
       });
     throw new CommandError(EXIT.usage, cause instanceof Error ? cause.message : String(cause), { cause });

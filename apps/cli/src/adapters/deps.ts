@@ -253,7 +253,7 @@ function readStackFile(file: string): unknown {
 
 /** Ignoring the file would connect to the default port of NATS, which another program may serve. */
 function damaged(file: string, reason: string, cause?: unknown): never {
-  throw new CommandError(EXIT.usage, `${file} does not say where the local stack is: ${reason}`, {
+  throw new CommandError(EXIT.usage, `${file} does not contain the address of the local stack: ${reason}`, {
     hint: `${REWRITE_HINT}; or name a server with MUSTER_NATS_URL`,
     cause,
   });

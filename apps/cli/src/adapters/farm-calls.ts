@@ -46,7 +46,8 @@ export function farmCalls({ client, stop }: Link) {
       return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
     },
     get: (name: string) => setOf(farms.getReplicaSet({ name }, options)),
-    list: () => readPages((page) => farms.listReplicaSets(page, options), "sets", setFromMessage),
+    list: (labelSelector = "") =>
+      readPages((page) => farms.listReplicaSets({ ...page, labelSelector }, options), "sets", setFromMessage),
     /** Lists sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(

@@ -202,14 +202,14 @@ function refusalOf(gateway: Gateway, answer: Answer, text: string): Error {
   const { fault, detail, code, retryAfterMs } = problem;
   if (typeof fault?.code === "string" && fault.code in WIRE_CODE) return new FaultError(fault as Fault);
   if (typeof retryAfterMs === "number") return new FaultError(away(gateway, retryAfterMs));
-  const said = typeof detail === "string" ? detail : `status ${statusCode}`;
+  const reason = typeof detail === "string" ? detail : `status ${statusCode}`;
   if (code === "UNAUTHENTICATED")
-    return new CommandError(EXIT.refused, `${describeGateway(gateway)} refuses the token: ${said}`, {
-      hint: "`muster login` signs in; --token-file and MUSTER_TOKEN name another token",
+    return new CommandError(EXIT.refused, `${describeGateway(gateway)} refuses the token: ${reason}`, {
+      hint: "sign in with `muster login`, or use another token with --token-file or MUSTER_TOKEN",
     });
   if (code === "FORBIDDEN")
-    return new CommandError(EXIT.refused, said, { hint: "an administrator of the cluster grants rights with RBAC" });
-  return new CommandError(EXIT.refused, said);
+    return new CommandError(EXIT.refused, reason, { hint: "an administrator of the cluster grants rights with RBAC" });
+  return new CommandError(EXIT.refused, reason);
 }
 
 function problemIn(text: string): ProblemDocument | undefined {
@@ -237,7 +237,7 @@ function failureOf(gateway: Gateway, cause: unknown): Error {
   return new CommandError(EXIT.unreachable, `cannot connect to ${describeGateway(gateway)}: ${what}`, {
     hint: isPlain
       ? hintOfPlainServer(gateway.server)
-      : "--certificate-authority FILE, or MUSTER_SERVER_CA_FILE, names who signs it",
+      : "name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE",
     cause,
   });
 }

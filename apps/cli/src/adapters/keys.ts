@@ -25,8 +25,8 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
       } catch (error) {
         const isMissing = !inEnvironment && !existsSync(path);
         if (isMissing)
-          throw new CommandError(EXIT.usage, `there is no key at ${path}`, { hint: adviseNew(file), cause: error });
-        throw refused(error, "`muster keys --help` says how a key is kept");
+          throw new CommandError(EXIT.usage, `no key exists at ${path}`, { hint: adviseNew(file), cause: error });
+        throw refused(error, "`muster keys --help` describes how to create one");
       }
     },
     make: async (file) => {
@@ -53,8 +53,8 @@ async function makeFolder(folder: string): Promise<void> {
     if (!(error instanceof Error && "code" in error)) throw error;
     // Another process created the folder first.
     if (error.code === "EEXIST") return;
-    throw new CommandError(EXIT.usage, `the folder ${folder} of ${FILE} cannot be made: ${error.message}`, {
-      hint: "`--key-file FILE` or MUSTER_KEY_FILE says where else the key is kept",
+    throw new CommandError(EXIT.usage, `the folder ${folder} of ${FILE} cannot be created: ${error.message}`, {
+      hint: "choose another file with --key-file FILE or MUSTER_KEY_FILE",
       cause: error,
     });
   }
@@ -62,16 +62,16 @@ async function makeFolder(folder: string): Promise<void> {
 
 /** The error for a path of a new key that is in use, with advice. */
 async function occupied(path: string, cause: unknown): Promise<CommandError> {
-  const elsewhere = "`muster keys new --key-file FILE` makes a key elsewhere";
+  const elsewhere = "`muster keys new --key-file FILE` creates a key in another file";
   const found = await stat(path);
   if (found.isDirectory())
     return new CommandError(EXIT.usage, `${path} is a folder, and a file is needed`, { hint: elsewhere, cause });
   if (found.size === 0)
     return new CommandError(EXIT.usage, `${path} exists, and is empty: no key was ever written to it`, {
-      hint: `\`rm ${path}\`, and again; or ${elsewhere}`,
+      hint: `remove it with \`rm ${path}\` and try again; or ${elsewhere}`,
       cause,
     });
-  return new CommandError(EXIT.usage, `there is a file at ${path}, and it was not overwritten`, {
+  return new CommandError(EXIT.usage, `${path} exists, and was not overwritten`, {
     hint: `\`muster keys show\` shows the key in it, which alone can renew or end its leases; ${elsewhere}`,
     cause,
   });
@@ -79,7 +79,7 @@ async function occupied(path: string, cause: unknown): Promise<CommandError> {
 
 function adviseNew(file: string | undefined): string {
   const option = file === undefined ? "" : ` --key-file ${file}`;
-  return `\`muster keys new${option}\` makes one; MUSTER_KEY_FILE and MUSTER_KEY say where one is`;
+  return `\`muster keys new${option}\` creates one; MUSTER_KEY_FILE or MUSTER_KEY provides an existing one`;
 }
 
 /** States the problem of a key without its content. */

@@ -36,6 +36,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
   const events = message.events.map(({ kind, atMs, description, reason }) => {
     return { phase: enums.SessionEventKind.nameOf(kind) ?? ("UNKNOWN" as const), atMs, description, reason };
   });
+  const isGranted = events.some(({ phase }) => phase === "ACCEPT");
   return {
     kind: "session",
     ...pick(message, "name", "uid", "revision"),
@@ -50,6 +51,7 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
       name: component.name,
       kind: KINDS.nameOf(component.kind) ?? "unknown",
       ...pick(component, "pool", "node", "pod", "podIp", "state", "message", "exitCode"),
+      ...(isGranted ? {} : otherPoolsOf(specs.get(component.name))),
       ...shareOfComponent(specs.get(component.name)),
     })),
     resultJson: unlessDefault(message.resultJson),
@@ -58,6 +60,11 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
     finishedAtMs: unlessDefault(message.finishedAtMs),
     ...pick(message, "cancelRequested", "traceparent", "waitingBecause"),
   };
+}
+
+function otherPoolsOf(component: ComponentSpec | undefined): Pick<ComponentStatus, "otherPools"> {
+  const { otherPools = [] } = component ?? {};
+  return otherPools.length === 0 ? {} : { otherPools };
 }
 
 /** Reads the part of a machine that a shared component gets. Services store only validated templates. */
@@ -139,9 +146,17 @@ function manifestFrom(json: string): { readonly spec: Record<string, unknown>; r
 }
 
 export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent {
-  const { count, object, message: text, type, reason, atMs } = message;
-  const description = `${object}: ${text}${count > 1 ? ` (${count} times)` : ""}`;
+  const { object, message: text, type, reason, atMs } = message;
+  const description = `${object}: ${text}${repeatText(message)}`;
   return { phase: reason, atMs, description, reason: type === "Normal" ? "" : type };
+}
+
+/** Formats ` (x3 over 5m00s)` like kubectl; empty for the first occurrence. */
+function repeatText({ count, firstAtMs, atMs }: muster.job.v1.JobEvent): string {
+  if (count <= 1) return "";
+  return firstAtMs > 0 && firstAtMs < atMs
+    ? ` (x${count} over ${formatElapsed(atMs - firstAtMs, "seconds")})`
+    : ` (x${count})`;
 }
 
 /** Reads an event without its description. */

@@ -112,5 +112,5 @@ function troubleOf(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined || fault.code === "cancelled") throw error;
   const isAlone = fault.code === "unavailable" && fault.dependency === "node";
-  return isAlone ? "no replica of it is connected and leads" : describeFault(fault);
+  return isAlone ? "no replica of it is connected as the leader" : describeFault(fault);
 }

@@ -7,7 +7,7 @@ import { anySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { RESOURCES } from "../kinds/resources.ts";
-import { buildDocument } from "../domain/session-document.ts";
+import { buildDocument, buildSpec } from "../domain/session-document.ts";
 import {
   describeProblem,
   MAX_DOCUMENTS,
@@ -81,6 +81,7 @@ describe("a correct file", () => {
               name: "server",
               kind: "server",
               pool: "workers",
+              otherPools: [],
               image: "node:24",
               command: [],
               args: [],
@@ -94,6 +95,7 @@ describe("a correct file", () => {
               name: "driver",
               kind: "driver",
               pool: "drivers",
+              otherPools: [],
               image: "node:24",
               command: ["node", "-e"],
               args: ["1"],
@@ -132,6 +134,23 @@ describe("a correct file", () => {
     expect(JSON.parse(server?.templateJson ?? "")).toEqual(template);
     expect(other?.templateJson).toBe(server?.templateJson);
     expect(driver?.templateJson).toBeUndefined();
+  });
+
+  it("may name several pools of a component in order of preference, and writes them so", () => {
+    const { documents, problems } = parse(
+      "f",
+      withComponents(
+        "- { name: server, kind: server, pool: [h100, a100], image: i }",
+        DRIVER.replace("drivers", "[d]"),
+      ),
+    );
+    expect(problems).toEqual([]);
+    const spec = documents.map(sessionOf)[0]?.spec;
+    expect(spec?.components).toMatchObject([
+      { pool: "h100", otherPools: ["a100"] },
+      { pool: "d", otherPools: [] },
+    ]);
+    expect(spec && buildSpec(spec)).toMatchObject({ components: [{ pool: ["h100", "a100"] }, { pool: "d" }] });
   });
 
   it("may give a component a part of a machine", () => {
@@ -194,8 +213,8 @@ describe("a correct file", () => {
 
 describe("every problem is reported with its place", () => {
   it.each<[string, string, string[]]>([
-    ["an empty file", "", ["f.yaml:1:1: the file holds no document"]],
-    ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file holds no document"]],
+    ["an empty file", "", ["f.yaml:1:1: the file contains no document"]],
+    ["a file of comments", "# nothing\n", ["f.yaml:1:1: the file contains no document"]],
     ["a document that is a list", "- 1\n", ["f.yaml:1:1: the document must be a mapping, not a list"]],
     [
       "a field given twice",
@@ -220,7 +239,7 @@ describe("every problem is reported with its place", () => {
     [
       "an unsupported kind of Kubeflow",
       "apiVersion: kubeflow.org/v1\nkind: MXJob\nmetadata: { name: a }\nspec: {}\n",
-      ["f.yaml:2:7: kind: MXJob is not run; of Kubeflow's kinds are TFJob, PyTorchJob, MPIJob, JAXJob"],
+      ["f.yaml:2:7: kind: Muster does not run MXJob; of Kubeflow's kinds it runs TFJob, PyTorchJob, MPIJob, JAXJob"],
     ],
     [
       "an unknown kind",
@@ -331,7 +350,7 @@ spec: {}
     [
       "a scenario that is not JSON",
       VALID.replace("seconds: 5", "seconds: .inf"),
-      ["f.yaml:16:24: spec.scenario.seconds: cannot be handed on as JSON; write it as a string"],
+      ["f.yaml:16:24: spec.scenario.seconds: cannot be expressed in JSON; write it as a string"],
     ],
     [
       "no components",
@@ -395,6 +414,37 @@ spec: {}
       withComponents(DRIVER, '- { name: a, kind: server, pool: "a b", image: i }'),
       [
         "f.yaml:7:38: spec.components[1].pool: \"a b\" is not a label value: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
+      ],
+    ],
+    [
+      "a list of no pool",
+      withComponents(DRIVER, "- { name: a, kind: server, pool: [], image: i }"),
+      ["f.yaml:7:38: spec.components[1].pool: is empty; the name of a pool is needed"],
+    ],
+    [
+      "a list with a pool that is no text",
+      withComponents(DRIVER, "- { name: a, kind: server, pool: [a, 7], image: i }"),
+      ['f.yaml:7:42: spec.components[1].pool[1]: must be a string; write "7" with quotes, not the number 7'],
+    ],
+    [
+      "a pool that is named twice",
+      withComponents(DRIVER, "- { name: a, kind: server, pool: [a, b, a], image: i }"),
+      ['f.yaml:7:45: spec.components[1].pool[2]: "a" is named twice'],
+    ],
+    [
+      "more pools than a component may accept",
+      withComponents(DRIVER, `- { name: a, kind: server, pool: [${[..."abcdefghi"].join(", ")}], image: i }`),
+      ['f.yaml:7:63: spec.components[1].pool[8]: "i" is one of 9 pools; 8 at most'],
+    ],
+    [
+      "too many combinations of pools",
+      withComponents(
+        DRIVER.replace("drivers", "[a, b, c]"),
+        "- { name: a, kind: server, pool: [b, c, a], image: i }",
+        "- { name: b, kind: server, pool: [c, a, b], image: i }",
+      ),
+      [
+        "f.yaml:6:5: spec.components: accept 27 combinations of pools; 16 at most: let more components accept the same pools in the same order",
       ],
     ],
     [

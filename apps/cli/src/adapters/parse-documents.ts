@@ -55,7 +55,7 @@ export function parseDocuments<Value>(
 ): Parsed<Value> {
   // Reading stops shortly after the limit, so the size of the file is not known.
   if (Buffer.byteLength(text) > MAX_FILE_BYTES)
-    return onlyProblem(file, `the file has more than ${MAX_FILE_BYTES} bytes, which are the most that are read`);
+    return onlyProblem(file, `the file has more than ${MAX_FILE_BYTES} bytes, the limit for one file`);
   if (text.includes("\0")) return onlyProblem(file, "the file is not text; a YAML file is needed");
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
@@ -93,7 +93,7 @@ export function parseDocuments<Value>(
       placeOf(offsetOf(yamlDocument, { path: readPath(field), at: "value" }));
     documents.push({ ...found, place: placeOf(offsetOf(yamlDocument, at)), placeOf: placeOfField });
   }
-  if (documents.length === 0 && problems.length === 0) report(0, "the file holds no document");
+  if (documents.length === 0 && problems.length === 0) report(0, "the file contains no document");
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
   return { documents, problems };
 }

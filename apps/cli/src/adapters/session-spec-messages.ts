@@ -19,7 +19,7 @@ export function specFromMessage(message = muster.session.v1.SessionSpec.create()
       name: component.name,
       // Services store no component without a kind, so the fallback is never used.
       kind: KINDS.nameOf(component.kind) ?? "client",
-      ...pick(component, "pool", "image", "command", "args"),
+      ...pick(component, "pool", "otherPools", "image", "command", "args"),
       env: component.env.map((variable) => pick(variable, "name", "value")),
       // Undefined means the image's working directory, readiness once it runs, no template, and a whole machine.
       workingDir: unlessDefault(component.workingDir),

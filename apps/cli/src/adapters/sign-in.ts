@@ -11,12 +11,12 @@ export type DeviceSignIn = {
   readonly config: OidcConfig;
   readonly scope: string;
   /** Prints lines for the user: the address at which to confirm, and the code. */
-  readonly say: (lines: readonly string[]) => void;
+  readonly print: (lines: readonly string[]) => void;
   readonly signal: AbortSignal;
 };
 
 /** Signs a user in by the device flow of OAuth 2.0, and returns the configuration with the tokens. Rejects with CommandError. */
-export async function signInByDevice({ config, scope, say, signal }: DeviceSignIn): Promise<OidcConfig> {
+export async function signInByDevice({ config, scope, print, signal }: DeviceSignIn): Promise<OidcConfig> {
   const issuer = config["idp-issuer-url"];
   return explained(issuer, signal, async () => {
     const client = await discover(config);
@@ -25,7 +25,7 @@ export async function signInByDevice({ config, scope, say, signal }: DeviceSignI
         hint: "`muster login --token-file FILE` takes a token from elsewhere",
       });
     const device = await oidc.initiateDeviceAuthorization(client, { scope });
-    say([
+    print([
       `open ${device.verification_uri_complete ?? device.verification_uri}`,
       `and confirm the code ${device.user_code}`,
     ]);
@@ -42,7 +42,9 @@ export async function refreshTokens(name: string, config: OidcConfig, contextFil
   if (kept !== undefined && kept["id-token"] !== config["id-token"] && kept["id-token"] !== undefined) return kept;
   const token = config["refresh-token"];
   if (token === undefined)
-    throw new CommandError(EXIT.refused, `the sign-in of user ${name} is over`, { hint: "`muster login` signs in" });
+    throw new CommandError(EXIT.refused, `the sign-in of user ${name} has expired`, {
+      hint: "`muster login` signs in",
+    });
   const renewed = await explained(config["idp-issuer-url"], undefined, async () =>
     withTokens(config, await oidc.refreshTokenGrant(await discover(config), token)),
   );
@@ -69,7 +71,7 @@ function withTokens(
 ): OidcConfig {
   if (id === undefined)
     throw new CommandError(EXIT.refused, `the issuer ${config["idp-issuer-url"]} gives no id token`, {
-      hint: "the scope needs openid",
+      hint: "add openid to --scope",
     });
   return { ...config, "id-token": id, ...(refresh !== undefined && { "refresh-token": refresh }) };
 }
@@ -90,7 +92,7 @@ async function explained<Value>(
         cause,
       });
     throw new CommandError(EXIT.unreachable, `cannot sign in at the issuer ${issuer}: ${deepestMessage(cause)}`, {
-      hint: "check its address; NODE_EXTRA_CA_CERTS names who signs its certificate",
+      hint: "check its address, and name the CA certificates that verify it in NODE_EXTRA_CA_CERTS",
       cause,
     });
   }

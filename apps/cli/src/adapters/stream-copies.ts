@@ -37,7 +37,7 @@ const RETRY_MS = 50;
 const CHUNK_BYTES = 64 * 1024;
 const NOT_FOUND = 10059;
 
-const KEY_HINT = `MUSTER_NATS_NKEY_FILE names the file of its key, ${BACKUP_USER}.nk: docs/operations.md says where that is`;
+const KEY_HINT = `MUSTER_NATS_NKEY_FILE must name the key file of that user, ${BACKUP_USER}.nk: see docs/operations.md`;
 
 type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
 
@@ -75,7 +75,7 @@ export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal):
           await onBytes(piece.data);
           piece.respond();
         }
-        throw new CommandError(EXIT.unreachable, `copying ${stream}: nothing came for ${IDLE_MS / 1000} s`);
+        throw new CommandError(EXIT.unreachable, `copying ${stream}: no data for ${IDLE_MS / 1000} s`);
       } finally {
         watch.end();
         pieces.unsubscribe();
@@ -145,7 +145,7 @@ function idleTimer(onIdle: () => void): { readonly touch: () => void; readonly e
 }
 
 function refused(doing: string, error: { readonly description?: string | undefined }): CommandError {
-  return new CommandError(EXIT.refused, `${doing}: NATS says: ${error.description ?? "no"}`);
+  return new CommandError(EXIT.refused, `${doing}: NATS answers: ${error.description ?? "no"}`);
 }
 
 function unanswered(subject: string, from: Connection, cause: unknown): CommandError {

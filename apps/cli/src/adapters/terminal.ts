@@ -46,7 +46,7 @@ export function terminal(options: { readonly colours: boolean; readonly columns:
       colours: options.colours && stderr.isTTY,
       interactive: stderr.isTTY,
     }),
-    read: (path, bytesMax) => readText(path === "-" ? stdin : createReadStream(path), path, bytesMax),
+    read: (path, maxBytes) => readText(path === "-" ? stdin : createReadStream(path), path, maxBytes),
     ask: (question, signal) =>
       stdin.isTTY && stderr.isTTY ? askOnTerminal(question, signal) : Promise.resolve(undefined),
     closed: closed.signal,
@@ -81,7 +81,7 @@ async function askOnTerminal(question: string, signal: AbortSignal): Promise<str
 }
 
 /** Reads at most one byte more than allowed, so that the reader of the text can report the limit. */
-export async function readText(stream: AsyncIterable<unknown>, path: string, bytesMax: number): Promise<string> {
+export async function readText(stream: AsyncIterable<unknown>, path: string, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -89,7 +89,7 @@ export async function readText(stream: AsyncIterable<unknown>, path: string, byt
       const bytes = Buffer.from(chunk as Uint8Array);
       chunks.push(bytes);
       size += bytes.length;
-      if (size > bytesMax) break;
+      if (size > maxBytes) break;
     }
   } catch (error) {
     const isFolder = error instanceof Error && "code" in error && error.code === "EISDIR";

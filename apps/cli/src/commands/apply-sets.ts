@@ -103,7 +103,7 @@ export const READY = { kind: "condition", type: "Ready", isTrue: true } as const
 
 export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
   return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
-    hint: `\`muster explain ${SET_NOUN}/${set.name}\` says why`,
+    hint: `\`muster explain ${SET_NOUN}/${set.name}\` shows why`,
   });
 }
 
@@ -121,7 +121,7 @@ async function followSet(
       const trouble = set.trouble === undefined ? "" : ` (${plain(set.trouble.message)})`;
       return `${target} ${phaseOfSet(set)}: ${describeCounts(set)}${trouble}`;
     },
-    left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` says how far it is`,
+    left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` shows its progress`,
   });
   if (verdict === "interrupted") return EXIT.interrupted;
   if (verdict === "open") throw setTimedOut(last, "all replicas to be ready", timeoutMs ?? 0);

@@ -22,7 +22,7 @@ export async function backup(cli: Cli, file: string): Promise<ExitCode> {
   }
   if (streams === 0)
     throw new CommandError(EXIT.failed, "there is nothing to copy: NATS has no stream of Muster", {
-      hint: "MUSTER_NATS_URL says which server is asked",
+      hint: "check MUSTER_NATS_URL, the address of the NATS server",
     });
   await writer.finish();
   cli.io.out([`${file}: ${plural(streams, "stream")} with ${plural(messages, "message")}`]);
@@ -54,8 +54,8 @@ async function copyGroup(copies: StreamCopies, writer: BackupWriter, group: Back
     if ((await lastOf(copies, steady)) === before) return { streams, messages };
     mark.rewind();
   }
-  throw new CommandError(EXIT.failed, `${steady ?? ""} was written each time while the ledger was copied`, {
-    hint: "try again, or stop the reservation manager for as long as it takes",
+  throw new CommandError(EXIT.failed, `${steady ?? ""} was written during every attempt to copy the ledger`, {
+    hint: "try again, or stop the reservation manager during the backup",
   });
 }
 
@@ -66,7 +66,7 @@ async function lastOf(copies: StreamCopies, stream: string | undefined): Promise
 /** `muster backup --check FILE`: checks the file as a restore would, without NATS. */
 export async function checkBackup(cli: Cli, file: string): Promise<ExitCode> {
   const { at, streams } = await readThrough(file);
-  cli.io.out([`${file} is whole: ${plural(streams, "stream")} as of ${at}`]);
+  cli.io.out([`${file} is complete: ${plural(streams, "stream")} as of ${at}`]);
   return EXIT.ok;
 }
 
@@ -97,14 +97,14 @@ async function refuseFilled(copies: StreamCopies): Promise<void> {
   }
   if (found.length === 0) return;
   throw new CommandError(EXIT.refused, `NATS has ${plural(found.length, "stream")} of Muster: ${found.join(", ")}`, {
-    hint: "stop the services, which make their streams when they start, and give NATS an empty volume; a restore that ended in the middle leaves some, too",
+    hint: "stop the services, which make their streams when they start, and give NATS an empty volume; an interrupted restore leaves streams, too",
   });
 }
 
 /** Services that start on a partial restore would remove the pods of missing records. */
 function partialRestore(cause: CommandError, made: number, streams: number): CommandError {
   return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${plural(streams, "stream")}`, {
-    hint: "start no service: give NATS an empty volume again, and restore into that",
+    hint: "start no service; give NATS an empty volume and run the restore again",
     cause,
   });
 }

@@ -9,7 +9,7 @@ const NEVER = new AbortController().signal;
 /** A pause advances the clock by its duration. */
 function world() {
   const clock = fixedClock();
-  const said: string[] = [];
+  const printed: string[] = [];
   const deps = {
     address: "nats://here",
     hint: () => "look there",
@@ -18,9 +18,9 @@ function world() {
       clock.advance(delayMs);
       return Promise.resolve();
     },
-    say: (lines: readonly string[]) => said.push(...lines),
+    print: (lines: readonly string[]) => printed.push(...lines),
   };
-  return { contact: contact(deps), said, now: clock.now };
+  return { contact: contact(deps), printed, now: clock.now };
 }
 
 /** Answers with these in turn, and then always with the last one. */
@@ -32,26 +32,26 @@ function answering(...answers: (string | Fault)[]) {
 }
 
 it("retries while no service answers, and reports the loss and the return once", async () => {
-  const { contact: asked, said } = world();
+  const { contact: asked, printed } = world();
   expect(await asked.ask("a", answering(AWAY, AWAY, AWAY, "yes"), NEVER)).toBe("yes");
   expect(await asked.ask("a", answering("again"), NEVER)).toBe("again");
-  expect(said).toEqual([
+  expect(printed).toEqual([
     "lost contact with nats://here: the session-controller service does not answer: no replica of it is connected; trying again for 2m",
     "in contact again with nats://here after 1.8s",
   ]);
 });
 
 it("reports one loss for many callers, and the return when the last of them has its answer", async () => {
-  const { contact: asked, said } = world();
+  const { contact: asked, printed } = world();
   asked.link("lost");
   const counts: number[] = [];
   const asking = (who: string, ...answers: (string | Fault)[]): Promise<unknown> => {
     const question = answering(...answers);
-    return asked.ask(who, () => (counts.push(said.length), question()), NEVER);
+    return asked.ask(who, () => (counts.push(printed.length), question()), NEVER);
   };
   await Promise.all([asking("a", AWAY, "a"), asking("b", AWAY, AWAY, "b")]);
   asked.link("back");
-  expect(said).toEqual([
+  expect(printed).toEqual([
     "lost contact with nats://here; trying again for 2m",
     expect.stringMatching(/^in contact again/),
   ]);
@@ -76,9 +76,9 @@ it.each<Fault>([
   { code: "invalid_request", field: "name", reason: "is empty" },
   { code: "internal", operation: "watch" },
 ])("does not retry after $code, and reports no loss", async (fault) => {
-  const { contact: asked, said } = world();
+  const { contact: asked, printed } = world();
   await expect(asked.ask("a", answering(fault, "never"), NEVER)).rejects.toMatchObject({ fault });
-  expect(said).toEqual([]);
+  expect(printed).toEqual([]);
 });
 
 it("returns no answer after it is stopped", async () => {

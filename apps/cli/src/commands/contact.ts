@@ -16,7 +16,7 @@ export type ContactDeps = {
   readonly hint: () => string;
   readonly now: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;
-  readonly say: (lines: readonly string[]) => void;
+  readonly print: (lines: readonly string[]) => void;
 };
 
 /** Retries calls while the services are away. Reports their loss and their return once each, for any number of open calls. */
@@ -37,13 +37,13 @@ export function contact(deps: ContactDeps): Contact {
   const lose = (who: string, why: string): void => {
     if (lostSinceMs.has(who)) return;
     if (lostSinceMs.size === 0)
-      deps.say([`lost contact with ${deps.address}${why}; trying again for ${formatDuration(MAX_LOST_MS)}`]);
+      deps.print([`lost contact with ${deps.address}${why}; trying again for ${formatDuration(MAX_LOST_MS)}`]);
     lostSinceMs.set(who, deps.now());
   };
   const regain = (who: string): void => {
     const sinceMs = Math.min(...lostSinceMs.values());
     if (!lostSinceMs.delete(who) || lostSinceMs.size > 0) return;
-    deps.say([`in contact again with ${deps.address} after ${formatElapsed(deps.now() - sinceMs)}`]);
+    deps.print([`in contact again with ${deps.address} after ${formatElapsed(deps.now() - sinceMs)}`]);
   };
   const giveUp = (fault: Fault, cause: unknown): never => {
     const message = `no contact with ${deps.address} for ${formatDuration(MAX_LOST_MS)}: ${describeTrouble(fault)}`;
@@ -74,11 +74,11 @@ export function contact(deps: ContactDeps): Contact {
   };
 }
 
-/** Keeps contact with the services over this connection, and reports changes to `say`, by default on standard error. */
-export function keepContact(cli: Cli, connected: Connected, say = cli.io.err): Contact & Disposable {
+/** Keeps contact with the services over this connection, and reports changes to `print`, by default on standard error. */
+export function keepContact(cli: Cli, connected: Connected, print = cli.io.err): Contact & Disposable {
   const { now, pause } = cli;
   const { address, hint } = connected;
-  const kept = contact({ address, hint, now, pause, say });
+  const kept = contact({ address, hint, now, pause, print });
   const listening = connected.onLink((state) => {
     kept.link(state);
   });

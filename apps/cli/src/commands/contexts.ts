@@ -90,7 +90,7 @@ export function putContext(
   const known = resolveContext(all, name);
   const address = server ?? known?.cluster.server;
   if (address === undefined)
-    throw new CommandError(EXIT.usage, `context ${name} has no server`, { hint: "--server https://… names one" });
+    throw new CommandError(EXIT.usage, `context ${name} has no server`, { hint: "set it with --server https://…" });
   if (!isGatewayAddress(address))
     throw new CommandError(EXIT.usage, `"${hideUserInfo(address)}" is no address of a gateway`, {
       hint: "name one such as https://muster.example.com",

@@ -5,7 +5,7 @@ import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import type { Kind } from "../kinds/kind.ts";
 import type { Resource } from "../kinds/resource.ts";
-import { findResource, namedResource, splitTarget, worksOf, type CommandLine } from "../kinds/resources.ts";
+import { findResource, namedResource, splitTarget, workKinds, type CommandLine } from "../kinds/resources.ts";
 
 /** The timeout for a kind whose service may not be installed. */
 const OTHER_KINDS_TIMEOUT_MS = 2000;
@@ -20,7 +20,7 @@ export function readWorkTarget(
   const refusal = word !== "" && command ? findResource(resources, word)?.refusals?.[command] : undefined;
   if (refusal !== undefined)
     throw new CommandError(EXIT.usage, refusal.message, { hint: refusal.hint(id === "" ? "ID" : id) });
-  const { resource: kind, name } = namedResource(worksOf(resources), [text]);
+  const { resource: kind, name } = namedResource(workKinds(resources), [text]);
   return { kind, name };
 }
 
@@ -65,7 +65,7 @@ export function askAbout<Answer>(
  * none: only the first kind must be installed.
  */
 export async function kindOfName({ resources }: CommandLine, { link }: Connected, name: string): Promise<Kind> {
-  const kinds = worksOf(resources);
+  const kinds = workKinds(resources);
   const answers = await nounsOf(kinds, link, name, kinds[0]);
   // `job` and the own kind of a job both find it with the same noun, so equal nouns count once.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
@@ -83,8 +83,8 @@ export async function kindOfName({ resources }: CommandLine, { link }: Connected
   if (others.length === 0) return findResource(kinds, noun) ?? kinds[0];
   throw new CommandError(
     EXIT.usage,
-    `several have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
-    { hint: "name one with its kind" },
+    `several items have the name ${name}: ${nouns.map((each) => `${each}/${name}`).join(", ")}`,
+    { hint: "use one of these names" },
   );
 }
 
@@ -100,7 +100,7 @@ async function askOfName<Answer>(
   } catch (error) {
     const fault = faultOf(error);
     if (fault?.code !== "not_found") throw error;
-    const [, ...others] = worksOf(resources);
+    const [, ...others] = workKinds(resources);
     const answers = await nounsOf(others, link, text);
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
     const meant = noun === undefined ? findByForm(resources, text) : (findResource(others, noun)?.noun ?? noun);

@@ -42,7 +42,7 @@ export async function followLease(
       if (printsEnds && isEnd) return undefined;
       return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
     },
-    left: () => `lease ${id} continues; \`muster lease get ${id}\` says how it is, \`muster lease end ${id}\` ends it`,
+    left: () => `lease ${id} continues; \`muster lease get ${id}\` shows its state, \`muster lease end ${id}\` ends it`,
   });
   if (verdict === "met") return { last, code: EXIT.ok };
   if (verdict === "interrupted") return { last, code: EXIT.interrupted };

@@ -22,7 +22,7 @@ function world(answers: (Work | Fault)[]) {
   return {
     changed,
     deps: {
-      contact: contact({ address: "here", hint: () => "", now: clock.now, pause, say: () => undefined }),
+      contact: contact({ address: "here", hint: () => "", now: clock.now, pause, print: () => undefined }),
       changed: ({ revision }: Work) => changed.push(revision),
       isEnough: isFinished,
       title: "session echo",

@@ -1,26 +1,34 @@
+import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { Resource } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { askOf } from "./find-work.ts";
 import { print, type Format } from "./output.ts";
 
+export type GetOptions = {
+  readonly output: Format;
+  /** Limits a list to the items whose labels match. */
+  readonly selector?: string | undefined;
+};
+
 /** `muster get KIND [NAME]`: prints one item or a list. */
 export async function getItems(
   cli: CommandLine,
   resource: Resource,
   name: string | undefined,
-  output: Format,
+  { output, selector }: GetOptions,
 ): Promise<ExitCode> {
+  if (selector !== undefined) checkSelectable(resource, name);
   await using connected = await cli.connect();
   const items =
     name === undefined
-      ? await resource.list(connected)
+      ? await resource.list(connected, selector)
       : [await askOf(connected, resource, name, () => resource.get(connected, name))];
   const nowMs = cli.now();
   print(cli.io, output, {
     table: (style) =>
       items.length === 0
-        ? [resource.none]
+        ? [selector === undefined ? resource.none : `no ${resource.plural} match ${selector}`]
         : resource.table(items, { nowMs, style }, ...(name === undefined ? [] : [true as const])),
     data: () => {
       const records = items.map((item) => resource.record(item));
@@ -29,4 +37,13 @@ export async function getItems(
   });
   cli.io.err(resource.notes?.(items, nowMs) ?? []);
   return EXIT.ok;
+}
+
+function checkSelectable({ plural, hasLabels }: Resource, name: string | undefined): void {
+  if (hasLabels !== true)
+    throw new CommandError(EXIT.usage, `${plural} have no labels`, { hint: "--selector is for jobs and replica sets" });
+  if (name !== undefined)
+    throw new CommandError(EXIT.usage, "--selector is for a list, not for one name", {
+      hint: `muster get ${plural} --selector ...`,
+    });
 }

@@ -56,9 +56,9 @@ it("ends a network that other leases use only with --force", async () => {
   expect(refused.outcome).toMatchObject({
     exitCode: 4,
     message: "lease 1-1 was not ended: its network is in use by 1-2",
-    hint: expect.stringContaining("--force ends it, for good") as string,
+    hint: expect.stringContaining("or use --force") as string,
   });
   expect(refused.ended).toEqual([]);
   const forced = await ending(true);
-  expect(forced).toEqual({ outcome: 0, ended: ["1-1"], out: ["lease/1-1 ends, and what it has is taken down"] });
+  expect(forced).toEqual({ outcome: 0, ended: ["1-1"], out: ["lease/1-1 ends, and its objects are taken down"] });
 });

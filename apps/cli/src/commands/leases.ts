@@ -52,7 +52,7 @@ export async function endLease(
     ? await followLease(cli, connected, asked, { goal: { kind: "delete" }, timeoutMs })
     : { last: asked, code: EXIT.ok };
   if (code !== EXIT.ok) return code;
-  const how = wait || isLeaseOver(last) ? "has ended" : "ends, and what it has is taken down";
+  const how = wait || isLeaseOver(last) ? "has ended" : "ends, and its objects are taken down";
   printLine(cli.io, output, `${LEASE_NOUN}/${id} ${how}`, () => buildLeaseRecord(last));
   return EXIT.ok;
 }
@@ -66,7 +66,7 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
   if (users.length === 0) return;
   const named = listSome(users, USERS_SHOWN, ",");
   throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
-    hint: "end those first; --force ends it, for good: it is taken down after them, and nothing new starts in it",
+    hint: "end those first, or use --force: then the lease accepts no new ones, and is taken down after the present ones end",
   });
 }
 
@@ -108,12 +108,12 @@ function secretOf({ order, result }: Lease, opened: string | undefined, field: s
   const value =
     typeof data === "object" && data !== null ? new Map<string, unknown>(Object.entries(data)).get(field) : undefined;
   if (typeof value !== "string")
-    throw new CommandError(EXIT.failed, `the result of lease ${order.id} has no text ${field}`, {
-      hint: `\`muster lease get ${order.id}\` shows what it has`,
+    throw new CommandError(EXIT.failed, `the result of lease ${order.id} has no text field ${field}`, {
+      hint: `\`muster lease get ${order.id}\` shows the result`,
     });
   if (!isSealed(value)) return value;
   throw new CommandError(EXIT.refused, `${field} is sealed for user ${order.user}, and this key cannot open it`, {
-    hint: "--key-file FILE takes another key",
+    hint: "--key-file FILE uses another key",
   });
 }
 
@@ -136,15 +136,13 @@ export async function verifyLeases(cli: Cli, { file, engineKey, output }: Verify
   const wrong = verdicts.filter(({ verdict }) => verdict === "wrong");
   if (wrong.length > 0)
     throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
-      hint: "trust nothing of these leases; `muster lease get -o json` asks the engine again",
+      hint: "do not trust these leases; `muster lease get -o json` reads them from the engine again",
     });
   const unproven = verified.filter((each) => !isProven(each.verdicts));
   if (unproven.length === 0) return EXIT.ok;
-  throw new CommandError(
-    EXIT.failed,
-    `nothing is proven of ${plural(unproven.length, "lease")} of ${verified.length}`,
-    { hint: "the data that are signed are gone: add those that you have kept" },
-  );
+  throw new CommandError(EXIT.failed, `${plural(unproven.length, "lease")} of ${verified.length} cannot be verified`, {
+    hint: "the engine no longer keeps the signed data: add your own copy to the file",
+  });
 }
 
 /** Reads one record, or the list that `get` prints without a name. */

@@ -27,8 +27,8 @@ export async function login(cli: Cli, options: LoginOptions): Promise<ExitCode> 
   const known = findContext(cli, before);
   const name = known?.name ?? (server === undefined ? undefined : new URL(requireUrl(server)).host);
   if (name === undefined)
-    throw new CommandError(EXIT.usage, "no gateway is named", {
-      hint: "`muster login --server https://muster.example.com` names one, and `muster config use-context` a context",
+    throw new CommandError(EXIT.usage, "no gateway is given", {
+      hint: "use `muster login --server https://muster.example.com`, or choose a context with `muster config use-context`",
     });
   // An invalid address is refused before the command asks the issuer.
   const address = resolveContext(putContext(before, name, { server }), name)?.cluster.server ?? "";
@@ -47,7 +47,7 @@ export async function logout(cli: Cli): Promise<ExitCode> {
   const known = findContext(cli, all);
   if (known === undefined)
     throw new CommandError(EXIT.usage, "no context is current", {
-      hint: "`muster config get-contexts` shows those that exist, and --context names one",
+      hint: "`muster config get-contexts` lists the contexts; choose one with --context",
     });
   if (known.user !== undefined) {
     const { name, user } = known.user;
@@ -90,13 +90,13 @@ async function signIn(
   const before = known?.user?.user["auth-provider"]?.config;
   const named = issuer === undefined ? before : configOf(issuer, clientId, before);
   if (named === undefined)
-    throw new CommandError(EXIT.usage, "how to sign in is not known", {
-      hint: "--issuer https://… names an OpenID Connect issuer, and --token-file a file with a token",
+    throw new CommandError(EXIT.usage, "no way to sign in is given", {
+      hint: "use --issuer https://… with an OpenID Connect issuer, or --token-file with a file that contains a token",
     });
   if (!URL.canParse(named["idp-issuer-url"]))
     throw new CommandError(EXIT.usage, `"${named["idp-issuer-url"]}" is no address of an issuer`);
   const { signInByDevice } = await import("../adapters/sign-in.ts");
-  const signed = await signInByDevice({ config: named, scope, say: cli.io.err, signal: cli.interrupts.first });
+  const signed = await signInByDevice({ config: named, scope, print: cli.io.err, signal: cli.interrupts.first });
   return { "auth-provider": { name: "oidc", config: signed } };
 }
 

@@ -38,7 +38,7 @@ it("overwrites its last block, keeps permanent lines, and leaves the last state"
     using view = progressView(io, () => START_MS + 1500);
     view.update(session(["QUEUE"]));
     view.update(session(["QUEUE", "RUN"]));
-    view.say(["cancelling echo"]);
+    view.print(["cancelling echo"]);
     view.update(session(["QUEUE", "DONE"], [], { finishedAtMs: START_MS + 1000 }));
   }
   expect(lines().filter((line) => !line.includes("COMPONENT"))).toEqual([

@@ -10,7 +10,7 @@ export type ProgressView = Disposable & {
   /** Shows the node scaler's work for it while it waits. */
   scaling(work: Work, scaling: DemandScaling): void;
   /** Prints permanent lines above the block. */
-  say(lines: readonly string[]): void;
+  print(lines: readonly string[]): void;
 };
 
 /** The block is redrawn at this interval, because elapsed times change without an event. */
@@ -66,7 +66,7 @@ function appendedView(io: Io, now: () => number): ProgressView {
       shown.set(keyOf(work), { ...before, lastScaling: news });
       io.err([buildScalingLine(work, scaling, now())]);
     },
-    say: (lines) => io.err(lines),
+    print: (lines) => io.err(lines),
     [Symbol.dispose]: () => {
       clearInterval(timer);
     },
@@ -96,7 +96,7 @@ function drawnView(io: Io, now: () => number): ProgressView {
       const before = all.get(keyOf(work));
       if (before !== undefined && !hasMoved(before, work)) all.set(keyOf(work), { ...before, scaling });
     },
-    say: draw,
+    print: draw,
     [Symbol.dispose]: () => {
       clearInterval(timer);
       draw();

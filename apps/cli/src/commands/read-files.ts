@@ -56,7 +56,7 @@ export async function readFiles<Value>(
 export function refuseProblems(
   cli: Cli,
   problems: readonly Problem[],
-  hint = "nothing was submitted; examples/ has files that are right",
+  hint = "nothing was submitted; examples/ has valid files",
 ): void {
   if (problems.length === 0) return;
   const more = problems.length - MAX_PROBLEMS;

@@ -103,7 +103,7 @@ async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]
   } catch (error) {
     const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
     if (!isAway) throw error;
-    cli.io.err(["note: only the files were checked: the job controller, which knows more, does not answer"]);
+    cli.io.err(["note: only the files were checked, because the job controller does not answer"]);
   }
 }
 
@@ -198,7 +198,7 @@ async function followAll(
   const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
   using view = progressView(cli.io, cli.now);
-  using contact = keepContact(cli, connected, (lines) => view.say(lines));
+  using contact = keepContact(cli, connected, (lines) => view.print(lines));
   for (const work of submitted) view.update(work);
 
   const cancelling = whenAborted(interrupts.first, enough.signal, () =>
@@ -231,7 +231,7 @@ async function followAll(
   if (!leave.aborted) await cancelling;
   const all = [...newest.values()];
   if (leave.aborted)
-    sayLeft({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
+    reportLeftWork({ cli, view, all, asked, timeoutMs: timeout.signal.aborted ? options.timeoutMs : undefined });
   return { all, lost };
 }
 
@@ -250,7 +250,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
   const names = open.map((work) => shortTarget(cli, work)).join(", ");
-  view.say([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
+  view.print([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
   await Promise.all(
     open.map(async (work) => {
       const title = titleOf(work);
@@ -268,7 +268,7 @@ async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): P
   );
 }
 
-function sayLeft(left: {
+function reportLeftWork(left: {
   readonly cli: CommandLine;
   readonly view: ProgressView;
   readonly all: readonly Work[];
@@ -285,10 +285,10 @@ function sayLeft(left: {
       const asked = work.cancelRequested ? "answered" : left.asked.get(title);
       if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;
       return asked === "asked"
-        ? `left${why}: no answer says whether ${title} is cancelled; ${shows}, ${cancel} asks again`
+        ? `left${why}: no service confirmed that ${title} is being cancelled; ${shows}, ${cancel} requests it again`
         : `left${why}: ${title} continues; ${shows}, ${cancel} ends it`;
     });
-  left.view.say(lines);
+  left.view.print(lines);
 }
 
 /** Reports the failure of one of several, and returns its exit code. Rethrows a defect. */
@@ -297,7 +297,7 @@ function report(cli: CommandLine, doing: string, error: unknown, view?: Progress
   if (fault === undefined && !(error instanceof CommandError)) throw error;
   const { exitCode, lines } = explainError(error, cli.resources, doing);
   if (view === undefined) cli.io.err(lines);
-  else view.say(lines);
+  else view.print(lines);
   return exitCode;
 }
 

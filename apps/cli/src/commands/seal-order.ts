@@ -24,8 +24,8 @@ export async function askEngine({ link, replicas }: Connected, id: string): Prom
         hint: decideExit(fault).hint ?? "`muster doctor` shows what is missing",
         cause: error,
       });
-    throw new CommandError(EXIT.unreachable, `no engine "${id}" answers; known are: ${known.join(", ")}`, {
-      hint: "spec.engine names the one that is meant",
+    throw new CommandError(EXIT.unreachable, `no engine "${id}" answers; these engines do: ${known.join(", ")}`, {
+      hint: "set spec.engine to the id of the intended engine",
       cause: error,
     });
   }

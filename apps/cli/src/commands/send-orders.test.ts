@@ -70,7 +70,7 @@ it("reports the orders before a failed one, and the id of the failed one", async
   const silent = await sending([orderOf("1-1"), orderOf("1-2"), orderOf("1-3")], "taken", SILENT, SILENT, SILENT);
   expect(silent.sent).toMatchObject({ code: 3, records: [{ id: "1-1" }] });
   expect(silent.sent.failure?.message).toMatch(/^lease 1-2 may have been ordered: /);
-  expect(silent.sent.failure?.hint).toContain("with metadata.name 1-2 the same file is no second order");
+  expect(silent.sent.failure?.hint).toContain("with metadata.name 1-2, sending the file again orders no second lease");
   const gone: Fault = { code: "invalid_request", field: "duration", reason: "is over" };
   const refused = await sending([orderOf("1-1"), orderOf("1-2")], "taken", gone);
   expect(refused.came).toHaveLength(2);

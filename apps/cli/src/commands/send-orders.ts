@@ -30,7 +30,7 @@ export const APPLY_LEASES: Applying<LeaseDocument> = {
     const read = readLeaseDocument(document);
     if (!read.ok || read.value.id !== undefined) return read;
     const message =
-      "must have a name, NUMBER-NUMBER: without it each `apply` would be another lease, which is what `muster lease order -f FILE` makes";
+      "must have a name, NUMBER-NUMBER: without it, each `apply` would order another lease; `muster lease order -f FILE` orders one without a name";
     return { ok: false, findings: [{ path: ["metadata"], at: "value", message }] };
   },
   prepare: async (cli, documents, options) => {
@@ -105,9 +105,9 @@ async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
       const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
       if (!isUnknown) throw error;
       if (attempt < MAX_SEND_ATTEMPTS && !stop.aborted) continue;
-      const get = `\`muster lease get ${order.id}\` says whether it was`;
+      const get = `\`muster lease get ${order.id}\` shows whether it was`;
       throw new CommandError(error.exitCode, `lease ${order.id} may have been ordered: ${error.message}`, {
-        hint: `${get}; with metadata.name ${order.id} the same file is no second order`,
+        hint: `${get}; with metadata.name ${order.id}, sending the file again orders no second lease`,
         cause: error,
       });
     }
@@ -160,7 +160,7 @@ async function engineOf(connected: Connected, id: string, place: Place): Promise
 function requireKey({ engine, key }: EngineIdentity, expected: string | undefined): void {
   if (expected === undefined || key === expected) return;
   throw new CommandError(EXIT.refused, `engine ${engine} has the key ${key}, and not ${expected}`, {
-    hint: "nothing was sealed or sent; the operator of the engine knows its key, which its log has at the start",
+    hint: "nothing was sealed or sent; the engine logs its key when it starts: ask its operator for the key",
   });
 }
 
@@ -177,7 +177,7 @@ async function orderOf(
   const plan = planOrder(document, signer.userId, found, digest);
   if (plan.send === "nothing")
     throw new CommandError(EXIT.refused, `${describePlace(place)}: ${plan.because}`, {
-      hint: "nothing was ordered; take another metadata.name, or leave it out",
+      hint: "nothing was ordered; use another metadata.name, or omit it",
     });
   if (plan.send === "again" && found !== undefined) return { ...found.order, data: document.data };
   const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
@@ -192,7 +192,7 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
   const what = {
     ORDERED: `ordered: ends ${describeEnd(lease, nowMs)}`,
     RESENT: `was ordered before: ${lease.phase}, ends ${describeEnd(lease, nowMs)}`,
-    RETRIED: "had failed, and is tried again",
+    RETRIED: "had failed, and is retried",
   }[outcome];
   return `${leaseTarget(lease)} ${what}`;
 }
@@ -207,7 +207,7 @@ function describeTried(
   const becomes = {
     ORDERED: `would be ordered: ends ${describeEnd(lease, nowMs)}`,
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
-    RETRIED: "has failed, and would be tried again",
+    RETRIED: "has failed, and would be retried",
   }[outcome];
   const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
   const sealed = sealedFields(order);

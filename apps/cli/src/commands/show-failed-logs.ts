@@ -40,7 +40,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
       if (lines.length === 0 && isLost) continue;
       cli.io.err(
         lines.length === 0
-          ? [`${name} has written nothing; \`${command} -c CONTAINER\` shows what another container of it wrote`]
+          ? [`${name} has written nothing; \`${command} -c CONTAINER\` shows the log of another container`]
           : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)],
       );
     }

@@ -20,7 +20,7 @@ export async function showReservation(
 ): Promise<Shown> {
   if (reservation === undefined)
     throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
-      hint: "`muster get reservations` shows who does",
+      hint: "`muster get reservations` lists the owners that do",
     });
   const { ownerKind, ownerId } = reservation.reservation;
   const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;

@@ -44,6 +44,6 @@ export async function waitFor<Item extends object>(
   const about = { named: `${noun} ${resource.nameOf(start)}`, state: waiting.describe(last) };
   const target = shortTarget(cli, waiting.explained?.(last) ?? { kind: noun, name: resource.nameOf(last) });
   throw new CommandError(EXIT.failed, plain(describeUnmet(about, goal, verdict, timeoutMs)), {
-    ...(verdict !== "deleted" && { hint: `\`muster explain ${target}\` says why` }),
+    ...(verdict !== "deleted" && { hint: `\`muster explain ${target}\` shows why` }),
   });
 }

@@ -13,11 +13,11 @@ const LEASES = [
 ];
 
 it.each([
-  { overMax: 9, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
-  { overMax: 3, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
-  { overMax: 1, ids: ["1-4", "1-2", "1-5"], left: 2 },
-  { overMax: 0, ids: ["1-4", "1-2"], left: 3 },
-])("shows unfinished leases from new to old, and $overMax finished ones", ({ overMax, ids, left }) => {
-  const arranged = arrangeLeases(LEASES, overMax);
+  { maxOver: 9, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
+  { maxOver: 3, ids: ["1-4", "1-2", "1-5", "1-3", "1-1"], left: 0 },
+  { maxOver: 1, ids: ["1-4", "1-2", "1-5"], left: 2 },
+  { maxOver: 0, ids: ["1-4", "1-2"], left: 3 },
+])("shows unfinished leases from new to old, and $maxOver finished ones", ({ maxOver, ids, left }) => {
+  const arranged = arrangeLeases(LEASES, maxOver);
   expect({ ...arranged, shown: arranged.shown.map(({ order }) => order.id) }).toEqual({ shown: ids, left });
 });

@@ -13,12 +13,12 @@ it("shows what is left over, how many more objects are, and how to confirm a hel
   expect(text).toContain("default/s");
   expect(text).toContain("and 2 more");
   expect(text).toContain("4 objects of leases: 0 would be removed, 3 suspected to be left over");
-  expect(text).toMatch(/\nnext: what is still left over after .* is removed by `muster lease cleanup`/);
+  expect(text).toMatch(/\nnext: after .*, `muster lease cleanup` removes objects that are still left over/);
   expect(buildCleanupView({ ...cleanup, suspected: 0 }, own, style).join()).not.toContain("next:");
   const held = buildCleanupView({ ...cleanup, heldBecause: "no record" }, own, style);
   expect(held.at(-2)).toBe("nothing is removed: no record");
   expect(held.at(-1)).toContain("--confirm 3");
-  expect(held.join()).not.toContain("what is still left over");
+  expect(held.join()).not.toContain("still left over");
 });
 
 it.each([
@@ -28,7 +28,7 @@ it.each([
     "automatic clean-up is off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically",
   ],
   ["dry-run", 3_600_000, "releases machines; its next scan is in 1h00m"],
-  ["on", undefined, "removes at its next scan what is still left over"],
+  ["on", undefined, "at its next scan, the engine removes objects that are still left over"],
 ])("shows the cleanup mode %s, and when the next scan is", (mode, nextScanMs, line) => {
   const seen: Cleanup = { ...cleanup, suspected: 0, schedule: { mode, nextScanMs } };
   expect(buildCleanupView(seen, own, style).at(-1)).toContain(line);

@@ -7,15 +7,15 @@ import { plural } from "./plural.ts";
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
   const does = new Map([
     ["off", "off (PROVISION_CLEANUP): the engine neither searches nor removes anything automatically"],
-    ["dry-run", "dry-run (PROVISION_CLEANUP): the engine only logs what is left over, and releases machines"],
-    ["on", "on (PROVISION_CLEANUP): the engine removes at its next scan what is still left over"],
+    ["dry-run", "dry-run (PROVISION_CLEANUP): the engine only logs leftover objects, and releases machines"],
+    ["on", "on (PROVISION_CLEANUP): at its next scan, the engine removes objects that are still left over"],
   ]).get(mode);
   if (does === undefined || nextScanMs === undefined) return does;
   return `${does}; its next scan is in ${formatElapsed(nextScanMs - nowMs)}`;
 }
 
 const LATER =
-  "next: what is still left over after PROVISION_CLEANUP_GRACE_MS (10 minutes) is removed by `muster lease cleanup`";
+  "next: after PROVISION_CLEANUP_GRACE_MS (10 minutes), `muster lease cleanup` removes objects that are still left over";
 
 /** Builds the stable format for `-o json` and `-o yaml`. */
 export function buildCleanupRecord({ schedule: { mode, nextScanMs }, ...cleanup }: Cleanup): Record<string, unknown> {
@@ -44,6 +44,6 @@ export function buildCleanupView(
     ...(own === undefined ? [] : [`automatic clean-up is ${own}`]),
     ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
     ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
-    ...(heldBecause === "" ? [] : [`next: if that is right, \`muster lease cleanup --confirm ${suspected}\``]),
+    ...(heldBecause === "" ? [] : [`next: if that is expected, \`muster lease cleanup --confirm ${suspected}\``]),
   ];
 }

@@ -78,7 +78,7 @@ it("does not count the replicas of the ledger, because only the leader answers",
   const found = buildChecks(healthy, NOW).find(({ check }) => check === "reservation-manager");
   expect(found).toMatchObject({
     status: "ok",
-    detail: "its leader answers (others, which stand by, are not seen), version 1.0.0",
+    detail: "its leader answers (standby replicas do not), version 1.0.0",
   });
 });
 
@@ -118,7 +118,7 @@ it("accepts a pool that may grow, whatever its size, and warns when no service c
     {
       check: "node-scaler",
       status: "warning",
-      detail: "no replica answers: no service makes nodes for elastic",
+      detail: "no replica answers: no service creates nodes for elastic",
       next: expect.stringContaining("start node-scaler") as unknown,
     },
   ]);
@@ -126,7 +126,9 @@ it("accepts a pool that may grow, whatever its size, and warns when no service c
     "value" in healthy.replicas ? { value: [...healthy.replicas.value, replica("node")] } : healthy.replicas;
   const checks = buildChecks({ ...healthy, pools, replicas }, NOW);
   expect(checks.every(({ status }) => status === "ok")).toBe(true);
-  expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe("1 replica, version 1.0.0");
+  expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe(
+    "its leader answers (others, which stand by, are not seen), version 1.0.0",
+  );
   expect(buildChecks(healthy, NOW).find(({ check }) => check === "node-scaler")?.detail).toBe(
     "not running; it is needed for pools that may grow alone",
   );

@@ -10,7 +10,7 @@ import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from ".
 import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
-import { appOf } from "./describe-trouble.ts";
+import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Work } from "./work.ts";
@@ -61,8 +61,6 @@ export type Observations = {
 };
 
 const SCALER = "node-scaler";
-/** Only the leading replica serves the bus. */
-const LEDGER = "reservation-manager";
 
 const NEEDED = { neededFor: "everything", one: "" };
 /** The services by area of the bus. An app that only one purpose needs is optional. */
@@ -155,7 +153,7 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && app === SCALER && elastic.length > 0)
       return warning(
         app,
-        `no replica answers: no service makes nodes for ${elastic.join(", ")}`,
+        `no replica answers: no service creates nodes for ${elastic.join(", ")}`,
         `start ${app}, or ${LOGS}`,
       );
     const orphans = waiting[area] ?? 0;
@@ -164,8 +162,9 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const who =
-      app === LEDGER ? "its leader answers (others, which stand by, are not seen)" : plural(found.length, "replica");
+    const who = LEADER_ONLY.has(app)
+      ? "its leader answers (others, which stand by, are not seen)"
+      : plural(found.length, "replica");
     const detail = `${who}, version ${versions.join(" and ")}`;
     return versions.length === 1
       ? ok(app, detail)
@@ -242,7 +241,7 @@ function checkWatcher(watcher: Observations["watcher"]): Check {
   const name = "watcher's view";
   if ("trouble" in watcher) return failed(name, watcher.trouble, `start watcher, or ${LOGS}`);
   const { ageMs, synced, pods, nodes } = watcher.value;
-  const detail = `${plural(pods, "pod")} and ${plural(nodes, "node")}, heard from Kubernetes ${formatElapsed(ageMs)} ago`;
+  const detail = `${plural(pods, "pod")} and ${plural(nodes, "node")}, last update from Kubernetes ${formatElapsed(ageMs)} ago`;
   if (!synced) return failed(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
   if (ageMs > MAX_WATCHER_AGE_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
   return ok(name, detail);
@@ -253,12 +252,12 @@ function checkPools(pools: Observations["pools"]): Check {
   const text = pools.value.map(describePool).join(", ");
   const empty = pools.value.filter((pool) => pool.capacity === 0 && !isElastic(pool)).map(({ name }) => name);
   if (pools.value.length === 0)
-    return failed("pools", "there is no pool", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
+    return failed("pools", "no pool exists", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
   if (empty.length > 0)
     return warning(
       "pools",
       `${text} free`,
-      `no usable machine in ${empty.join(", ")}: \`muster pools\` says why, \`kubectl get nodes\` shows them`,
+      `no usable machine in ${empty.join(", ")}: \`muster pools\` shows why, \`kubectl get nodes\` shows them`,
     );
   return ok("pools", `${text} free`);
 }
@@ -296,7 +295,7 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
     warning(
       "jobs that cannot start",
       listSome(lines, MAX_JOBS, ";"),
-      "cancel each and run it with what there can be, or let its pool or its queue have more",
+      "cancel each and submit it with smaller requests, or enlarge its pool or its queue",
     ),
   ];
 }
@@ -307,7 +306,7 @@ function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
   return failedRecords(
     "replica sets",
     unreadable.value.map(({ name, because }) => [name, because]),
-    "nothing of these sets is touched; `muster delete NAME --force` gives one up with its pods, `muster apply` then makes it again",
+    "the farm does not change these sets; `muster delete NAME --force` deletes one with its pods, `muster apply` then recreates it",
   );
 }
 
@@ -324,7 +323,7 @@ function checkDropped(dropped: Observations["dropped"]): Check {
   return warning(
     name,
     `${listSome(texts, MAX_SLOW, ",")}, counted since its start`,
-    `what is lost only delays work; give ${apps} more CPU or more replicas, and see that the count stands still`,
+    `a lost signal only delays work; give ${apps} more CPU or more replicas until the count stops growing`,
   );
 }
 
@@ -333,6 +332,6 @@ function checkDeadLetters(count: number | undefined): Check {
   return warning(
     "dead letters",
     `${plural(count, "message")} could not be handled`,
-    "`muster dead-letters list` shows them and why; `replay` sends them again, `drop` takes them away",
+    "`muster dead-letters list` shows them and why; `replay` sends them again, `drop` removes them",
   );
 }

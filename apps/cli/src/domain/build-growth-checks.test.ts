@@ -26,7 +26,12 @@ function check(troubles: readonly PoolTrouble[], pools: readonly PoolScaling[] =
 
 it("passes without a problem, and omits pools that do not grow", () => {
   expect(check([])).toEqual([
-    { check: "nodes of elastic", status: "ok", detail: "nothing keeps the node scaler from making them", next: "" },
+    {
+      check: "nodes of elastic",
+      status: "ok",
+      detail: "nothing prevents the node scaler from creating them",
+      next: "",
+    },
   ]);
 });
 
@@ -40,43 +45,43 @@ it.each([
   [
     "a shortage",
     shortage,
-    "no large on demand in zone zone-a to be had for 2m05s (out of capacity), tried again in 7m55s",
+    "no large on demand in zone zone-a available for 2m05s (out of capacity), retried in 7m55s",
     "wait, or give pool elastic another instance type or zone in the file of pools",
   ],
   [
     "boots that the provider aborts",
     { ...shortage, code: "BOOT_FAILED", zone: "", message: "no disk", nextTryAtMs: undefined, boots: 3 },
-    "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_FAILED (no disk)",
-    "the words in brackets are of provider aws; where they do not help, see an instance of type large in its console",
+    "3 boots of large on demand in a row failed to become nodes, since 2m05s ago: BOOT_FAILED (no disk)",
+    "the text in brackets comes from provider aws; if it does not help, inspect an instance of type large in its console",
   ],
   [
     "boots that take too long",
     { ...shortage, code: "BOOT_TIMEOUT", zone: "", message: "has not joined", nextTryAtMs: undefined, boots: 3 },
-    "3 boots of large on demand in a row became no node since 2m05s ago: BOOT_TIMEOUT (has not joined)",
-    "see the console of an instance of type large",
+    "3 boots of large on demand in a row failed to become nodes, since 2m05s ago: BOOT_TIMEOUT (has not joined)",
+    "find out from the console of an instance of type large why it does not join",
   ],
   [
     "unusable nodes",
     { ...shortage, code: "UNHEALTHY", zone: "", message: "is ready and CORDONED", nextTryAtMs: undefined, boots: 3 },
-    "3 boots of large on demand in a row became nodes of no use since 2m05s ago: UNHEALTHY (is ready and CORDONED)",
+    "3 boots of large on demand in a row became unusable nodes, since 2m05s ago: UNHEALTHY (is ready and CORDONED)",
     "check for taints, for the label of pool elastic",
   ],
   [
     "a provider that fails",
     { ...shortage, code: "PROVIDER_FAILED", instanceType: "", zone: "", message: "refused", nextTryAtMs: undefined },
-    "provider aws fails for 2m05s (refused), tried again with the next node that is needed",
-    "check that provider aws can be reached",
+    "provider aws fails for 2m05s (refused), retried with the next node that is needed",
+    "check that the node scaler reaches provider aws",
   ],
   [
     "a pool that its provider cannot create",
     { ...shortage, code: "POOL_WRONG", instanceType: "", zone: "", message: "no such type", nextTryAtMs: undefined },
-    "provider aws cannot make what the pool asks for, for 2m05s (no such type), checked again until it can",
-    "put right what stands in brackets: pool elastic in the file of pools",
+    "provider aws cannot create the nodes of this pool for 2m05s (no such type); checked again until it can",
+    "correct the problem in brackets: in pool elastic of the file of pools",
   ],
   [
     "a trouble of a newer scaler",
     { ...shortage, code: "ECLIPSE", message: "" },
-    "ECLIPSE of large on demand in zone zone-a for 2m05s, tried again in 7m55s",
+    "ECLIPSE of large on demand in zone zone-a for 2m05s, retried in 7m55s",
     "`muster nodes dump` shows",
   ],
 ])("warns of %s with pool, type, reason, start and next step", (_what, trouble, detail, next) => {
@@ -106,6 +111,6 @@ it("warns of a scaler that has been silent for long, and leaves a running one to
     buildGrowthChecks({ pools: { value: [pool("elastic", 8, heardMs)] }, scaler: { trouble: "no answer" } }, NOW);
   expect(withScaler(NOW - 10_000)).toEqual([]);
   expect(withScaler(NOW - 300_000)).toMatchObject([
-    { status: "warning", detail: expect.stringContaining("last heard 5m00s ago") as unknown },
+    { status: "warning", detail: expect.stringContaining("last reported 5m00s ago") as unknown },
   ]);
 });

@@ -23,9 +23,7 @@ export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): 
   if ("trouble" in scaler) {
     const silence = describeSilence(pools.value, nowMs);
     if (silence === undefined) return [];
-    return [
-      warning("nodes of pools", silence, "see that node-scaler runs and reaches NATS; its log says what it does"),
-    ];
+    return [warning("nodes of pools", silence, "check that node-scaler runs and reaches NATS, and read its log")];
   }
   return pools.value.filter(isElastic).map(({ name }) => checkPool(name, scaler.value, nowMs));
 }
@@ -41,18 +39,17 @@ function checkPool(pool: string, { pools, troubles }: SeenScaler, nowMs: number)
   }
   // Work beyond the maximum of a pool must wait, which is no failure.
   if (blocked?.code === "UNAVAILABLE")
-    return warning(
-      check,
-      plain(blocked.message),
-      "the log of node-scaler has more; `muster nodes dump` shows its loops",
-    );
+    return warning(check, plain(blocked.message), "read the log of node-scaler; `muster nodes dump` shows its loops");
   if (blocked?.code === "TOO_LARGE")
     return warning(
       check,
       plain(blocked.message),
       `request less, or give pool ${pool} a larger type in the file of pools`,
     );
-  return ok(check, blocked === undefined ? "nothing keeps the node scaler from making them" : plain(blocked.message));
+  return ok(
+    check,
+    blocked === undefined ? "nothing prevents the node scaler from creating them" : plain(blocked.message),
+  );
 }
 
 function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string {
@@ -62,15 +59,15 @@ function adviceFor({ code, pool, provider, instanceType }: PoolTrouble): string 
     case "NO_CAPACITY":
       return `wait, or give pool ${pool} another instance type or zone in the file of pools`;
     case "BOOT_FAILED":
-      return `the words in brackets are of provider ${provider}; where they do not help, see an instance of type ${instanceType} in its console, and BOOT_FAILED in docs/elastic-pools.md; \`muster nodes -p ${pool} --all\` shows those that failed`;
+      return `the text in brackets comes from provider ${provider}; if it does not help, inspect an instance of type ${instanceType} in its console, and read BOOT_FAILED in docs/elastic-pools.md; \`muster nodes -p ${pool} --all\` shows those that failed`;
     case "BOOT_TIMEOUT":
-      return `see the console of an instance of type ${instanceType}: why does it not join? A slow one needs a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
+      return `find out from the console of an instance of type ${instanceType} why it does not join; give a slow one a longer bootTimeout in pool ${pool}; \`muster nodes -p ${pool}\` shows those that boot`;
     case "UNHEALTHY":
       return `such nodes are ready, and end before their first use: check for taints, for the label of pool ${pool}, and at the kubelet of one; \`muster nodes -p ${pool} --all\` shows them`;
     case "PROVIDER_FAILED":
-      return `check that provider ${provider} can be reached and lets the node scaler in; its log has more`;
+      return `check that the node scaler reaches provider ${provider} and has valid credentials; its log has the details`;
     case "POOL_WRONG":
-      return `put right what stands in brackets: pool ${pool} in the file of pools, or what provider ${provider} makes its nodes of`;
+      return `correct the problem in brackets: in pool ${pool} of the file of pools, or in the node configuration of provider ${provider}`;
     default:
       return `\`muster nodes dump\` shows what the node scaler does for pool ${pool}`;
   }

@@ -64,17 +64,17 @@ it("counts leases against their limits, and warns of those that cannot be decomm
   const waitsForOrders = checksOf({ ...seen, cleanup: { value: { ...cleanup, waitsFor: "what was ordered" } } });
   expect(waitsForOrders[1]).toMatchObject({
     status: "warning",
-    detail: "it has not begun: what was ordered is not all known",
+    detail: "it has not begun: what was ordered is not completely known",
   });
   const overdue = checksOf({ ...seen, load: { value: { ...load, overdue: 2 } } });
   expect(overdue[1]).toMatchObject({
     status: "warning",
-    detail: "engine main: 2 leases still there, and over minutes ago",
+    detail: "engine main: 2 leases still exist minutes after their end",
   });
   const restored = checksOf({ ...seen, load: { value: { ...load, unopened: 1 } } });
   expect(restored[1]).toMatchObject({
     status: "warning",
-    detail: "engine main: secrets of 1 lease, or more, cannot be opened with the key that it has",
+    detail: "engine main: secrets of 1 lease, or more, cannot be decrypted with its present key",
   });
   const [unlisted] = checksOf({ ...seen, ending: [], unlisted: "too large" });
   expect(unlisted).toMatchObject({

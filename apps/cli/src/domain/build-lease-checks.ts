@@ -25,12 +25,12 @@ const MAX_SHOWN = 3;
 const GIB = 1024 ** 3;
 const NAME = "leases";
 const SILENT = "its replicas are connected, and do not answer: see the log of the engine";
-const UNLISTED = "whether one of them cannot be taken down is not known: `muster lease get` says more";
+const UNLISTED = "leases that cannot be taken down may be missing here: `muster lease get` shows them";
 const CLEANUP = "clean-up of leases";
 const WAITS =
-  "nothing that is left behind is removed until the controller has listed all of its orders: see what the log of the engine says of its polls";
+  "no leftover is removed until the controller has listed all of its orders: check the polls in the log of the engine";
 const CONFIRM =
-  "see whether the records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists what would go, and with --confirm N up to N go";
+  "check whether records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists the objects, and --confirm N removes up to N";
 
 /** If no engine answers, the check of the services reports it. */
 export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
@@ -59,7 +59,7 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
     warning(
       NAME,
       `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(lines, MAX_SHOWN, ";")}`,
-      "what they had stays until that is fixed, and is then taken down automatically",
+      "their objects stay until that is fixed, and are then taken down automatically",
     ),
     ...more,
     ...held,
@@ -81,7 +81,7 @@ function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, n
   if (heldBecause !== "") return [warning(CLEANUP, plain(heldBecause), CONFIRM)];
   const own = describeSchedule(schedule, nowMs);
   if (waitsFor === "") return own === undefined ? [] : [ok(CLEANUP, own)];
-  return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not all known`, WAITS)];
+  return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not completely known`, WAITS)];
 }
 
 /** Reports leases of machines that wait because of their engine's setting, which their text names. */
@@ -97,18 +97,18 @@ function buildUnqueued(engine: string, waiting: SeenEngine["waiting"]): Check[] 
 
 function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
   if (overdue === 0) return [];
-  const detail = `engine ${engine}: ${plural(overdue, "lease")} still there, and over minutes ago`;
-  return [warning("ends of leases", detail, "the log of the engine says why; they end once that is fixed")];
+  const detail = `engine ${engine}: ${plural(overdue, "lease")} still exist minutes after their end`;
+  return [warning("ends of leases", detail, "the log of the engine shows why; they end once that is fixed")];
 }
 
 function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
   if (unopened === 0) return [];
-  const detail = `engine ${engine}: secrets of ${plural(unopened, "lease")}, or more, cannot be opened with the key that it has`;
+  const detail = `engine ${engine}: secrets of ${plural(unopened, "lease")}, or more, cannot be decrypted with its present key`;
   return [
     warning(
       "key of leases",
       detail,
-      "after a restore, restore its key too; a workload of these that is recreated fails",
+      "after a restore, restore its key too; until then, recreated workloads of these leases fail",
     ),
   ];
 }

@@ -103,12 +103,12 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
   const { loops, pools, unavailable, bindings, bindingsMore, troubles, undecided } = dump;
   return [
     `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
-    ...(undecided === "" ? [] : [`nothing is made or ended yet: ${plain(undecided)}`]),
+    ...(undecided === "" ? [] : [`no node is created or ended yet: ${plain(undecided)}`]),
     "",
     ...buildTable(LOOP_HEADER, loops.map(loopRow(nowMs)), style),
     "",
     ...(pools.length === 0
-      ? [undecided === "" ? "no pool is scaled" : "how pools are scaled is not decided yet"]
+      ? [undecided === "" ? "no pool is scaled" : "the scaling of pools is not decided yet"]
       : buildTable(POOL_HEADER, pools.map(poolRow(nowMs)), style)),
     ...buildSection(UNAVAILABLE_HEADER, unavailable.map(unavailableRow(nowMs)), style),
     ...(troubles.length === 0 ? [] : ["", ...buildTroubleLines(troubles, nowMs)]),
@@ -182,13 +182,13 @@ export function bootingText(booting: readonly BootingNodes[], nowMs: number): st
 export function describeScaling(scaling: DemandScaling, nowMs: number): string {
   switch (scaling.state) {
     case "unknown":
-      return "nodes: the node scaler knows of no need of it that it could meet";
+      return "nodes: the node scaler knows of no request of this owner that it can meet";
     case "unanswered":
       return `nodes: the node scaler does not answer: ${plain(scaling.trouble)}`;
     case "known": {
       const { code, message, troubles } = scaling;
-      const said = code === "BOOTING" ? plain(message) : `${code}: ${plain(message)}`;
-      return `nodes: ${[said, ...troubles.map((trouble) => describePoolTrouble(trouble, nowMs))].join("; ")}`;
+      const state = code === "BOOTING" ? plain(message) : `${code}: ${plain(message)}`;
+      return `nodes: ${[state, ...troubles.map((trouble) => describePoolTrouble(trouble, nowMs))].join("; ")}`;
     }
   }
 }
@@ -204,7 +204,7 @@ export function describeSilence(
   const heard = pools.flatMap(({ elasticMax, elasticAtMs }) => (elasticMax > 0 ? (elasticAtMs ?? []) : []));
   const silentMs = nowMs - Math.min(...heard);
   if (heard.length === 0 || silentMs < SILENT_MS) return undefined;
-  return `the node scaler was last heard ${formatElapsed(silentMs)} ago, and work that needs its nodes waits until it is back`;
+  return `the node scaler last reported ${formatElapsed(silentMs)} ago; work that needs its nodes waits until it is back`;
 }
 
 function orDash(text: string): string {

@@ -109,6 +109,14 @@ describe("a redrawn block", () => {
     ]);
   });
 
+  it("shows all pools that a component accepts until one is granted", () => {
+    const server = component("server", "PENDING", { pool: "h100", otherPools: ["a100"] });
+    expect(buildProgressBlock([session(["QUEUE"], [server])], START, style).slice(2)).toEqual([
+      "  COMPONENT  KIND    POOL        NODE  ADDRESS  STATE    MESSAGE",
+      "  server     server  h100, a100  -     -        PENDING",
+    ]);
+  });
+
   it("shows the part of a machine of each component, if one has a part, and stays within its width", () => {
     const [half, gpu] = [{ cpu: "500m", memory: "1Gi" }, { "nvidia.com/gpu": "1" }];
     const components = [

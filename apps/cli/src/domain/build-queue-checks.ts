@@ -138,7 +138,7 @@ function checkUnknown(jobs: SeenQueues["jobs"], reservations: SeenQueues["reserv
     warning(
       "work without a queue",
       `its queue does not exist, or may not have it: ${listSome(names, MAX_NAMED, ",")}`,
-      "`muster explain` of each names its queue: create that, or correct the label muster.dev/queue; `muster queues` lists those that exist",
+      "`muster explain` shows the queue of each: create it, or correct the label muster.dev/queue; `muster queues` lists those that exist",
     ),
   ];
 }

@@ -122,7 +122,7 @@ it("describes the quotas, the available amounts, the waiting requests and the ma
     "h100  nvidia.com/gpu  8        no limit      all       10     2         0",
     "",
     "WAITS        PLACE  PRIORITY  AGE    WHY",
-    "job/train-2  1      5         1m01s  WAITING_FOR_QUOTA h100: 4 nvidia.com/gpu needed, 0 to get",
+    "job/train-2  1      5         1m01s  WAITING_FOR_QUOTA h100: 4 nvidia.com/gpu needed, 0 available",
     "",
     "HOLDS        MACHINES  SINCE  QUOTA USED",
     "job/train-1  1         1m00s  h100: 96 cpu, 8 nvidia.com/gpu",

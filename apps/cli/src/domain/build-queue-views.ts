@@ -161,8 +161,8 @@ export function buildQueueDescription(queue: ShownQueue, nowMs: number, style: T
         ...(queue.readyTimeoutMs === 0 ? [] : [["ready timeout", formatDuration(queue.readyTimeoutMs)]]),
         ...(queue.pastUseHalfLifeMs === 0 ? [] : [["half-life", formatDuration(queue.pastUseHalfLifeMs)]]),
         ...(queue.permitsNonPreemptible ? [["permits", "work that is not preemptible"]] : []),
-        // The ledger does not state them: the custom resource has them.
-        ...(queue.namespaces === undefined ? [] : [["namespaces", queue.namespaces === "" ? "all" : queue.namespaces]]),
+        // Only queues without queues below them serve namespaces.
+        ...(children.length === 0 ? [["namespaces", queue.namespaces === "" ? "all" : (queue.namespaces ?? "-")]] : []),
         ["pending", String(queue.pending)],
         ["admitted", String(queue.admitted)],
         ["share", shareText(queue.shareMillionths)],

@@ -50,7 +50,7 @@ it("prints the queue, the requests ahead, the shortage, and the users of the res
     "",
     "queue team-a: BestEffortFIFO; 1 pending, 2 admitted",
     "  1 request of the queue ahead: job/urgent (priority 5, 1m00s)",
-    "  nvidia.com/gpu in pool h100: 4 needed, 0 to get",
+    "  nvidia.com/gpu in pool h100: 4 needed, 0 available",
     "",
     "POOL  RESOURCE        NOMINAL  MAX BORROWED  MAX LENT  USED  BORROWED  CAN GET",
     "h100  nvidia.com/gpu  8        no limit      all       10    2         0",

@@ -76,7 +76,7 @@ function buildNumbers({ quota, all }: QueueWait, found: PlacedQueue, style: Tabl
   const { pool, resource, requested, available } = quota;
   const amounts = found.amounts.filter((each) => each.pool === pool && each.resource === resource);
   return [
-    `  ${resource} in pool ${pool}: ${requested} needed, ${available} to get`,
+    `  ${resource} in pool ${pool}: ${requested} needed, ${available} available`,
     ...(amounts.length === 0 ? [] : buildQuotaSection({ ...found, amounts }, style)),
     ...buildTree(quota, all, found, style),
   ];

@@ -10,7 +10,7 @@ import { readSessionDocument } from "./read-session-document.ts";
 import { buildDocument } from "./session-document.ts";
 
 const ROOT = join(import.meta.dirname, "../../../..");
-const validate = new Ajv2020({ allErrors: true }).compile(buildSessionSchema());
+const validate = new Ajv2020({ allErrors: true, allowUnionTypes: true }).compile(buildSessionSchema());
 
 function changed(path: readonly (string | number)[], value: unknown): unknown {
   const document: unknown = parse(readFileSync(join(ROOT, "examples/http-benchmark.yaml"), "utf8"));
@@ -60,6 +60,10 @@ describe("the schema for editors", () => {
     ["a node selector that is no mapping", [...first, "template"], { spec: { nodeSelector: "disk=ssd" } }],
     ["a text for shared", [...first, "shared"], "yes"],
     ["an invalid amount", [...first, "template"], main({ resources: { limits: { cpu: "two" } } })],
+    ["an empty list of pools", [...first, "pool"], []],
+    ["a list with an invalid name of a pool", [...first, "pool"], ["a", "b c"]],
+    ["a pool that is named twice", [...first, "pool"], ["a", "a"]],
+    ["a number as a pool", [...first, "pool"], 7],
     ["no components", ["spec", "components"], []],
   ])("refuses what the command refuses: %s", (_what, path, value) => {
     const document = changed(path, value);

@@ -1,4 +1,5 @@
 import { formatDuration } from "@muster/faults";
+import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import {
   COMPONENT_TEMPLATE_SCHEMA,
   MAX_POD_NAME_LENGTH,
@@ -12,6 +13,7 @@ import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
 const LABEL_VALUE = `^${LABEL_NAME}$`;
+const POOL_NAME = { pattern: LABEL_VALUE, maxLength: 63 };
 const LABEL_KEY = `^([a-z0-9.-]+/)?${LABEL_NAME}$`;
 /** A DNS name, a slash and a name. */
 const MAX_LABEL_KEY = 253 + 1 + 63;
@@ -68,7 +70,7 @@ function writeJson(value: unknown, indent: string, key = ""): string {
 }
 
 function metadata(): Schema {
-  const prefixMax = MAX_POD_NAME_LENGTH - GENERATED_LENGTH;
+  const maxPrefixLength = MAX_POD_NAME_LENGTH - GENERATED_LENGTH;
   return {
     description: "Either name or generateName.",
     oneOf: [{ required: ["name"] }, { required: ["generateName"] }],
@@ -76,7 +78,7 @@ function metadata(): Schema {
       name: { ...label("Name of the session; a DNS label."), maxLength: MAX_POD_NAME_LENGTH },
       generateName: {
         type: "string",
-        maxLength: prefixMax,
+        maxLength: maxPrefixLength,
         pattern: "^([a-z0-9][-a-z0-9]*)?$",
         description: `Beginning of the name; ${GENERATED_LENGTH} random letters are added.`,
       },
@@ -128,10 +130,13 @@ function component() {
       name: label("Name of the component, unique in the session."),
       kind: { enum: COMPONENT_KINDS, description: "The driver decides the result; workers are servers and clients." },
       pool: {
-        type: "string",
-        pattern: LABEL_VALUE,
-        maxLength: 63,
-        description: "The pool that its machine comes from.",
+        type: ["string", "array"],
+        ...POOL_NAME,
+        items: { type: "string", ...POOL_NAME },
+        minItems: 1,
+        maxItems: MAX_ACCEPTED_POOLS,
+        uniqueItems: true,
+        description: "The pool that its machine comes from, or several in order of preference.",
       },
       image: {
         type: "string",

@@ -71,7 +71,7 @@ export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[
     "",
     ...buildReplicaTable(set.replicas, style),
     "",
-    `\`muster audit ${set.name}\` shows what was done to it`,
+    `\`muster audit ${set.name}\` lists its changes`,
   ];
 }
 
@@ -140,8 +140,8 @@ export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "
   const other = undone % 2 === 1 ? "redo" : "undo";
   if (phase === "PAUSED") return `\`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
   return undone % 2 === 1
-    ? `\`muster roll undo ${id} --minimum N\` goes back with less that has to stay ready`
-    : `\`muster roll undo ${id}\` goes back`;
+    ? `\`muster roll undo ${id} --minimum N\` reverses it with a lower minimum`
+    : `\`muster roll undo ${id}\` reverses it`;
 }
 
 /** Describes the parameters of a roll in one line. */

@@ -16,9 +16,9 @@ export type TableStyle = {
 };
 
 /** Narrower columns are unreadable. */
-const COLUMN_WIDTH_MIN = 4;
+const MIN_COLUMN_WIDTH = 4;
 /** A whole column is dropped before a text is cut below this width. */
-const TEXT_WIDTH_MIN = 16;
+const MIN_TEXT_WIDTH = 16;
 const GAP = "  ";
 /** Columns that are dropped first, in this order: those that other commands show, and those that follow from the others. */
 const DROPPED_FIRST = [
@@ -118,13 +118,13 @@ function planColumns(header: readonly string[], natural: readonly number[], maxW
   const [name] = header;
   for (const least of ["", ...DROPPED_FIRST.filter((each) => each !== name)]) {
     columns = columns.filter(({ index }) => header[index] !== least);
-    const shrunk = shrink(columns, maxWidth, TEXT_WIDTH_MIN);
+    const shrunk = shrink(columns, maxWidth, MIN_TEXT_WIDTH);
     if (widthOf(shrunk) <= maxWidth) return shrunk;
   }
-  let narrow = shrink(columns, maxWidth, COLUMN_WIDTH_MIN);
+  let narrow = shrink(columns, maxWidth, MIN_COLUMN_WIDTH);
   while (columns.length > 1 && widthOf(narrow) > maxWidth) {
     columns = columns.slice(0, -1);
-    narrow = shrink(columns, maxWidth, COLUMN_WIDTH_MIN);
+    narrow = shrink(columns, maxWidth, MIN_COLUMN_WIDTH);
   }
   return widthOf(narrow) <= maxWidth ? narrow : narrow.map(({ index }) => ({ index, width: Math.max(1, maxWidth) }));
 }
@@ -140,7 +140,7 @@ function shrink(columns: readonly Column[], maxWidth: number, minWidth: number):
     const widest = Math.max(0, ...widths.slice(1));
     const at = widest > minWidth ? widths.indexOf(widest, 1) : 0;
     const width = widths[at] ?? 0;
-    if (width <= minWidth || (at === 0 && minWidth > COLUMN_WIDTH_MIN)) break;
+    if (width <= minWidth || (at === 0 && minWidth > MIN_COLUMN_WIDTH)) break;
     widths[at] = width - 1;
   }
   return columns.map(({ index }, place) => ({ index, width: widths[place] ?? 0 }));

@@ -9,11 +9,13 @@ it("lists each service once, by name, with the versions of its replicas", () => 
     replica("session", "0.2.0"),
     replica("session", "0.1.0", "b"),
     replica("future", "0.3.0"),
+    replica("reservation", "0.2.0"),
   ];
   const services = buildServiceVersions(replicas);
   expect(buildServiceVersions(replicas.toReversed())).toEqual(services);
   expect(buildVersionLines(services)).toEqual([
     "future 0.3.0 (1 replica)",
+    "reservation-manager 0.2.0 (leader only)",
     "session-controller 0.1.0 and 0.2.0 (2 replicas)",
     "watcher 0.2.0 (1 replica)",
   ]);

@@ -1,5 +1,5 @@
 import type { ServiceReplica } from "./build-doctor-report.ts";
-import { appOf } from "./describe-trouble.ts";
+import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
 import { plural } from "./plural.ts";
 
 /** A command and a service may differ by this many minor versions: docs/versions.md. */
@@ -8,7 +8,10 @@ const MAX_SKEW = 1;
 export type ServiceVersions = {
   readonly service: string;
   readonly versions: readonly string[];
+  /** Replicas that answer. */
   readonly replicas: number;
+  /** Replicas that stand by do not answer, so their number and their versions are unknown. */
+  readonly leaderOnly?: true;
 };
 
 /** Returns the versions of each service that answers, sorted by name. */
@@ -18,15 +21,22 @@ export function buildServiceVersions(replicas: readonly ServiceReplica[]): Servi
     .map((area) => {
       const own = replicas.filter(({ name }) => name === area);
       const versions = [...new Set(own.map(({ version }) => version))].sort();
-      return { service: appOf(area), versions, replicas: own.length };
+      const service = appOf(area);
+      return {
+        service,
+        versions,
+        replicas: own.length,
+        ...(LEADER_ONLY.has(service) && { leaderOnly: true as const }),
+      };
     })
     .sort((a, b) => (a.service < b.service ? -1 : 1));
 }
 
-/** Formats one line per service, for people. */
+/** Formats one line per service, for people. `leader only`: its other replicas do not answer. */
 export function buildVersionLines(services: readonly ServiceVersions[]): string[] {
   return services.map(
-    ({ service, versions, replicas }) => `${service} ${versions.join(" and ")} (${plural(replicas, "replica")})`,
+    ({ service, versions, replicas, leaderOnly }) =>
+      `${service} ${versions.join(" and ")} (${leaderOnly ? "leader only" : plural(replicas, "replica")})`,
   );
 }
 

@@ -193,7 +193,7 @@ export function describePreemption({ beneficiary, queue, reason, deadlineMs, acc
   return `${leaves} for ${beneficiary} of queue ${queue} by ${new Date(deadlineMs).toISOString()} (${reason})`;
 }
 
-/** Formats `h100: 4 nvidia.com/gpu needed, 1 to get`. */
+/** Formats `h100: 4 nvidia.com/gpu needed, 1 available`. */
 function quotaText({ pool, resource, requested, available }: QuotaShortage): string {
-  return `${pool}: ${requested} ${resource} needed, ${available} to get`;
+  return `${pool}: ${requested} ${resource} needed, ${available} available`;
 }

@@ -69,7 +69,7 @@ export function decideConnection(known: {
       hint:
         local.containers === undefined
           ? "see its logs in .muster/logs"
-          : `\`docker compose up --wait\` starts it, \`docker compose logs\` says what is wrong with it; where its volumes are gone, too, and it shall not come back, remove ${local.containers}`,
+          : `\`docker compose up --wait\` starts it, \`docker compose logs\` shows its errors; if it is gone for good, with its volumes, remove ${local.containers}`,
       keysHint: `the keys of the local stack are not, or no longer, those of its server: ${REWRITE_HINT}`,
     };
   }

@@ -40,7 +40,7 @@ export function decideExit(fault: Fault): { readonly code: ExitCode; readonly hi
     case "quota_exceeded":
       return { code: EXIT.refused, hint: "`muster queues` shows the queues and their quotas" };
     case "internal":
-      return { code: EXIT.refused, hint: "the log of the service has the rest" };
+      return { code: EXIT.refused, hint: "the log of the service has the details" };
     case "invalid_request":
     case "conflict":
     case "reservation_differs":

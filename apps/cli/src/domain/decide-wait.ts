@@ -65,8 +65,8 @@ export function describeTimeout(timeoutMs: number, awaited: string, state: strin
 /** Describes the state of work, and its reason. */
 export function describeWork(work: Work): string {
   const last = work.events.at(-1);
-  const said = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
-  const parts = [`${work.kind} ${work.name} is ${phaseOf(work)}`, ...said];
+  const reasons = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
+  const parts = [`${work.kind} ${work.name} is ${phaseOf(work)}`, ...reasons];
   return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 

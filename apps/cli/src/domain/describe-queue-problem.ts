@@ -21,7 +21,7 @@ export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefin
     case "NOT_A_LEAF":
       if (queue.pending === 0) return undefined;
       return {
-        message: "it has queues below it, and only a queue without these has work",
+        message: "it has queues below it, and only a leaf queue has work",
         next: `name a queue below it: ${listSome(queue.children, MAX_CHILDREN, ",")}`,
       };
     case "PARENT_MISSING": {

@@ -11,6 +11,9 @@ const APPS: ReadonlyMap<string, string> = new Map([
   ["provision", "provision-engine"],
 ]);
 
+/** Services of which only the leader answers; replicas that stand by do not answer. */
+export const LEADER_ONLY: ReadonlySet<string> = new Set(["reservation-manager", "node-scaler"]);
+
 /** Returns the app that serves an area of the bus. */
 export function appOf(area: string): string {
   return APPS.get(area) ?? area;
@@ -21,5 +24,5 @@ export function describeTrouble(fault: Fault): string {
   const service = fault.code === "unavailable" ? APPS.get(fault.dependency) : undefined;
   return service === undefined
     ? describeFault(fault)
-    : `the ${service} service does not answer: no replica of it is connected${service === "node-scaler" ? " and leads" : ""}`;
+    : `the ${service} service does not answer: no replica of it is connected${LEADER_ONLY.has(service) ? " and leads" : ""}`;
 }

@@ -4,7 +4,7 @@ import type { Path, ValueReader } from "@muster/documents";
 export function readJson(reader: ValueReader, path: Path, value: unknown): string | undefined {
   const odd = findNonJson(value, path);
   if (odd === undefined) return JSON.stringify(value);
-  reader.report(odd, "cannot be handed on as JSON; write it as a string");
+  reader.report(odd, "cannot be expressed in JSON; write it as a string");
   return undefined;
 }
 

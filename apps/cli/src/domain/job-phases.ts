@@ -133,7 +133,7 @@ export type JobEvent = {
   readonly message: string;
 };
 
-/** Adds earlier phases of the job from its remaining events. Events expire, and consecutive equal ones are one event. */
+/** Adds earlier phases of the job from its remaining events. Events expire, and of equal ones only the first and the last time are known. */
 export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
   const [first, last] = [job.events[0], job.events.at(-1)];
   if (first === undefined || last === undefined) return job;

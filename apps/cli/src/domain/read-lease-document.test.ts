@@ -71,7 +71,7 @@ it.each<[what: string, spec: string, finding: RegExp, bySchema?: boolean]>([
     /^spec.duration: must be a duration with its unit, such as 2h/,
   ],
   ["a number as duration", "{ type: debug, duration: 90 }", /^spec.duration: must be a string/],
-  ["no time at all", "{ type: debug, duration: 0s }", /^spec.duration: must be longer than nothing/, false],
+  ["no time at all", "{ type: debug, duration: 0s }", /^spec.duration: must be longer than zero/, false],
   ["more than 2^63 ns", "{ type: debug, duration: 106752d }", /^spec.duration: is longer than 106751d/, false],
   ["an unknown field", "{ type: debug, duration: 1h, durationn: 2h }", /^spec.durationn: unknown field/],
   ["an engine that no subject may name", "{ type: debug, duration: 1h, engine: A.b }", /^spec.engine: must have lower/],

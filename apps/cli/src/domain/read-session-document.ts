@@ -1,14 +1,9 @@
-import {
-  checkDnsLabel,
-  checkDnsSubdomain,
-  checkEnvName,
-  checkLabelValue,
-  checkTopology,
-  isReservedEnvName,
-} from "@muster/names";
+import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkTopology, isReservedEnvName } from "@muster/names";
 import {
   checkComponentTemplate,
   checkShared,
+  findOptionsProblem,
+  findPoolProblem,
   MAX_POD_NAME_LENGTH,
   SESSION_LIMITS,
   sessionTextBytes,
@@ -130,6 +125,8 @@ function readComponents(reader: ValueReader, value: unknown, session: DocumentNa
     if (replicas.length === 0) kinds.push({ kind, path: here });
   }
   checkDrivers(reader, path, kinds);
+  const problem = findOptionsProblem(components);
+  if (problem !== undefined) reader.report(path, problem);
   checkTextBytes(reader, path, components);
   return components;
 }
@@ -152,7 +149,7 @@ function checkTextBytes(reader: ValueReader, path: Path, components: readonly Co
   if (bytes > SESSION_LIMITS.textBytes)
     reader.report(
       path,
-      `commands, arguments, environment and templates have ${bytes} bytes together, replicas counted; ${SESSION_LIMITS.textBytes} at most`,
+      `further pools, commands, arguments, environment and templates have ${bytes} bytes together, replicas counted; ${SESSION_LIMITS.textBytes} at most`,
     );
 }
 
@@ -169,11 +166,12 @@ function readComponent(
   const kind = required(reader, path, fields, "kind")
     ? reader.oneOf([...path, "kind"], fields["kind"], COMPONENT_KINDS)
     : undefined;
-  const pool = needed("pool");
+  const pools = required(reader, path, fields, "pool")
+    ? readPools(reader, [...path, "pool"], fields["pool"])
+    : undefined;
   const command = readTexts(reader, [...path, "command"], fields["command"]);
   if (command[0] === "") reader.report([...path, "command", 0], "is empty; the name of a program is needed");
   const image = readImage(reader, path, fields["image"], command);
-  if (pool !== undefined) reportFault(reader, [...path, "pool"], checkLabelValue("pool", pool));
   const { workingDir, readyPort } = fields;
   const env = readEnvironment(reader, [...path, "env"], fields["env"]);
   const rest = {
@@ -186,8 +184,25 @@ function readComponent(
   };
   const names = replicaNames(reader, path, name, fields["replicas"]);
   for (const each of names.slice(-1)) reportFault(reader, [...path, "name"], checkDnsLabel("name", each));
-  if (kind === undefined || pool === undefined || image === undefined) return { kind, replicas: [] };
-  return { kind, replicas: names.map((each) => ({ name: each, kind, pool, image, ...rest })) };
+  if (kind === undefined || pools === undefined || image === undefined) return { kind, replicas: [] };
+  return { kind, replicas: names.map((each) => ({ name: each, kind, ...pools, image, ...rest })) };
+}
+
+/** Reads the name of a pool, or several in order of preference. */
+function readPools(
+  reader: ValueReader,
+  path: Path,
+  value: unknown,
+): Pick<ComponentSpec, "pool" | "otherPools"> | undefined {
+  const pathOf = (index: number): Path => (Array.isArray(value) ? [...path, index] : path);
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const names = list.map((name, index) => reader.text(pathOf(index), name));
+  const [pool, ...otherPools] = names.filter((name) => name !== undefined);
+  if (names.length === 0) reader.report(path, "is empty; the name of a pool is needed");
+  if (pool === undefined || otherPools.length < names.length - 1) return undefined;
+  const problem = findPoolProblem([pool, ...otherPools]);
+  if (problem !== undefined) reader.report(pathOf(problem.index), problem.reason);
+  return { pool, otherPools };
 }
 
 /** Reads the pod template as JSON text and whether its pod gets a part of a machine; undefined if either is invalid. */
@@ -302,7 +317,7 @@ function required(reader: ValueReader, path: Path, fields: Readonly<Record<strin
 }
 
 function checkText(reader: ValueReader, path: Path, text: string): void {
-  if (text.includes("\0")) reader.report(path, "holds a zero character, which no process can be given");
+  if (text.includes("\0")) reader.report(path, "contains a zero character, which no process can receive");
 }
 
 function byteLength(text: string): number {

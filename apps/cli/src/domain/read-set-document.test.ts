@@ -66,9 +66,9 @@ it.each<[title: string, from: string | RegExp, to: string, finding: string | Reg
     "a number beside daemon",
     "replicas: 3",
     "replicas: 3\n  daemon: true",
-    /^spec.replicas: stands beside daemon: true/,
+    /^spec.replicas: conflicts with daemon: true/,
   ],
-  ["a pool beside a selector", "podId: web", "pool: workers", /^spec.pool: stands beside nodeSelector/],
+  ["a pool beside a selector", "podId: web", "pool: workers", /^spec.pool: conflicts with nodeSelector/],
   ["neither of them", /nodeSelector: .*/, "", /^spec: lacks nodeSelector \(or pool\)/],
   [
     "a selector that is none",

@@ -75,12 +75,12 @@ function checkSpec(report: Report, { replicas, daemon, podId, nodeSelector, pool
   if (replicas !== undefined && daemon === true)
     report(
       at("replicas"),
-      "stands beside daemon: true, which means a pod on each eligible node; leave one of the two out",
+      "conflicts with daemon: true, which means a pod on each eligible node; remove one of the two",
     );
   if (nodeSelector === undefined && pool === undefined)
     report(["spec"], 'lacks nodeSelector (or pool); nodeSelector: "" means every node');
   if (nodeSelector !== undefined && pool !== undefined)
-    report(at("pool"), "stands beside nodeSelector; one of the two decides: the ledger picks the machines of a pool");
+    report(at("pool"), "conflicts with nodeSelector: the ledger chooses the machines of a pool; remove one of the two");
   if (typeof podId === "string" && podId !== "") report(at("podId"), reasonOf(checkDnsLabel("podId", podId)));
   if (typeof nodeSelector === "string") report(at("nodeSelector"), reasonOfSelector(nodeSelector));
   else if (nodeSelector !== undefined) {

@@ -68,7 +68,7 @@ function verifyOrder(lease: SignedLease, check: Check): Verdict {
   const content = isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order);
   const checked = check("order", { by: order.user, content, signature: order.signature });
   if (checked.verdict === "ok" && isLegacy)
-    return { ...checked, why: "the original's form, which leaves id, times, reference and version open" };
+    return { ...checked, why: "the original's form, which does not sign id, times, reference and version" };
   return isGone(lease, order) ? unlessOk(checked) : checked;
 }
 
@@ -76,7 +76,12 @@ function verifyResult(lease: SignedLease, engineKey: string | undefined, check: 
   const { result } = lease;
   if (result === undefined) return undefined;
   if (engineKey === undefined)
-    return { what: "result", by: "", verdict: "unchecked", why: "--engine-key says whose signature it should have" };
+    return {
+      what: "result",
+      by: "",
+      verdict: "unchecked",
+      why: "--engine-key names the key that should have signed it",
+    };
   const { signature } = result;
   const checked = check("result", { by: engineKey, content: buildResultBytes(result), signature });
   // The engine keeps errors as signed, so only other results can lack their data.
@@ -87,10 +92,10 @@ function verifyResult(lease: SignedLease, engineKey: string | undefined, check: 
 function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict): Verdict {
   const end = { what: "expires", by: order.user } as const;
   if ((renewal?.expiresAtNs ?? endOf(order)) !== expiresAtNs)
-    return { ...end, verdict: "wrong", why: "it is another one than its user signed" };
+    return { ...end, verdict: "wrong", why: "it differs from the time that its user signed" };
   return source.verdict === "ok"
     ? { ...end, verdict: "ok", why: "" }
-    : { ...end, verdict: "unchecked", why: `the ${source.what} says so, which is ${source.verdict}` };
+    : { ...end, verdict: "unchecked", why: `the ${source.what} states it, and is ${source.verdict}` };
 }
 
 /** Only the engine removes data, and only those of a finished lease. */

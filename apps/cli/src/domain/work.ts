@@ -56,6 +56,8 @@ export type ComponentStatus = {
   /** The role of the component in the work: `driver`. */
   readonly kind: string;
   readonly pool: string;
+  /** Further accepted pools, in order of preference, until the machine is granted. */
+  readonly otherPools?: readonly string[];
   readonly node: string;
   readonly pod: string;
   readonly podIp: string;

@@ -3,7 +3,7 @@ import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
 import type { Draft, Kind } from "./kind.ts";
 import type { Applying, DocumentRow } from "./resource.ts";
-import { worksOf, type Resources } from "./resources.ts";
+import { workKinds, type Resources } from "./resources.ts";
 
 /** The work of a document, and its kind. */
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
@@ -44,7 +44,7 @@ function documentRows(resources: Resources): readonly DocumentRow[] {
 }
 
 function workRows(resources: Resources): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
-  const kinds = worksOf(resources);
+  const kinds = workKinds(resources);
   const known = kinds.flatMap(({ documents }) => documents);
   const rowOf = (kind: Kind): DocumentRow<ReadWork> => ({
     words: kind.documents,
@@ -86,7 +86,7 @@ const KUBERNETES = ["ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Rep
 function describeUnknownKind(word: string, known: readonly string[]): string {
   const jobs = known.filter((each) => /.Job$/.test(each));
   if (NOT_RUN.includes(word) && jobs.length > 0)
-    return `${word} is not run; of Kubeflow's kinds are ${jobs.join(", ")}`;
+    return `Muster does not run ${word}; of Kubeflow's kinds it runs ${jobs.join(", ")}`;
   if (KUBERNETES.includes(word) && known.includes(SET_KIND))
     return `${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`;
   const near = nearestName(word, known);

@@ -63,13 +63,13 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
     const names = (await farms.list()).map((set) => set.name);
     return suggestName(name, names, "`muster get replica-sets` shows those that exist");
   }
-  if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows how it is now`;
+  if (fault.code === "conflict") return `\`muster get replica-set ${name}\` shows its present state`;
   if (fault.code === "already_exists" && fault.kind === "replica set")
     return `give the new set another name, or roll to the existing one: \`muster roll ${name} --to ${fault.id}\``;
   // A message that begins with an option needs no hint.
   if (fault.code !== "invalid_request" || (WORDS.get(fault.field) ?? fault.field).startsWith("--")) return undefined;
   if (fault.field === "record")
-    return `it is left as it is; \`muster delete ${name} --force\` gives it up, with its pods`;
+    return `the set stays unchanged; \`muster delete ${name} --force\` deletes it with its pods`;
   if (fault.field === "force")
     return `\`muster delete ${name} --force\` deletes its pods too, \`muster delete ${name} --orphan\` leaves them running`;
   const set = await farms.get(name);
@@ -82,9 +82,9 @@ function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: 
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
   if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;
   if (held !== undefined) return `\`muster transfer ${name} --release\` releases them`;
-  if (transfer !== undefined) return `\`muster explain replica-set/${name}\` says how far its transfer is`;
+  if (transfer !== undefined) return `\`muster explain replica-set/${name}\` shows the progress of its transfer`;
   const nodes = replicas.map(({ node }) => node);
   return nodes.length === 0
     ? `\`muster explain replica-set/${name}\` shows its state`
-    : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` says more`;
+    : `${name} is on ${nodes.slice(0, 5).join(", ")}${nodes.length > 5 ? ", ..." : ""}; \`muster explain replica-set/${name}\` shows more`;
 }

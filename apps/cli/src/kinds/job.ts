@@ -60,6 +60,7 @@ function buildJobKind(word: Word): Kind {
     goneBy: (name) =>
       `\`kubectl delete ${noun}s.${own ? API_GROUP : "kubeflow.org"} ${name}\` deletes it, or its ttlSecondsAfterFinished does`,
     hasOwnerIds: true,
+    hasLabels: true,
     explain: (link, name) => explain(word, link, name),
   };
 }
@@ -119,9 +120,10 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
       const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
       return continueJob(seen, jobFromMessage(reply.job), Date.now());
     },
-    list: async () => {
+    list: async (labelSelector = "") => {
+      const request = { namespace, labelSelector };
       const read = readPages(
-        (page) => listIn({ namespace, allNamespaces }, jobs.listJobs({ ...page, namespace }, options)),
+        (page) => listIn({ namespace, allNamespaces }, jobs.listJobs({ ...page, ...request }, options)),
         "jobs",
         jobFromMessage,
       );

@@ -31,6 +31,8 @@ export type Kind = {
   readonly goneBy: (name: string) => string;
   /** Set if the ledger's ids differ from names; `explain` then accepts both. Absent if they are equal. */
   readonly hasOwnerIds?: true;
+  /** Set if work of the kind has labels, by which a list selects. */
+  readonly hasLabels?: true;
   /** Asks the service why the work is in its phase. */
   readonly explain: (link: Link, name: string) => Promise<Explained>;
 };
@@ -73,7 +75,8 @@ export type WorkCalls = {
   readonly get: (name: string) => Promise<Work>;
   /** Returns the work once it differs from `seen`, or after some seconds. */
   readonly after: (seen: Work, signal: AbortSignal) => Promise<Work>;
-  readonly list: () => Promise<Work[]>;
+  /** Lists all work, or the work whose labels match the selector, if the kind has labels. */
+  readonly list: (selector?: string) => Promise<Work[]>;
   /** Adds earlier phases to the work, as far as they are known. Absent if the work already has them all. */
   readonly recall?: (work: Work) => Promise<Work>;
   readonly cancel: (name: string) => Promise<Work>;

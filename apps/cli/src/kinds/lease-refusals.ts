@@ -45,12 +45,12 @@ function messageOf(fault: Fault): string {
 
 function hintFor(fault: Fault): string | undefined {
   if (fault.code === "already_exists")
-    return `\`muster lease get ${fault.id}\` shows it; an id is used once: take another one, or leave metadata.name out`;
+    return `\`muster lease get ${fault.id}\` shows it; an id is used only once: use another metadata.name, or omit it`;
   if (fault.code === "not_found") return "`muster lease get` shows those that exist";
   if (fault.code === "invalid_request" && fault.field === "sequence")
     return "it was renewed meanwhile: `muster lease get` shows until when";
   if (fault.code === "invalid_request" && fault.field === "record")
-    return "`muster doctor` lists the records that cannot be read, and which version reads them";
+    return "`muster doctor` lists the unreadable records, and the versions that read them";
   if (fault.code === "invalid_request" && fault.field === "id") return "`muster lease get ID` shows its state";
   return decideExit(fault).hint;
 }
@@ -70,6 +70,6 @@ export async function ownLease(connected: Connected, id: string, signer: Signer)
   throw new CommandError(
     EXIT.refused,
     `lease ${id} is of user ${lease.order.user}, and the key is of ${signer.userId}`,
-    { hint: "--key-file FILE takes another key; `muster lease get --mine` shows the leases of this one" },
+    { hint: "--key-file FILE uses another key; `muster lease get --mine` shows the leases of this one" },
   );
 }

@@ -81,15 +81,15 @@ export const LEASE: Resource<Lease> = {
   events: EVENTS,
   explain: explainLeaseOrOwner,
   delete: (_cli, id) => {
-    throw new CommandError(EXIT.usage, "a lease is not deleted", {
+    throw new CommandError(EXIT.usage, "a lease cannot be deleted", {
       hint: `\`muster lease end ${id}\` ends it, for good`,
     });
   },
   refusals: {
-    cancel: { message: "a lease is not cancelled", hint: (id) => `\`muster lease end ${id}\` ends it, for good` },
+    cancel: { message: "a lease cannot be cancelled", hint: (id) => `\`muster lease end ${id}\` ends it, for good` },
     logs: {
-      message: "what a lease writes is not kept by Muster",
-      hint: (id) => `\`muster lease get ${id}\` says its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
+      message: "Muster keeps no logs of leases",
+      hint: (id) => `\`muster lease get ${id}\` shows its namespace: kubectl -n NAMESPACE logs deployment/lease-${id}`,
     },
   },
   documents: LEASE_DOCUMENTS,
@@ -103,7 +103,7 @@ export function buildLeaseList(
   { isWhole, ...view }: LeaseListView & { readonly isWhole: boolean },
 ): readonly string[] {
   const { shown, left } = arrangeLeases(leases, isWhole ? leases.length : MAX_SHOWN_OVER);
-  const more = left === 0 ? [] : [`${left} more that are over: --all shows them`];
+  const more = left === 0 ? [] : [`${left} more finished leases: --all shows them`];
   return [...buildLeaseTable(shown, nowMs, view), ...more];
 }
 

@@ -17,7 +17,7 @@ import type { DocumentRow, Resource } from "./resource.ts";
 
 export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   words: [SET_KIND],
-  elsewhere: () => "a PinnedReplicaSet is kept until it is deleted, and never over: use `muster apply -f FILE`",
+  elsewhere: () => "a PinnedReplicaSet runs until it is deleted: use `muster apply -f FILE`",
   read: readSetDocument,
   applying: APPLY_SETS,
 };
@@ -30,7 +30,12 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   shortName: "rs",
   none: "no replica sets",
   get: ({ link }, name) => farmCalls(link).get(name),
-  list: async ({ link }) => [...(await farmCalls(link).list()), ...(await farmCalls(link).unreadable())],
+  hasLabels: true,
+  list: async ({ link }, selector) => {
+    const sets = await farmCalls(link).list(selector);
+    // The labels of an unreadable set are unknown.
+    return selector === undefined ? [...sets, ...(await farmCalls(link).unreadable())] : sets;
+  },
   nameOf: ({ name }) => name,
   ask: (connected, name, question) => askOfSet(connected, name, question),
   table: (sets, { nowMs, style }) =>
@@ -92,11 +97,11 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   },
   refusals: {
     cancel: {
-      message: `a ${SET_NOUN} is never over, and so not cancelled`,
+      message: `a ${SET_NOUN} has no end, and cannot be cancelled`,
       hint: (name) => `\`muster delete ${SET_NOUN}/${name}\` deletes it with its pods`,
     },
     logs: {
-      message: `what the pods of a ${SET_NOUN} write is not kept by Muster`,
+      message: `Muster keeps no logs of the pods of a ${SET_NOUN}`,
       hint: (name) =>
         `\`muster describe ${SET_NOUN}/${name}\` names them: kubectl logs POD, with --previous for the run before`,
     },

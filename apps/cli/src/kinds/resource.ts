@@ -41,7 +41,10 @@ export type Resource<Item extends object = object> = {
   readonly isNameOfForm?: (text: string) => boolean;
   /** Rejects with FaultError or CommandError when the item is missing. */
   get(connected: Connected, name: string): Promise<Item>;
-  list(connected: Connected): Promise<readonly Item[]>;
+  /** Lists all items, or those whose labels match the selector. */
+  list(connected: Connected, selector?: string): Promise<readonly Item[]>;
+  /** Set if `list` reads a selector. */
+  readonly hasLabels?: true;
   nameOf(item: Item): string;
   /** Whether completion offers the item's name. Absent: always. */
   isOffered?(item: Item): boolean;

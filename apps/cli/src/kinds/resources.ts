@@ -31,7 +31,7 @@ export const RESOURCES: Resources = [
 ];
 
 /** Returns the kinds of work. */
-export function worksOf([first, ...others]: Resources): readonly [Kind, ...Kind[]] {
+export function workKinds([first, ...others]: Resources): readonly [Kind, ...Kind[]] {
   return [first.work, ...others.flatMap(({ work }) => work ?? [])];
 }
 

@@ -11,7 +11,7 @@ import type { Roll } from "../adapters/farm-messages.ts";
 import { suggestName } from "../domain/suggest-name.ts";
 import type { Resource } from "./resource.ts";
 
-const NEAR_LENGTH_MIN = 3;
+const MIN_SUGGESTED_LENGTH = 3;
 
 /** Rolling updates from one replica set to another. A finished one is deleted. */
 export const ROLL: Resource<Roll> = {
@@ -45,7 +45,7 @@ export async function findRoll({ link }: Pick<Connected, "link">, name: string):
   const found =
     rolls.find(({ id }) => id === name) ?? rolls.find(({ oldSet, newSet }) => oldSet === name || newSet === name);
   if (found !== undefined) return found;
-  throw new CommandError(EXIT.refused, `there is no rolling update of ${name}`, {
+  throw new CommandError(EXIT.refused, `no rolling update of ${name} is open`, {
     hint: await hintForNone(farms, name, rolls),
   });
 }
@@ -53,8 +53,12 @@ export async function findRoll({ link }: Pick<Connected, "link">, name: string):
 async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
   // The set of an undone roll is deleted, but its audit remains.
   const wasThere = (await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0;
-  if (wasThere) return `none is open; \`muster audit ${name}\` shows those that are over`;
+  if (wasThere) return `none is open; \`muster audit ${name}\` lists the finished ones`;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
   // Every name resembles a name of two letters.
-  return suggestName(name, name.length < NEAR_LENGTH_MIN ? [] : names, "`muster get rolls` shows those that are open");
+  return suggestName(
+    name,
+    name.length < MIN_SUGGESTED_LENGTH ? [] : names,
+    "`muster get rolls` shows those that are open",
+  );
 }

@@ -30,8 +30,10 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
     ...(kind.missing !== undefined && { missing: kind.missing }),
     none: `no ${plural}`,
     get: ({ link }, name) => kind.calls(link).get(name),
-    list: async ({ link }) =>
-      (await kind.calls(link).list()).sort((a, b) => a.createdAtMs - b.createdAtMs || a.name.localeCompare(b.name)),
+    list: async ({ link }, selector) =>
+      (await kind.calls(link).list(selector)).sort(
+        (a, b) => a.createdAtMs - b.createdAtMs || a.name.localeCompare(b.name),
+      ),
     nameOf: ({ name }) => name,
     table: (works, { nowMs, style }) => buildWorkTable(works, nowMs, style),
     record: buildWorkRecord,
@@ -56,6 +58,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
       };
     },
     ...(kind.hasOwnerIds && { hasOwnerIds: true }),
+    ...(kind.hasLabels && { hasLabels: true }),
     delete: async (cli, name, { force, keepPods, output }) => {
       if (force || keepPods)
         throw new CommandError(
@@ -64,7 +67,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
         );
       const target = `${noun}/${name}`;
       if (kind.remove === undefined)
-        throw new CommandError(EXIT.usage, `a ${noun} is not deleted`, {
+        throw new CommandError(EXIT.usage, `a ${noun} cannot be deleted`, {
           hint: `\`muster cancel ${target}\` ends it; once it is over, ${kind.goneBy(name)}`,
         });
       await using connected = await cli.connect();

@@ -9,18 +9,18 @@ import { LIMIT, OUTPUT } from "./shared-options.ts";
 
 export const AUDIT = command({
   name: "audit",
-  description: "List who changed what through the gateway, or with a name what was done to this replica set.",
+  description: "List the changes through the gateway, or the changes of one replica set.",
   arguments: [
-    argument("[set]", "its name, or replica-set/NAME; without it the changes through the gateway"),
-    argument("[name]", "its name, after replica-set"),
+    argument("[set]", "a replica set, also as replica-set/NAME; default: all changes through the gateway"),
+    argument("[name]", "the name, after the kind: replica-set NAME"),
   ],
   options: {
-    since: option("--since <duration>", "only of this time until now, such as 24h", durationArgument),
-    user: option("--user <name>", "only of this user"),
-    resource: option("--resource <plural>", "only of this resource, or object: sessions, sessions/NAME"),
-    refused: option("--refused", "what the gateway refused, instead of what it asked the services for"),
+    since: option("--since <duration>", "only changes within this time before now, such as 24h", durationArgument),
+    user: option("--user <name>", "only changes by this user"),
+    resource: option("--resource <plural>", "only changes of this resource or object: sessions, or sessions/NAME"),
+    refused: option("--refused", "only changes that the gateway refused; default: those that it sent to a service"),
     limit: LIMIT,
-    follow: option("-f, --follow", "also print later changes, until Ctrl-C. With -o json a line for each"),
+    follow: option("-f, --follow", "also print later changes, until Ctrl-C; with -o json one line per change"),
     output: OUTPUT,
   },
   text: `The newest is last. The other options than --limit and -o are for changes
@@ -42,7 +42,7 @@ to list audits.`,
     if (set !== undefined) {
       if (since !== undefined || user !== "" || target !== "" || refused || options.follow)
         throw new CommandError(EXIT.usage, "the audit of a replica set has only the options --limit and -o", {
-          hint: `\`muster audit --resource replicasets/${set}\` lists the changes of it through the gateway`,
+          hint: `\`muster audit --resource replicasets/${set}\` lists its changes through the gateway`,
         });
       return showSetAudit(cli, [set, second], options);
     }

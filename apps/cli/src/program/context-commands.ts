@@ -3,11 +3,11 @@ import { login, logout } from "../commands/login.ts";
 import { argument, command, option, withDefault, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
-const NAME = argument("<name>", "of the context");
+const NAME = argument("<name>", "name of the context");
 
 const CONFIG: CommandRow = {
   name: "config",
-  description: "Gateways and their users: contexts, as in a kubeconfig.",
+  description: "Manage contexts: gateways and their users, as in a kubeconfig.",
   text: `The file is ~/.config/muster/config.yaml, or MUSTER_CONFIG, in the form of a
 kubeconfig: its users may have token, tokenFile, exec or the auth-provider oidc.
 Without a current context commands ask over NATS.`,
@@ -33,13 +33,13 @@ Without a current context commands ask over NATS.`,
     }),
     command({
       name: "unset-context",
-      description: "Make no context the current one: commands ask over NATS again.",
+      description: "Unset the current context: commands use NATS again.",
       examples: ["muster config unset-context"],
       run: (cli) => unsetContext(cli),
     }),
     command({
       name: "set-context",
-      description: "Make or change a context by --server, --namespace, --token-file and --certificate-authority.",
+      description: "Create or change a context, with --server, --namespace, --token-file and --certificate-authority.",
       arguments: [NAME],
       options: { output: OUTPUT },
       examples: ["muster config set-context prod --server https://muster.example -n research"],
@@ -47,7 +47,7 @@ Without a current context commands ask over NATS.`,
     }),
     command({
       name: "view",
-      description: "Print the file without its secrets.",
+      description: "Print the file of contexts without its secrets.",
       options: { output: OUTPUT },
       examples: ["muster config view -o json"],
       run: (cli, _, { output }) => viewContexts(cli, output),
@@ -60,8 +60,8 @@ const LOGIN = command({
   description: "Sign in at a gateway, and make its context the current one.",
   options: {
     issuer: option("--issuer <url>", "the OpenID Connect issuer that the gateway trusts; the device flow signs in"),
-    clientId: option("--client-id <id>", "of this command at the issuer; without it muster"),
-    scope: withDefault(option("--scope <words>", "of the tokens"), "openid offline_access"),
+    clientId: option("--client-id <id>", "client id of this command at the issuer; default: muster"),
+    scope: withDefault(option("--scope <words>", "scopes of the tokens"), "openid offline_access"),
   },
   text: `Without --issuer and --token-file it signs in as before. Tokens are in the file
 of contexts, which only its owner may read, and are renewed when they expire.`,

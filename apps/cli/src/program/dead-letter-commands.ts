@@ -19,7 +19,7 @@ const LETTERS = argument("<id...>", "their ids", (text, before: readonly number[
 /** `muster dead-letters`: handles messages that no service could handle. */
 export const DEAD_LETTERS: CommandRow = {
   name: "dead-letters",
-  description: "Messages that no service could handle, and why; send them again, or drop them.",
+  description: "List messages that no service could handle, with the reason; replay or drop them.",
   examples: [
     "muster dead-letters list",
     "muster dead-letters show 12",
@@ -29,8 +29,8 @@ export const DEAD_LETTERS: CommandRow = {
   commands: [
     command({
       name: "list",
-      description: "List them, oldest first.",
-      options: { area: option("--area <area>", "only those of this area: session"), output: OUTPUT },
+      description: "List dead letters, oldest first.",
+      options: { area: option("--area <area>", "only letters of this area, such as session"), output: OUTPUT },
       run: async (cli, _, { area, output }) => {
         await using connected = await cli.connect();
         const letters = await connected.deadLetters.list(area, MAX_LETTERS);
@@ -39,13 +39,14 @@ export const DEAD_LETTERS: CommandRow = {
           table: (style) => buildDeadLetterTable(letters, cli.now(), style),
           record: buildDeadLetterRecord,
         });
-        if (letters.length === MAX_LETTERS) cli.io.err([`note: the oldest ${MAX_LETTERS}; there may be more`]);
+        if (letters.length === MAX_LETTERS)
+          cli.io.err([`note: only the oldest ${MAX_LETTERS} letters; more may exist`]);
         return EXIT.ok;
       },
     }),
     command({
       name: "show",
-      description: "Show one, with the message itself.",
+      description: "Show one dead letter with its message.",
       arguments: [argument("<id>", "its id", letterArgument)],
       options: { output: OUTPUT },
       run: async (cli, [id], { output }) => {
@@ -60,7 +61,7 @@ export const DEAD_LETTERS: CommandRow = {
     }),
     command({
       name: "replay",
-      description: "Send messages again to where they were first sent, once the cause is fixed.",
+      description: "Send messages to their original subjects again, after the cause is fixed.",
       arguments: [LETTERS],
       run: (cli, [ids]) =>
         each(cli, ids, async ({ deadLetters }, id) => {
@@ -70,7 +71,7 @@ export const DEAD_LETTERS: CommandRow = {
     }),
     command({
       name: "drop",
-      description: "Drop them for good.",
+      description: "Drop dead letters. A dropped letter cannot be replayed.",
       arguments: [LETTERS],
       run: (cli, [ids]) =>
         each(cli, ids, async ({ deadLetters }, id) => {

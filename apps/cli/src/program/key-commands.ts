@@ -9,7 +9,7 @@ import { KEY_FILE, OUTPUT } from "./shared-options.ts";
 /** `muster keys`: creates and shows the key that signs orders of leases. */
 export const KEYS: CommandRow = {
   name: "keys",
-  description: "Make and show the key by which a lease is its user's.",
+  description: "Create and show the key that signs lease orders.",
   text: `A private key is a file that only its owner may read (MUSTER_KEY_FILE, default
 ~/.config/muster/key), or it stands in MUSTER_KEY; it is never printed. The user
 id is its public half. Only this file can renew or end its leases.`,
@@ -17,20 +17,20 @@ id is its public half. Only this file can renew or end its leases.`,
   commands: [
     command({
       name: "new",
-      description: "Make a key, in a file that only its owner may read. An existing file is left as it is.",
+      description: "Create a key in a file that only its owner may read. An existing file stays unchanged.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
       examples: ["muster keys new", "muster keys new --key-file team.key -o json"],
       run: async (cli, _, { keyFile, output }) => {
         const { signer, file } = await cli.keys.make(keyFile);
         show(cli, signer, file, output);
         const used = cli.keys.whereIs(keyFile);
-        if ("variable" in used) cli.io.err([`note: ${used.variable} is set, and goes before this file`]);
+        if ("variable" in used) cli.io.err([`note: ${used.variable} is set and overrides this file`]);
         return EXIT.ok;
       },
     }),
     command({
       name: "show",
-      description: "Show the user id and the public key, which are no secrets.",
+      description: "Show the user id and the public key; neither is a secret.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
       examples: ["muster keys show", "muster keys show -o json | jq -r .user"],
       run: async (cli, _, { keyFile, output }) => {

@@ -25,25 +25,25 @@ import { argument, choice, command, option, required, withDefault, type CommandR
 import { wholeNumber } from "./parse-values.ts";
 import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
 
-const NOT_ORDERED = "nothing was ordered; examples/leases/ has files that are right";
+const NOT_ORDERED = "nothing was ordered; examples/leases/ has valid files";
 
 const ID = argument("<lease>", "id of the lease, also as lease/ID");
-const TIMEOUT = timeoutOption("end with 1 when that takes longer, such as 5m");
+const TIMEOUT = timeoutOption("exit with 1 when that takes longer, such as 5m");
 
 const ORDER = command({
   name: "order",
-  description: "Sign what YAML files of kind Lease say, and order it.",
+  description: "Sign and send the lease orders in YAML files of kind Lease.",
   arguments: [FILES],
   options: {
     filenames: FILENAMES,
-    dryRun: option("--dry-run", "show what the engine would do, and what is sealed to it; order nothing"),
+    dryRun: option("--dry-run", "show the expected outcome and the sealed fields; order nothing"),
     reference: option(
       "--reference <id>",
-      "take over what this older lease of yours has, as it is; of one file",
+      "take over the workload of this older lease of yours, unchanged; for one document only",
       leaseIdOf,
     ),
     engineKey: ENGINE_KEY,
-    wait: option("--wait", "wait until it is ACTIVE; Ctrl-C leaves the lease as it is"),
+    wait: option("--wait", "wait until the lease is ACTIVE; Ctrl-C does not end the lease"),
     timeoutMs: TIMEOUT,
     keyFile: KEY_FILE,
     output: OUTPUT,
@@ -86,11 +86,11 @@ image.`,
 
 const RENEW = command({
   name: "renew",
-  description: "Let a lease end later.",
+  description: "Extend a lease.",
   arguments: [ID],
   options: {
     forNs: required(
-      option("--for <duration>", "so much later than it would end now, such as 2h; or forever", leaseDurationArgument),
+      option("--for <duration>", "how long after its current end, such as 2h; or forever", leaseDurationArgument),
     ),
     keyFile: KEY_FILE,
     output: OUTPUT,
@@ -114,11 +114,11 @@ const RENEW = command({
 
 const END = command({
   name: "end",
-  description: "End a lease now; what it has is taken down, and it never comes back.",
+  description: "End a lease now and take down its objects. An ended lease cannot be resumed.",
   arguments: [ID],
   options: {
-    force: option("--force", "also a network or a volume that other leases use: it is taken down after them"),
-    wait: option("--wait", "wait until all of it is taken down"),
+    force: option("--force", "also end a network or volume that other leases use; it is taken down after them"),
+    wait: option("--wait", "wait until all its objects are taken down"),
     timeoutMs: TIMEOUT,
     keyFile: KEY_FILE,
     output: OUTPUT,
@@ -129,23 +129,23 @@ const END = command({
 
 const GET = command({
   name: "get",
-  description: "List leases, the newest first and those that are over last, or show one.",
+  description: "List leases, newest first and finished ones last, or show one.",
   arguments: [argument("[lease]", ID.description)],
   options: {
-    mine: option("--mine", "only those of your key"),
-    type: choice("--type <type>", "only those of this type", LEASE_TYPES),
+    mine: option("--mine", "only leases of your key"),
+    type: choice("--type <type>", "only leases of this type", LEASE_TYPES),
     active: option("--active", "the same as --phase ACTIVE"),
     phases: withDefault(
       option(
         "--phase <phase>",
-        "only those in this phase, in any letters; may be given again, or as A,B",
+        "only leases in this phase, in any case of letters; repeatable, also as A,B",
         phasesArgument,
       ),
       [],
       "any",
     ),
-    all: option("--all", "also all that are over, and not only the newest of them"),
-    secret: option("--secret <field>", "print only this of the result of one, opened with your key"),
+    all: option("--all", "all finished leases, not only the newest"),
+    secret: option("--secret <field>", "print only this field of the result of one lease, decrypted with your key"),
     keyFile: KEY_FILE,
     output: OUTPUT,
   },
@@ -159,9 +159,9 @@ const GET = command({
   run: async (cli, [text], { mine, type, active, all, secret, keyFile, output, ...asked }) => {
     const id = text === undefined ? undefined : leaseIdOf(text);
     if (id !== undefined && secret !== undefined) return printSecret(cli, id, { secret, keyFile });
-    if (id !== undefined) return getItems(cli, LEASE, id, output);
+    if (id !== undefined) return getItems(cli, LEASE, id, { output });
     if (secret !== undefined)
-      throw new CommandError(EXIT.usage, "--secret is of one lease, and none is named", {
+      throw new CommandError(EXIT.usage, "--secret needs the id of one lease", {
         hint: `muster lease get ID --secret ${secret}; \`muster lease get --mine\` lists those of your key`,
       });
     const phases = active ? [...asked.phases, "ACTIVE"] : asked.phases;
@@ -182,13 +182,13 @@ const GET = command({
 
 const HISTORY = command({
   name: "history",
-  description: "List what happened to a lease, the oldest first.",
+  description: "List the events of a lease, oldest first.",
   arguments: [ID],
   options: {
     limit: LIMIT,
     follow: option(
       "-f, --follow",
-      "also print later events; ends with the lease, or with Ctrl-C. With -o json a line for each",
+      "also print later events, until the lease or Ctrl-C ends it; with -o json one line per event",
     ),
     output: OUTPUT,
   },
@@ -198,12 +198,12 @@ const HISTORY = command({
 
 const VERIFY = command({
   name: "verify",
-  description: "Check who has signed a lease, without any service.",
+  description: "Verify the signatures of a lease, without any service.",
   options: {
     file: required(option("-f, --filename <file>", "the output of `muster lease get -o json`; - is standard input")),
     engineKey: option(
       "--engine-key <id>",
-      "what the engine signs results with: the `user` that `muster keys show` says of its key",
+      "the key that signs results: the `user` that `muster keys show` prints for the engine's key",
     ),
     output: OUTPUT,
   },
@@ -216,17 +216,17 @@ the history.`,
 
 const CLEANUP = command({
   name: "cleanup",
-  description: "Remove what leases that are over have left behind.",
+  description: "Remove leftover objects of finished leases.",
   options: {
-    engine: withDefault(option("--engine <id>", "of this engine"), "main"),
-    dryRun: option("--dry-run", "only say what would be removed"),
+    engine: withDefault(option("--engine <id>", "the engine of the leases"), "main"),
+    dryRun: option("--dry-run", "only list the objects that would be removed"),
     confirm: withDefault(
-      option("--confirm <n>", "up to so many may be removed, even if records seem to be lost", wholeNumber(1)),
+      option("--confirm <n>", "remove up to this many objects, even if records seem to be lost", wholeNumber(1)),
       0,
     ),
     output: OUTPUT,
   },
-  text: "An object that is left over is removed when it still is some time later.",
+  text: "An object is removed only if it is still left over after a grace period.",
   examples: ["muster lease cleanup --dry-run", "muster lease cleanup --confirm 120"],
   run: async (cli, _, { engine, dryRun, confirm, output }) => {
     await using connected = await cli.connect();
@@ -242,7 +242,7 @@ const CLEANUP = command({
 /** `muster lease`: signed orders for a workload or machines, for a limited time. */
 export const LEASES: CommandRow = {
   name: "lease",
-  description: "Order workloads and machines for a time, signed with your key.",
+  description: "Order workloads and machines for a limited time, signed with your key.",
   examples: [
     "muster keys new",
     "muster lease order -f examples/leases/debug.yaml --wait",
@@ -257,8 +257,8 @@ export const LEASES: CommandRow = {
       (word) => [word, "`muster lease get [ID]` lists them, or shows one"] as const,
     ),
     ...["delete", "cancel", "stop"].map((word) => [word, "`muster lease end ID` ends one, for good"] as const),
-    ...["extend", "prolong"].map((word) => [word, "`muster lease renew ID --for 2h` lets one end later"] as const),
-    ["explain", "`muster explain lease/ID` says why it is where it is"],
+    ...["extend", "prolong"].map((word) => [word, "`muster lease renew ID --for 2h` extends one"] as const),
+    ["explain", "`muster explain lease/ID` shows why it is in its phase"],
     ["wait", "`muster wait lease/ID --for=condition=ACTIVE` waits for a phase"],
   ],
 };
@@ -286,7 +286,7 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
 function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
   if (documents.length > 1)
     throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
-      hint: "each document may say spec.reference",
+      hint: "set spec.reference in each document",
     });
   return documents.map(({ value, ...rest }) => ({
     ...rest,

@@ -16,7 +16,7 @@ import { OUTPUT } from "./shared-options.ts";
 /** `muster nodes` and its subcommands. */
 export const NODES: CommandRow = {
   name: "nodes",
-  description: "Nodes of pools, and what is free on them: list them, show the scaler of elastic pools, end one.",
+  description: "List the nodes of pools and their free amounts, show the node scaler, or end a node.",
   text: `Options of \`nodes\` alone and of \`nodes list\`:
   -p, --pool <pool>      only those of this pool
   -a, --all              also those whose instance is gone already
@@ -33,10 +33,10 @@ export const NODES: CommandRow = {
     command({
       name: "list",
       isDefault: true,
-      description: "List them, who they are for, and what is free; the same as `nodes` alone.",
+      description: "List the nodes, their owners and free amounts; the same as `nodes` alone.",
       options: {
-        pool: option("-p, --pool <pool>", "only those of this pool"),
-        all: option("-a, --all", "also those whose instance is gone already"),
+        pool: option("-p, --pool <pool>", "only nodes of this pool"),
+        all: option("-a, --all", "also nodes whose instance is gone"),
         output: OUTPUT,
       },
       examples: ["muster nodes list -p elastic", "muster nodes list --all -o json"],
@@ -58,7 +58,7 @@ export const NODES: CommandRow = {
     }),
     command({
       name: "dump",
-      description: "Show what the scaler does: its loops, what is short, pools, and which node is for whom.",
+      description: "Show the state of the node scaler: loops, shortages, pools, and the owner of each node.",
       options: { output: OUTPUT },
       examples: ["muster nodes dump", "muster nodes dump -o json | jq '.troubles'"],
       run: async (cli, _, { output }) => {
@@ -73,7 +73,7 @@ export const NODES: CommandRow = {
     }),
     command({
       name: "terminate",
-      description: "End a node: it is drained first. Asks before that on a terminal.",
+      description: "Drain and end a node. Asks for confirmation on a terminal.",
       arguments: [argument("<node>", "its name")],
       options: { sure: option("-y, --yes", "do not ask"), output: OUTPUT },
       examples: ["muster nodes terminate elastic-7f3k2", "muster nodes terminate elastic-7f3k2 --yes"],
@@ -100,18 +100,18 @@ function refuseArguments({ args: [word], parent }: Command): void {
 
 async function confirm(cli: Cli, node: ScaledNode): Promise<boolean> {
   const answer = await cli.io.ask(
-    `End node ${node.name} (${describeState(node)})? It is drained first; what still runs on it then is stopped. [y/N] `,
+    `End node ${node.name} (${describeState(node)})? It is drained first; pods that remain are stopped. [y/N] `,
     cli.interrupts.first,
   );
   if (answer === undefined)
-    throw new CommandError(EXIT.usage, "there is no terminal to ask on", {
+    throw new CommandError(EXIT.usage, "no terminal exists to ask for confirmation", {
       hint: "--yes ends the node without asking",
     });
   return /^\s*y(?:es)?\s*$/i.test(answer);
 }
 
 function describeEnd(node: ScaledNode): string {
-  return `node ${node.name} is to end: it is ${describeState(node)}; \`muster nodes\` shows how far it is`;
+  return `node ${node.name} will end: it is ${describeState(node)}; \`muster nodes\` shows its progress`;
 }
 
 function describeState({ phase, holder }: ScaledNode): string {

@@ -1,4 +1,5 @@
-import { parseDuration } from "@muster/faults";
+import { describeFault, faultOf, parseDuration } from "@muster/faults";
+import { readLabelSelector } from "@muster/names";
 import { InvalidArgumentError } from "commander";
 
 /** Parses a positive duration into milliseconds. */
@@ -15,4 +16,16 @@ export function wholeNumber(min: number, max = Infinity): (text: string) => numb
     if (number >= min && number <= max) return number;
     throw new InvalidArgumentError(`A whole number from ${min} ${max === Infinity ? "on" : `to ${max}`} is needed.`);
   };
+}
+
+/** Checks a label selector, which the services read in the same way. */
+export function selectorArgument(text: string): string {
+  try {
+    readLabelSelector("selector", text);
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === undefined) throw error;
+    throw new InvalidArgumentError(fault.code === "invalid_request" ? fault.reason : describeFault(fault));
+  }
+  return text;
 }

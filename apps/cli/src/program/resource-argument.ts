@@ -15,7 +15,7 @@ export type ResourceArgument = {
 
 /** The resources that other commands list, in the singular. */
 const ELSEWHERE = new Map([
-  ["event", "`muster events` lists what happened."],
+  ["event", "`muster events` lists events."],
   ["pod", "`kubectl get pods` lists pods, `muster describe` the components of a session or job."],
 ]);
 

@@ -33,26 +33,32 @@ const ROLL_ARGUMENT = argument("<roll>", "name of the rolling update, or of one 
 
 const FOLLOWED = {
   follow: option("--follow", "print its progress until it is over"),
-  timeoutMs: timeoutOption("with --follow: end with 1 when it takes longer"),
+  timeoutMs: timeoutOption("with --follow: exit with 1 when it takes longer"),
   output: OUTPUT,
 };
 
 const START = command({
   name: "start",
   isDefault: true,
-  description: "Begin a rolling update; the same as `roll` alone.",
-  arguments: [argument("<set>", "name of the set that has the pods now")],
+  description: "Start a rolling update; the same as `roll` alone.",
+  arguments: [argument("<set>", "name of the replica set that has the pods now")],
   options: {
     file: option("-f, --filename <file>", "YAML file of the new set: another name, the same podId"),
-    to: excluding(option("--to <set>", "a new set that exists, as after a canary"), ["filename"]),
-    minimum: required(option("--minimum <n>", "so many replicas stay ready, in both sets together", replicaCount)),
-    replicas: option("--replicas <n>", "of the new set; as many as its file says, or both sets have", replicaCount),
+    to: excluding(option("--to <set>", "an existing set as the new set, such as after a canary"), ["filename"]),
+    minimum: required(
+      option("--minimum <n>", "keep at least this many replicas ready, in both sets together", replicaCount),
+    ),
+    replicas: option(
+      "--replicas <n>",
+      "replicas of the new set; default: as in its file, or the sum of both sets",
+      replicaCount,
+    ),
     canary: excluding(
-      option("--canary <n>", "so many replicas of the new set, and the old set stays with the rest", replicaCount),
+      option("--canary <n>", "move only this many replicas to the new set; the old set keeps the rest", replicaCount),
       ["replicas", "leaveOld"],
     ),
-    leaveOld: option("--leave-old", "the old set stays, with what is left"),
-    delayMs: option("--delay <duration>", "between two steps, such as 30s", durationArgument),
+    leaveOld: option("--leave-old", "keep the old set with its remaining replicas"),
+    delayMs: option("--delay <duration>", "wait between two steps, such as 30s", durationArgument),
     ...FOLLOWED,
   },
   examples: [
@@ -63,8 +69,8 @@ const START = command({
   ],
   run: async (cli, [set], { file, to = "", minimum, canary, replicas, leaveOld, delayMs = 0, follow, ...rest }) => {
     if (file === undefined && to === "")
-      throw new CommandError(EXIT.usage, "what to roll to is missing", {
-        hint: `muster roll ${set} -f FILE --minimum ${minimum}, or --to NAME of a set that exists`,
+      throw new CommandError(EXIT.usage, "the new set is missing", {
+        hint: `muster roll ${set} -f FILE --minimum ${minimum}, or --to NAME of an existing set`,
       });
     const given = file === undefined ? nameOfKind(REPLICA_SET, to) : "";
     const oldSet = nameOfKind(REPLICA_SET, set);
@@ -95,13 +101,13 @@ const STATUS = command({
   arguments: [ROLL_ARGUMENT],
   options: {
     follow: withDefault(option("--no-follow", "only show its state"), true),
-    timeoutMs: timeoutOption("end with 1 when it takes longer, such as 10m"),
+    timeoutMs: timeoutOption("exit with 1 when it takes longer, such as 10m"),
     output: OUTPUT,
   },
   examples: ["muster roll status web-2", "muster roll status web --timeout 10m"],
   run: async (cli, [text], { follow, ...options }) => {
     const name = rollNameOf(text);
-    if (!follow) return getItems(cli, ROLL, name, options.output);
+    if (!follow) return getItems(cli, ROLL, name, options);
     await using connected = await cli.connect();
     return await followRoll(cli, connected, await findRoll(connected, name), options);
   },
@@ -114,12 +120,12 @@ const GET = command({
   arguments: [argument("[roll]", ROLL_ARGUMENT.description)],
   options: { output: OUTPUT },
   examples: ["muster roll get", "muster roll get web-2 -o json"],
-  run: (cli, [name], { output }) => getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), output),
+  run: (cli, [name], options) => getItems(cli, ROLL, name === undefined ? name : rollNameOf(name), options),
 });
 
 const MINIMUM = option(
   "--minimum <n>",
-  "so many replicas stay ready from now on; as before, if left out",
+  "keep at least this many replicas ready from now on; default: unchanged",
   replicaCount,
 );
 
@@ -129,18 +135,23 @@ const CHANGES = [
   {
     verb: "undo",
     change: "UNDO",
-    description: "Go back to the old set; of one that does already, only the minimum can be changed.",
+    description: "Move the replicas back to the old set. During an undo, it only changes the minimum.",
     own: { minimum: MINIMUM },
   },
-  { verb: "redo", change: "REDO", description: "Go forward again, after undo.", own: { minimum: MINIMUM } },
+  {
+    verb: "redo",
+    change: "REDO",
+    description: "Move the replicas to the new set again, after undo.",
+    own: { minimum: MINIMUM },
+  },
 ] as const;
 
 /** `muster roll` and its subcommands; kubectl's word is `rollout`. */
 export const ROLLS: CommandRow = {
   name: "roll",
   alias: "rollout",
-  description: "Move from one replica set to another, a few pods at a time, and keep a minimum ready.",
-  text: `Begin one: muster roll OLD -f FILE --minimum N; \`muster roll start --help\` has
+  description: "Move replicas from one set to another, a few pods at a time, and keep a minimum ready.",
+  text: `Start one: muster roll OLD -f FILE --minimum N; \`muster roll start --help\` has
 all options of that. Its name is that of its new set.`,
   examples: [
     "muster roll web -f web-2.yaml --minimum 2 --follow",
@@ -176,7 +187,7 @@ all options of that. Its name is that of its new set.`,
     ),
   ],
   refused: [
-    ["history", "`muster audit NAME` shows what was done to a set"],
+    ["history", "`muster audit NAME` lists the changes of a set"],
     ["restart", "`muster apply -f FILE --replace` recreates pods, `muster roll NAME -f FILE` keeps a minimum ready"],
   ],
 };
@@ -204,7 +215,7 @@ function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: str
   if (desired === spec.podId) return;
   throw new CommandError(
     EXIT.usage,
-    `${newSet} has pod id "${desired}", and ${name} has "${spec.podId}": only pods of one pod id give way to each other on a node`,
+    `${newSet} has pod id "${desired}", and ${name} has "${spec.podId}": only pods of one pod id replace each other on a node`,
     { hint: `write \`podId: ${spec.podId}\` into the spec of ${newSet}` },
   );
 }
@@ -212,13 +223,13 @@ function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: str
 function describeChange(change: RollChange, roll: Roll): string {
   switch (change) {
     case "PAUSE":
-      return `is paused: both sets stay as they are until \`muster roll resume ${roll.id}\``;
+      return `is paused: both sets stay unchanged until \`muster roll resume ${roll.id}\``;
     case "RESUME":
       return "continues";
     case "UNDO":
-      return `goes back: ${describeRoll(roll)}`;
+      return `moves back to the old set: ${describeRoll(roll)}`;
     case "REDO":
-      return `goes forward again: ${describeRoll(roll)}`;
+      return `moves to the new set again: ${describeRoll(roll)}`;
   }
 }
 
@@ -251,19 +262,15 @@ async function followRoll(
     printLine(cli.io, output, line, () => buildRecord({ ...last, outcome: isComplete ? "complete" : "undone" }));
   }
   if (rolled?.isReady === false)
-    throw new CommandError(
-      EXIT.failed,
-      `roll ${last.id} is complete, and not all pods of ${last.newSet} are ready for good`,
-      {
-        hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` says why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits on`,
-      },
-    );
+    throw new CommandError(EXIT.failed, `roll ${last.id} is complete, but not all pods of ${last.newSet} are ready`, {
+      hint: `\`muster explain ${SET_NOUN}/${last.newSet}\` shows why; \`muster wait ${SET_NOUN}/${last.newSet} --for=condition=Ready\` waits longer`,
+    });
   if (isComplete) return EXIT.ok;
   throw new CommandError(
     EXIT.failed,
-    `roll ${start.id} did not complete: it was undone, gave way to another roll of one of its sets, or a set was deleted`,
+    `roll ${start.id} did not complete: it was undone, another roll of one of its sets replaced it, or a set was deleted`,
     {
-      hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` show what was done`,
+      hint: `\`muster audit ${last.oldSet}\` and \`muster audit ${last.newSet}\` list the changes`,
     },
   );
 }

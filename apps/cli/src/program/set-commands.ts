@@ -17,9 +17,9 @@ import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, OUTPUT, timeoutOption 
 
 /** Accepts the name of a set also in kubectl's forms. */
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");
-const NAME = argument("[name]", "the name, where the kind stands before it: rs NAME");
+const NAME = argument("[name]", "the name, after the kind: rs NAME");
 const DELETE_WAIT_MS = 300_000;
-const UNDER_WAY = "; the transfer that is under way continues";
+const IN_PROGRESS = "; the transfer in progress continues";
 
 /** Parses a number of replicas. */
 export const replicaCount = wholeNumber(0, MAX_SET_REPLICAS);
@@ -44,7 +44,7 @@ async function changeSet(
 
 const APPLY = command({
   name: "apply",
-  description: "Make what YAML files of kind PinnedReplicaSet or Lease say, or make it what they say.",
+  description: "Create or update the replica sets and leases in YAML files.",
   arguments: [FILES],
   options: {
     filenames: FILENAMES,
@@ -52,10 +52,10 @@ const APPLY = command({
       "--replace",
       "recreate pods when the template has changed, five at a time; `roll` keeps a minimum ready",
     ),
-    dryRun: option("--dry-run", "check the files, with the cluster, and do nothing"),
+    dryRun: option("--dry-run", "check the files and the cluster; change nothing"),
     engineKey: ENGINE_KEY,
     wait: option("--wait", "wait until all replicas are ready, and all leases active"),
-    timeoutMs: timeoutOption("end with 1 when that takes longer, such as 5m"),
+    timeoutMs: timeoutOption("exit with 1 when that takes longer, such as 5m"),
     keyFile: KEY_FILE,
     output: OUTPUT,
   },
@@ -75,11 +75,11 @@ jobs are run: muster run.`,
 
 const SCALE = command({
   name: "scale",
-  description: "Set how many replicas a replica set should have.",
+  description: "Set the number of replicas of a replica set.",
   arguments: [SET, NAME],
   options: {
-    replicas: required(option("--replicas <n>", "so many", replicaCount)),
-    expected: option("--current-replicas <n>", "only if it should have so many now", replicaCount),
+    replicas: required(option("--replicas <n>", "the desired number of replicas", replicaCount)),
+    expected: option("--current-replicas <n>", "only if this is the desired number now", replicaCount),
     output: OUTPUT,
   },
   examples: ["muster scale web --replicas 5", "muster scale rs/web --replicas 5 --current-replicas 3"],
@@ -95,14 +95,20 @@ const SCALE = command({
 
 const TRANSFER = command({
   name: "transfer",
-  description: "Move a replica to another node, or hold a replica set's moves back.",
+  description: "Move a replica to another node, or hold or release the transfers of a replica set.",
   arguments: [SET, NAME],
   options: {
-    from: option("--from <node>", "leave this node, though it is eligible; the old pod goes once the new one is ready"),
-    to: option("--to <node>", "for this node; without it the farm chooses one"),
-    hold: excluding(option("--hold", "no transfer begins any more"), ["from", "to", "release"]),
-    release: excluding(option("--release", "transfers may begin again"), ["from", "to"]),
-    because: withDefault(option("--because <why>", "why they are held, for others"), "its nodes are under maintenance"),
+    from: option(
+      "--from <node>",
+      "the node to leave, even if it is eligible; the old pod ends once the new one is ready",
+    ),
+    to: option("--to <node>", "the node to move to; default: the farm chooses one"),
+    hold: excluding(option("--hold", "start no further transfer"), ["from", "to", "release"]),
+    release: excluding(option("--release", "allow transfers again"), ["from", "to"]),
+    because: withDefault(
+      option("--because <why>", "the reason for --hold, for other users"),
+      "its nodes are under maintenance",
+    ),
     output: OUTPUT,
   },
   examples: [
@@ -117,7 +123,7 @@ const TRANSFER = command({
       return change(
         (farms, name) => farms.hold(name, { by: cli.caller(), because }),
         ({ name, transfer }) =>
-          `leaves no node until \`muster transfer ${name} --release\`${transfer === undefined ? "" : UNDER_WAY}`,
+          `leaves no node until \`muster transfer ${name} --release\`${transfer === undefined ? "" : IN_PROGRESS}`,
       );
     if (release)
       return change(
@@ -140,8 +146,8 @@ const TRANSFER = command({
 
 const ENABLING = (
   [
-    ["enable", true, "Enable a replica set that was disabled."],
-    ["disable", false, "Stop a replica set from creating, replacing or removing pods; those that run stay."],
+    ["enable", true, "Enable a disabled replica set."],
+    ["disable", false, "Stop a replica set from creating, replacing or removing pods; running pods stay."],
   ] as const
 ).map(([name, enabled, description]) =>
   command({
@@ -164,15 +170,14 @@ const ENABLING = (
 
 const DELETE = command({
   name: "delete",
-  description:
-    "Delete a replica set, or a session that is over. A set that has replicas goes only with --force or --orphan.",
+  description: "Delete a replica set, or a session that is over. A set with replicas needs --force or --orphan.",
   arguments: [argument("<name>", `${SET.description}; session/NAME`), NAME],
   options: {
-    force: option("--force", "also one that has replicas: its pods are deleted with it"),
-    orphan: option("--orphan", "its pods stay, without an owner"),
-    cascade: choice("--cascade <how>", "as kubectl says it", ["background", "orphan"]).hideHelp(),
+    force: option("--force", "also delete a set with replicas, and its pods"),
+    orphan: option("--orphan", "keep its pods, without an owner"),
+    cascade: choice("--cascade <how>", "as in kubectl", ["background", "orphan"]).hideHelp(),
     wait: option("--wait", "wait until it and its pods are gone"),
-    timeoutMs: withDefault(timeoutOption("end with 1 when that takes longer"), DELETE_WAIT_MS, "5m"),
+    timeoutMs: withDefault(timeoutOption("exit with 1 when that takes longer"), DELETE_WAIT_MS, "5m"),
     output: OUTPUT,
   },
   examples: [
@@ -207,7 +212,7 @@ export async function showSetAudit(
   // The audit of a deleted set remains, so a name without an audit may be misspelt.
   if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
   printList(cli.io, output, audits, {
-    none: `${name} has no audit yet`,
+    none: `${name} has no audit records yet`,
     table: (style) => buildAuditTable(audits, style),
     record: ({ details, ...audit }) => ({ ...buildRecord(audit), details }),
   });

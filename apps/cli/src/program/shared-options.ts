@@ -4,7 +4,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { argument, choice, option, withDefault, type OptionRow } from "./command-row.ts";
 import { durationArgument, wholeNumber } from "./parse-values.ts";
 
-export const OUTPUT = withDefault(choice("-o, --output <format>", "form of the output", FORMATS), "table");
+export const OUTPUT = withDefault(choice("-o, --output <format>", "output format", FORMATS), "table");
 
 /** The file of the user's key; it precedes the environment. */
 export const KEY_FILE = option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
@@ -12,12 +12,12 @@ export const KEY_FILE = option("--key-file <file>", "the private key, instead of
 /** The key of the engine that receives orders. */
 export const ENGINE_KEY = option(
   "--engine-key <id>",
-  "seal secrets to this key only; end with 4 when the engine has another one",
+  "seal secrets only to this key; exit with 4 if the engine has another key",
 );
 
 export const FILES = argument("[file...]", "YAML files; - is standard input");
 export const FILENAMES = withDefault(
-  option("-f, --filename <file>", "a YAML file; may be given again; - is standard input", (file, before: string[]) => [
+  option("-f, --filename <file>", "a YAML file, repeatable; - is standard input", (file, before: string[]) => [
     ...before,
     file,
   ]),
@@ -29,7 +29,7 @@ export const FILENAMES = withDefault(
 export function filesOf(command: string, files: readonly string[], filenames: readonly string[]): readonly string[] {
   const all = [...files, ...filenames];
   if (all.length > 0) return all;
-  throw new CommandError(EXIT.usage, "no file is named", { hint: `${command} -f FILE; - is standard input` });
+  throw new CommandError(EXIT.usage, "no file is given", { hint: `${command} -f FILE; - is standard input` });
 }
 
 /** Declares `--timeout`, which must be positive. */
@@ -38,4 +38,4 @@ export function timeoutOption(description: string): OptionRow<number | undefined
 }
 
 /** Limits the items of a list. */
-export const LIMIT = withDefault(option("--limit <n>", "the newest of them", wholeNumber(1, 500)), 100);
+export const LIMIT = withDefault(option("--limit <n>", "the newest ones, at most this many", wholeNumber(1, 500)), 100);

@@ -14,7 +14,7 @@ import { OUTPUT } from "./shared-options.ts";
 
 const DOCTOR = command({
   name: "doctor",
-  description: "Check everything that work needs, and say what to do about what is missing.",
+  description: "Check everything that work needs, and show the next step for each problem.",
   options: { output: OUTPUT },
   examples: ["muster doctor", "muster doctor -o json"],
   run: (cli, _, { output }) => doctor(cli, output),
@@ -23,20 +23,23 @@ const DOCTOR = command({
 const SHOW_VERSION = command({
   name: "version",
   description: "Print the version of this command, of Node, and of each service.",
-  options: { output: OUTPUT, client: option("--client", "of this command and Node only, without asking a server") },
+  options: {
+    output: OUTPUT,
+    client: option("--client", "only the versions of this command and Node, without a server"),
+  },
   examples: ["muster version", "muster version --client -o json"],
   run: (cli, _, { output, client }) => version(cli, output, client),
 });
 
 const BACKUP = command({
   name: "backup",
-  description: "Copy all that NATS keeps for Muster into a file, while everything runs.",
+  description: "Copy all state of Muster in NATS to a file, while the services run.",
   arguments: [argument("<file>", "a file that does not exist; only its owner may read it")],
   options: {
-    check: option("--check", "copy nothing: say whether this file is a whole backup, without asking NATS"),
+    check: option("--check", "copy nothing; check that this file is a complete backup, without NATS"),
   },
-  text: `The key has to be that of the user \`backup\`. That of a local stack is
-found; elsewhere MUSTER_NATS_NKEY_FILE names it.`,
+  text: `Needs the nkey of the NATS user \`backup\`. The nkey of a local stack is found
+automatically; elsewhere, set MUSTER_NATS_NKEY_FILE.`,
   examples: [
     "muster backup muster-$(date +%F)",
     "MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)",
@@ -47,8 +50,8 @@ found; elsewhere MUSTER_NATS_NKEY_FILE names it.`,
 
 const RESTORE = command({
   name: "restore",
-  description: "Put a backup into a NATS that has nothing of Muster's, with no service running.",
-  arguments: [argument("<file>", "what `muster backup` wrote")],
+  description: "Restore a backup into a NATS without state of Muster, while no service runs.",
+  arguments: [argument("<file>", "a file that `muster backup` wrote")],
   examples: ["MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31"],
   run: (cli, [file]) => restore(cli, file),
 });
@@ -87,7 +90,7 @@ function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow
 const COMPLETION = command({
   name: "completion",
   description: "Print the script that completes commands and names in a shell.",
-  arguments: [argument("<shell>", "which shell").choices(SHELLS) as ArgumentRow<Shell>],
+  arguments: [argument("<shell>", "the shell").choices(SHELLS) as ArgumentRow<Shell>],
   examples: [
     "source <(muster completion bash)",
     'muster completion zsh > "${fpath[1]}/_muster"',

@@ -21,10 +21,11 @@ import type { Resource } from "../kinds/resource.ts";
 import { findResource, namedResource, splitTarget, type Resources } from "../kinds/resources.ts";
 import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
 import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
+import { selectorArgument } from "./parse-values.ts";
 import { OUTPUT, timeoutOption } from "./shared-options.ts";
 
 /** The description of a target without a kind. */
-const TARGET = "name of the session; of a job job/NAME, or by its kind: tfjob/NAME";
+const TARGET = "name of a session; a job as job/NAME, or by its kind, such as tfjob/NAME";
 /** The default timeout, as in kubectl wait. */
 const WAIT_MS = 30_000;
 
@@ -35,11 +36,11 @@ const RUN = command({
   options: {
     detach: option("-d, --detach", "submit only, and do not follow them"),
     dryRun: option("--dry-run", "check the files and print what would be submitted"),
-    timeoutMs: timeoutOption("leave after this time, such as 10m; the submitted work continues"),
+    timeoutMs: timeoutOption("stop following after this time, such as 10m; the submitted work continues"),
     output: OUTPUT,
   },
   text: `Progress goes to standard error, the result to standard output. Nothing is
-submitted unless every file is right. Replica sets are applied: muster apply.
+submitted unless every file is valid. For replica sets, use muster apply.
 Ctrl-C cancels the submitted work and waits for its end; Ctrl-C again leaves
 immediately.
 Documents are of kind Session, Job, or one of Kubeflow's: TFJob, PyTorchJob,
@@ -66,13 +67,17 @@ function getCommand(resources: Resources): CommandRow {
         "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
       ),
     ],
-    options: { output: OUTPUT },
-    text: "`jobs` are those of all kinds.",
+    options: {
+      selector: option("-l, --selector <labels>", "only jobs or replica sets whose labels match", selectorArgument),
+      output: OUTPUT,
+    },
+    text: "`jobs` are those of all kinds.\nA selector has the form of kubectl: `a=b,c!=d,e in (f,g),!h`.",
     examples: [
       "muster get sessions",
       "muster get jobs",
       "muster get session http-benchmark-x7k2p -o yaml",
       "muster get job/training",
+      "muster get jobs -l 'team=a,tier in (x,y)'",
       "muster get rs",
       "muster get leases",
       "muster get replica-set web -o yaml",
@@ -80,7 +85,7 @@ function getCommand(resources: Resources): CommandRow {
       "muster get queue team-a",
       "muster get reservations -o json",
     ],
-    run: (cli, [first, second], { output }) => getItems(cli, first.resource, nameAfter(first, second), output),
+    run: (cli, [first, second], options) => getItems(cli, first.resource, nameAfter(first, second), options),
   });
 }
 
@@ -89,10 +94,10 @@ function describeCommand(resources: Resources): CommandRow {
   const words = described.flatMap(({ noun, shortName }) => (shortName === undefined ? [noun] : [noun, shortName]));
   return command({
     name: "describe",
-    description: "Show all that is known of a session, job, replica set, lease or queue.",
+    description: "Show the details of a session, job, replica set, lease or queue.",
     arguments: [
       resourceArgument("what to describe", described, words),
-      argument("[name]", "its name, unless it is `job/NAME`"),
+      argument("[name]", "the name, after a kind without a name"),
     ],
     options: { output: OUTPUT },
     examples: [
@@ -140,14 +145,14 @@ function listCommand(resource: Resource, description: string, text?: string): Co
     options: { output: OUTPUT },
     ...(text !== undefined && { text }),
     examples: [`muster ${resource.plural}`, `muster ${resource.plural} -o json`],
-    run: (cli, _, { output }) => getItems(cli, resource, undefined, output),
+    run: (cli, _, options) => getItems(cli, resource, undefined, options),
   });
 }
 
 const CANCEL = command({
   name: "cancel",
-  description: "End a session or job. One that is over already stays as it is.",
-  arguments: [argument("<name>", "its name; with its kind, as in job/NAME, where several have it")],
+  description: "End a session or job. A finished one stays unchanged.",
+  arguments: [argument("<name>", "the name, or KIND/NAME if several kinds have an item of this name")],
   options: { output: OUTPUT },
   examples: ["muster cancel http-benchmark-x7k2p", "muster cancel job/training"],
   run: async (cli, [target], { output }) => {
@@ -157,8 +162,8 @@ const CANCEL = command({
     const work = await kind.calls(connected.link).cancel(name);
     const how =
       work.finishedAtMs === undefined
-        ? `is being cancelled; \`muster describe ${kind.noun} ${name}\` shows how far it is`
-        : "was over already: nothing changed";
+        ? `is being cancelled; \`muster describe ${kind.noun} ${name}\` shows its progress`
+        : "was already over; nothing changed";
     printLine(cli.io, output, `${kind.noun} ${name} ${how}`, () => buildWorkRecord(work));
     return EXIT.ok;
   },
@@ -183,11 +188,11 @@ const SUSPENSIONS = (
       const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
       const { suspend } = kind.calls(connected.link);
       if (suspend === undefined)
-        throw new CommandError(EXIT.usage, `a ${kind.noun} is not suspended: it would lose what it has done`, {
+        throw new CommandError(EXIT.usage, `a ${kind.noun} cannot be suspended: it would lose its progress`, {
           hint: `\`muster cancel ${name}\` ends it; submit it again later`,
         });
       const work = await suspend(name, suspended);
-      const how = `\`muster describe ${kind.noun} ${name}\` shows how far it is`;
+      const how = `\`muster describe ${kind.noun} ${name}\` shows its progress`;
       printLine(cli.io, output, `${kind.noun} ${name} is ${verb}${suspended ? "ed" : "d"}; ${how}`, () =>
         buildWorkRecord(work),
       );
@@ -198,17 +203,17 @@ const SUSPENSIONS = (
 
 const LOGS = command({
   name: "logs",
-  description: "Print what the components of a session or job wrote, while it runs and after it is over.",
+  description: "Print the logs of the components of a session or job, while it runs and after its end.",
   arguments: [
     argument("<name>", TARGET),
     argument(
       "[component]",
-      "only this component; of one with replicas all of them; without it all, each line after its component's name",
+      "only this component, or all its replicas; default: all, each line after its component's name",
     ),
   ],
   options: {
     follow: option("-f, --follow", "continue until the components have ended"),
-    container: option("-c, --container <name>", "of another container than the main one, such as an init container"),
+    container: option("-c, --container <name>", "another container than the main one, such as an init container"),
   },
   examples: [
     "muster logs http-benchmark-x7k2p driver",
@@ -222,7 +227,7 @@ const LOGS = command({
 
 const EXPLAIN = command({
   name: "explain",
-  description: "Show why an item is in its phase: a stable word, numbers, and who or what it waits for.",
+  description: "Show why an item is in its phase: a stable code, numbers, and the items that it waits for.",
   arguments: [argument("<name>", `${TARGET}; replica-set/NAME; lease/ID; or another owner of machines`)],
   options: { output: OUTPUT },
   examples: [
@@ -259,12 +264,12 @@ const EXPLAIN = command({
 
 const EVENTS = command({
   name: "events",
-  description: "List what happened to sessions, jobs or a lease, oldest first.",
-  arguments: [argument("[name]", `${TARGET}; lease/ID; jobs: of all jobs; without it of all sessions`)],
+  description: "List the events of sessions, jobs or a lease, oldest first.",
+  arguments: [argument("[name]", `${TARGET}; lease/ID; jobs for all jobs; default: all sessions`)],
   options: {
     follow: option(
       "-f, --follow",
-      "also print later events; ends with the work, or with Ctrl-C. With -o json a line for each event",
+      "also print later events, until the work or Ctrl-C ends it; with -o json one line per event",
     ),
     output: OUTPUT,
   },
@@ -284,7 +289,7 @@ const WAIT = command({
   options: {
     goal: required(option("--for <condition>", "condition=TYPE, condition=TYPE=false, or delete", goalArgument)),
     timeoutMs: withDefault(
-      option("--timeout <duration>", "how long, such as 5m; 0s only checks", waitArgument),
+      option("--timeout <duration>", "the longest wait, such as 5m; 0s checks once", waitArgument),
       WAIT_MS,
       "30s",
     ),

@@ -105,6 +105,15 @@ function makeFeed(name: FeedName): OwnFeed {
   };
 }
 
+/** The names by which the gateway knows the lists that it does not serve as a whole: `jobs/team-a`. */
+const narrowed = new Map<FeedName, string>();
+let workNamespace: string | undefined;
+
+/** Sets the namespace whose jobs are followed for users who may not list those of all namespaces. */
+export function followJobsOf(namespace: string): void {
+  workNamespace = namespace;
+}
+
 /** Lists that a page has requested. They stay followed when pages change, and all share one connection. */
 const followed = new Set<FeedName>();
 let places: ListPlaces = { lastEventId: "" };
@@ -123,7 +132,8 @@ function connect(): void {
   disconnect();
   if (document.hidden || followed.size === 0) return;
   connection = new AbortController();
-  void followLists([...followed], places, { onOpen, onEvent, onLost }, connection.signal);
+  const names = [...followed].map((name) => narrowed.get(name) ?? name);
+  void followLists(names, places, { onOpen, onEvent, onLost }, connection.signal);
 }
 
 function disconnect(): void {
@@ -136,6 +146,7 @@ function disconnect(): void {
 function forgetAll(): void {
   disconnect();
   followed.clear();
+  narrowed.clear();
   places = { lastEventId: "" };
   for (const feed of feeds.values()) feed.forget();
 }
@@ -153,7 +164,7 @@ function onLost(problem: Problem): void {
 }
 
 function onEvent(list: string, event: ListEvent): void {
-  const name = list as FeedName;
+  const [name] = list.split("/") as [FeedName];
   const keyOf = KEYS[name] as (item: Item) => string;
   const report = (each: FeedEvent<Item>): void => feeds.get(name)?.report(each);
   switch (event.kind) {
@@ -172,7 +183,10 @@ function onEvent(list: string, event: ListEvent): void {
       report({ kind: "stale", detail: event.problem.detail });
       break;
     case "closed":
-      report(refusedBy(event.problem));
+      if (list === "jobs" && event.problem.code === "FORBIDDEN" && workNamespace !== undefined) {
+        narrowed.set(list, `${list}/${workNamespace}`);
+        connecting ??= window.setTimeout(connect);
+      } else report(refusedBy(event.problem));
       break;
   }
 }

@@ -18,7 +18,10 @@ export type ListsReader = {
 const RETRY_MS = { first: 1000, max: 15_000 };
 /** The interval after which a list that the gateway has closed is requested again, such as one without the right to watch it. */
 const REOPEN_MS = 30_000;
+/** The gateway writes every 10 s; a connection without a byte for this time is dead, although nothing has closed it. */
+const SILENCE_MS = 35_000;
 const LOST: Problem = { status: 0, code: "UNREACHABLE", detail: "the connection to the gateway is lost" };
+const SILENT: Problem = { ...LOST, detail: `the gateway has sent nothing for ${SILENCE_MS / 1000} s` };
 
 /** The browser's position in every list, which a later connection continues. */
 export type ListPlaces = { lastEventId: string };
@@ -35,7 +38,10 @@ export async function followLists(
     const problem = await followOnce(names, places, reader, signal);
     if (isAborted(signal)) return;
     if (problem !== undefined) reader.onLost(problem);
-    waitMs = problem === undefined || problem === LOST ? RETRY_MS.first : Math.min(waitMs * 2, RETRY_MS.max);
+    waitMs =
+      problem === undefined || problem === LOST || problem === SILENT
+        ? RETRY_MS.first
+        : Math.min(waitMs * 2, RETRY_MS.max);
     await pause(waitMs, signal);
   }
 }
@@ -53,33 +59,55 @@ async function followOnce(
   signal: AbortSignal,
 ): Promise<Problem | undefined> {
   const reopen = new AbortController();
+  const silence = makeSilence();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const query = names.map((name) => `resource=${encodeURIComponent(name)}`).join("&");
   const { lastEventId } = places;
   try {
     const reply = await ask(`/v1/watch?${query}`, {
-      signal: AbortSignal.any([signal, reopen.signal]),
+      signal: AbortSignal.any([signal, reopen.signal, silence.signal]),
       ...(lastEventId !== "" && { headers: { "last-event-id": lastEventId } }),
     });
     reader.onOpen();
-    await readEvents(reply, places, (list, event) => {
+    await readEvents(reply, places, silence.end, (list, event) => {
       reader.onEvent(list, event);
       if (event.kind === "closed") timer ??= setTimeout(() => reopen.abort(), REOPEN_MS);
     });
     return LOST;
   } catch (error) {
     if (reopen.signal.aborted) return undefined;
+    if (silence.signal.aborted) return SILENT;
     return error instanceof RequestError ? error.problem : LOST;
   } finally {
     clearTimeout(timer);
+    silence.stop();
   }
 }
 
+/** Aborts when `end` has not been called for `SILENCE_MS`. */
+function makeSilence(): { readonly signal: AbortSignal; readonly end: () => void; readonly stop: () => void } {
+  const controller = new AbortController();
+  const begin = () => setTimeout(() => controller.abort(), SILENCE_MS);
+  let timer = begin();
+  const stop = (): void => clearTimeout(timer);
+  const end = (): void => {
+    stop();
+    timer = begin();
+  };
+  return { signal: controller.signal, end, stop };
+}
+
 /** Reads server-sent events to their end. An id without data is no event, but updates the positions. */
-async function readEvents({ body }: Response, places: ListPlaces, onEvent: ListsReader["onEvent"]): Promise<void> {
+async function readEvents(
+  { body }: Response,
+  places: ListPlaces,
+  onBytes: () => void,
+  onEvent: ListsReader["onEvent"],
+): Promise<void> {
   const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+    onBytes();
     const blocks = (rest + read.value).split("\n\n");
     rest = blocks.pop() ?? "";
     for (const block of blocks) {

@@ -9,6 +9,9 @@ const BETWEEN_MS = 250;
 /** A chunk of this size is probably not the last one that is available. */
 const FULL_BYTES = 256 * 1024;
 
+/** The state of a log to which nothing is added any more. */
+export const COMPLETE = "complete";
+
 export type LogReader = {
   readonly onText: (text: string) => void;
   /** Reports whether the log is being read, or why not. */
@@ -25,7 +28,7 @@ export async function followLog(path: string, { onText, onState }: LogReader, si
     const bytes = Uint8Array.from(atob(chunk), (character) => character.charCodeAt(0));
     if (bytes.length > 0) onText(decoder.decode(bytes, { stream: true }));
     place = `offset=${nextOffset}${run === "" ? "" : `&run=${encodeURIComponent(run)}`}`;
-    if (complete) return { state: "complete", nextInMs: undefined };
+    if (complete) return { state: COMPLETE, nextInMs: undefined };
     return { state: "following", nextInMs: bytes.length < FULL_BYTES ? BETWEEN_MS : 0 };
   };
   let shown = "";

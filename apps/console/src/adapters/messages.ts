@@ -8,6 +8,7 @@ export type ReplicaSet = Json["muster.farm.v1.ReplicaSet"];
 export type AuditRecord = Json["muster.farm.v1.AuditRecord"];
 export type Lease = Json["muster.provision.v1.Lease"];
 export type LeaseEvent = Json["muster.provision.v1.LeaseEvent"];
+export type MachineState = Json["muster.reservation.v1.MachineState"];
 export type Pool = Json["muster.reservation.v1.Pool"];
 export type NodeRecord = Json["muster.node.v1.NodeRecord"];
 export type Reservation = Json["muster.reservation.v1.Reservation"];
@@ -25,8 +26,13 @@ export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 export type LogPiece = Json["muster.session.v1.GetLogsReply"] &
   Partial<Pick<Json["muster.job.v1.GetJobLogsReply"], "run">>;
 
-/** The answer of `/auth/session`. */
-export type SignedIn = { readonly user: string; readonly csrfToken: string; readonly expiresAtMs: number };
+/** The answer of `/auth/session`. `namespace` is that of the work. */
+export type SignedIn = {
+  readonly user: string;
+  readonly csrfToken: string;
+  readonly expiresAtMs: number;
+  readonly namespace: string;
+};
 
 /** The answer of `/auth/methods`. `jaegerUrl`: the address of traces, if the operator has configured it. */
 export type SignInMethods = { readonly token: boolean; readonly oidc: boolean; readonly jaegerUrl?: string };

@@ -10,6 +10,8 @@ export class RequestError extends Error {
   }
 }
 
+const NO_ANSWER = "the gateway does not answer";
+
 export type Asking = {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly body?: unknown;
@@ -38,16 +40,26 @@ export async function ask(
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new RequestError({ status: 0, code: "UNREACHABLE", detail: "the gateway does not answer" }, { cause });
+    throw new RequestError({ status: 0, code: "UNREACHABLE", detail: NO_ANSWER }, { cause });
   }
   if (!reply.ok) throw new RequestError(await problemOf(reply));
   return reply;
 }
 
+/** The gateway answers earlier, also when its services do not; a long poll waits for a part of this time. */
+const ANSWER_MS = 45_000;
+
 /** Returns the answer as JSON. Its type is that of the message that the gateway writes. */
 export async function askJson<Answer>(path: string, asking: Asking = {}): Promise<Answer> {
-  const reply = await ask(path, asking);
-  return (reply.status === 204 ? undefined : await reply.json()) as Answer;
+  const { signal } = asking;
+  const timeout = AbortSignal.timeout(ANSWER_MS);
+  try {
+    const reply = await ask(path, { ...asking, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    return (reply.status === 204 ? undefined : await reply.json()) as Answer;
+  } catch (cause) {
+    if (!timeout.aborted) throw cause;
+    throw new RequestError({ status: 0, code: "UNREACHABLE", detail: NO_ANSWER }, { cause });
+  }
 }
 
 async function problemOf(reply: Response): Promise<Problem> {

@@ -1,4 +1,5 @@
 import { parseDuration } from "@muster/faults";
+import { countPoolOptions, listPoolOptions, MAX_POOL_OPTIONS } from "@muster/resources";
 import type { Pool } from "../adapters/messages.ts";
 import type { ReadDocument } from "./read-documents.ts";
 
@@ -22,6 +23,9 @@ export type RequestContext = {
   readonly suffix: string;
 };
 
+/** The limit of a DNS label. */
+const MAX_POD_NAME_LENGTH = 63;
+
 type Fields = Readonly<Record<string, unknown>>;
 
 const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
@@ -33,7 +37,11 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
   const { generateName } = metadata ?? {};
   const name = typeof generateName === "string" ? `${generateName}${suffix}` : document.name;
   if (kind === "Session") {
-    const body = { name, spec: buildSessionSpec(spec ?? {}) };
+    const sessionSpec = buildSessionSpec(spec ?? {});
+    const long = sessionSpec.components.map((each) => `${name}-${String(each["name"])}`).find(isTooLong);
+    if (long !== undefined)
+      return { refusal: `the pod ${long} would have ${long.length} characters; ${MAX_POD_NAME_LENGTH} are allowed` };
+    const body = { name, spec: sessionSpec };
     return { request: { path: "/v1/sessions", planPath: undefined, body, page: { kind: "session", id: name } } };
   }
   if (kind === "PinnedReplicaSet") {
@@ -44,33 +52,46 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
   if (JOB_KINDS.has(kind)) {
     const at = encodeURIComponent(document.namespace || namespace);
     const page = { kind: "job", id: `${document.namespace || namespace}/${name}` } as const;
-    return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body: value, page } };
+    const { generateName: _, ...kept } = metadata ?? {};
+    const body = { ...(value as Fields), metadata: { ...kept, name } };
+    return { request: { path: `/v1/jobs/${at}`, planPath: `/v1/plan/jobs/${at}`, body, page } };
   }
   if (kind === "Lease") return { refusal: "a lease is signed with the key of its user: use muster lease order FILE" };
-  return { refusal: `${kind} is no kind that can be submitted here` };
+  return { refusal: `a ${kind} is no session, job or replica set: use kubectl apply -f FILE` };
 }
 
-function buildSessionSpec(spec: Fields): Fields {
+function isTooLong(podName: string): boolean {
+  return podName.length > MAX_POD_NAME_LENGTH;
+}
+
+function buildSessionSpec(spec: Fields): Fields & { readonly components: readonly Fields[] } {
   const { components, scenario, timeout, queueTimeout, ttl, killAfter, ...rest } = spec;
   const ms = (value: unknown): number | undefined => (typeof value === "string" ? parseDuration(value) : undefined);
-  return withoutUndefined({
+  const fields = withoutUndefined({
     ...rest,
-    components: (components as readonly Fields[]).flatMap(buildComponents),
     scenarioJson: jsonOf(scenario),
     timeoutMs: ms(timeout),
     queueTimeoutMs: ms(queueTimeout),
     ttlMs: ms(ttl),
     killAfterMs: ms(killAfter),
   });
+  return { ...fields, components: (components as readonly Fields[]).flatMap(buildComponents) };
 }
 
 /** Expands replicas: `server` with replicas 2 is `server-0` and `server-1`. */
-function buildComponents({ name, kind, replicas, template, ...rest }: Fields): readonly Fields[] {
-  const component = (named: string): Fields =>
-    withoutUndefined({ ...rest, name: named, kind: String(kind).toUpperCase(), templateJson: jsonOf(template) });
+function buildComponents({ name, kind, pool, replicas, template, ...rest }: Fields): readonly Fields[] {
+  const fields = { ...rest, ...buildPools(pool), kind: String(kind).toUpperCase(), templateJson: jsonOf(template) };
+  const component = (named: string): Fields => withoutUndefined({ ...fields, name: named });
   const base = String(name);
   if (typeof replicas !== "number") return [component(base)];
   return Array.from({ length: replicas }, (_, index) => component(`${base}-${index}`));
+}
+
+/** A list has the pools in order of preference. */
+function buildPools(pool: unknown): Fields {
+  if (!Array.isArray(pool)) return { pool };
+  const [first, ...otherPools] = pool as readonly unknown[];
+  return { pool: first, otherPools: otherPools.length > 0 ? otherPools : undefined };
 }
 
 function buildSetSpec(spec: Fields, { labels }: Fields): Fields {
@@ -99,28 +120,42 @@ function withoutUndefined(record: Fields): Fields {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }
 
-/** The machines that a session needs of a pool, and whether they are free now. */
+/** The machines that a session needs of a pool, and whether the pool has them. */
 export type PoolNeed = {
   readonly pool: string;
   readonly needed: number;
   readonly because: string;
-  readonly isFree: boolean;
+  readonly kind: "free" | "waits" | "too-small" | "unknown";
 };
 
-/** Plans the machines that a session would request. Only the ledger compares parts of machines. */
+type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] };
+
+/**
+ * Plans the machines that a session would request. Of components that accept several pools it shows the first choice that is free, else the first one that can
+ * ever be free. A pool that does not exist refuses the session, so its choice comes first. Only the ledger compares parts of machines.
+ */
 export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
-  const { spec } = body as { readonly spec: { readonly components: readonly { readonly pool: string }[] } };
-  const byPool = [...Map.groupBy(spec.components, ({ pool }) => pool)];
-  return byPool.map(([pool, { length: needed }]) => {
-    const known = pools.get(pool);
-    if (known === undefined) return { pool, needed, because: "the pool does not exist", isFree: false };
-    const isFree = known.available >= needed;
-    const largest = Math.max(known.capacity, known.elasticMax);
-    const because = isFree
-      ? `${known.available} are free`
-      : largest < needed
-        ? `the pool has ${largest} at most`
-        : `${known.available} are free, so that it waits`;
-    return { pool, needed, because, isFree };
+  const { components } = (body as { readonly spec: { readonly components: readonly Accepting[] } }).spec;
+  // The session is refused with more combinations, which are too many to list.
+  const isListed = countPoolOptions(components) <= MAX_POOL_OPTIONS;
+  const options = (isListed ? listPoolOptions(components) : [components]).map((option) => planOption(option, pools));
+  const find = (...kinds: readonly PoolNeed["kind"][]) =>
+    options.find((needs) => needs.every(({ kind }) => kinds.includes(kind)));
+  const unknown = options.find((needs) => needs.some(({ kind }) => kind === "unknown"));
+  return unknown ?? find("free") ?? find("free", "waits") ?? options[0] ?? [];
+}
+
+function planOption(components: readonly Accepting[], pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
+  return [...Map.groupBy(components, ({ pool }) => pool)].map(([pool, { length: needed }]) => {
+    return { pool, needed, ...planNeed(needed, pools.get(pool)) };
   });
+}
+
+function planNeed(needed: number, pool: Pool | undefined): Pick<PoolNeed, "kind" | "because"> {
+  if (pool === undefined) return { kind: "unknown", because: "the pool does not exist" };
+  const { available } = pool;
+  if (available >= needed) return { kind: "free", because: `${available} are free` };
+  const largest = Math.max(pool.capacity, pool.elasticMax);
+  if (largest < needed) return { kind: "too-small", because: `the pool has ${largest} at most` };
+  return { kind: "waits", because: `${available} are free, so that it waits` };
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { WaitReason } from "../adapters/messages.ts";
+import type { JobEvent, WaitReason } from "../adapters/messages.ts";
 import { appendLog, EMPTY_LOG, searchLog } from "./append-log.ts";
-import { cleanLog, describeWait, formatAge, formatAmount } from "./describe.ts";
+import { cleanLog, describeRepeats, describeWait, formatAge, formatAmount } from "./describe.ts";
 import { nextSort, readSort } from "./sort.ts";
 
 it.each([
@@ -13,6 +13,14 @@ it.each([
   [10, 0, "0s"],
 ])("from %d to %d it is %s", (from, to, age) => {
   expect(formatAge(from, to)).toBe(age);
+});
+
+it.each([
+  [1, 100_000, ""],
+  [2, 100_000, " (x2 over 5m)"],
+  [3, 0, " (x3)"],
+])("of %d occurrences since %d it shows '%s'", (count, firstAtMs, text) => {
+  expect(describeRepeats({ count, firstAtMs, atMs: 400_000 } as JobEvent)).toBe(text);
 });
 
 it.each([
@@ -43,8 +51,11 @@ it.each<[because: Partial<WaitReason>, text: string]>([
     "4 machines of gpu are needed, and 1 are free",
   ],
   [{ code: "QUEUE_HELD", queue: "a" }, "queue a admits nothing"],
-  [{ code: "FRAGMENTED", pool: "gpu" }, "what is free of gpu suffices in sum, and not on single machines"],
-  [{ code: "BEHIND_HIGHER_PRIORITY", ahead: 1 }, "what it needs is kept for a request of higher priority"],
+  [{ code: "FRAGMENTED", pool: "gpu" }, "the free amounts of gpu suffice in sum, but not on single machines"],
+  [
+    { code: "BEHIND_HIGHER_PRIORITY", ahead: 1 },
+    "the machines or quota that it needs are kept for a request of higher priority",
+  ],
   [{ code: "SOMETHING_NEW", ahead: 2 }, "2 requests are ahead"],
   [{ code: "SOMETHING_NEW", ahead: 0 }, ""],
 ])("%j is explained as: %s", (because, text) => {

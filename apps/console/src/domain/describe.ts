@@ -1,5 +1,5 @@
 import { formatDuration } from "@muster/faults";
-import type { WaitReason } from "../adapters/messages.ts";
+import type { JobEvent, WaitReason } from "../adapters/messages.ts";
 
 /** Formats the time between two moments with at most its two largest units: `3m`, `2h5m`. */
 export function formatAge(fromMs: number, nowMs: number): string {
@@ -18,6 +18,12 @@ export function formatTime(ms: number): string {
   const two = (value: number): string => String(value).padStart(2, "0");
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** Formats ` (x3 over 5m)` like kubectl; empty for the first occurrence of an event. */
+export function describeRepeats({ count, firstAtMs, atMs }: JobEvent): string {
+  if (count <= 1) return "";
+  return firstAtMs > 0 && firstAtMs < atMs ? ` (x${count} over ${formatAge(firstAtMs, atMs)})` : ` (x${count})`;
 }
 
 /** Formats an amount of a resource for people: cores for cpu, binary units for bytes. */
@@ -59,11 +65,11 @@ export function describeWait({ code, pool, requested, available, ahead, queue, q
     case "QUEUE_HELD":
       return `queue ${queue} admits nothing`;
     case "FRAGMENTED":
-      return `what is free of ${pool} suffices in sum, and not on single machines`;
+      return `the free amounts of ${pool} suffice in sum, but not on single machines`;
     case "BEHIND_HIGHER_PRIORITY":
-      return "what it needs is kept for a request of higher priority";
+      return "the machines or quota that it needs are kept for a request of higher priority";
     case "BEHIND_FAIR_SHARE":
-      return "what it needs is kept for a request of a queue that has less of its share";
+      return "the machines or quota that it needs are kept for a request of a queue that has less of its share";
     case "WAITING_FOR_PREEMPTED":
       return "the work that is preempted for it has not ended yet";
     default:

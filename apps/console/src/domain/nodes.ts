@@ -11,12 +11,14 @@ const STAGES: Readonly<Record<string, Stage>> = {
   TERMINATED: "cancelled",
 };
 
-export function stageOfNode({ phase }: NodeRecord): Stage {
+/** A node that is being terminated keeps its phase while it is drained. */
+export function stageOfNode({ phase, spec }: NodeRecord): Stage {
+  if (spec?.terminate && phase !== "TERMINATED") return "ending";
   return STAGES[phase ?? ""] ?? "waiting";
 }
 
 /** Returns the owner that holds the node, or the demand for which the scaler creates it. */
-export function forWhom({ holder, boundTo }: NodeRecord): string {
+export function holderOrDemandOf({ holder, boundTo }: NodeRecord): string {
   if (holder) return `${holder.kind}/${holder.id}`;
   return boundTo;
 }
@@ -35,7 +37,7 @@ export function selectNodes(nodes: readonly NodeRecord[], q: string): readonly N
       spec?.pool,
       spec?.instanceType,
       spec?.zone,
-      forWhom(node),
+      holderOrDemandOf(node),
       troubleCode,
       trouble,
       kubernetesNode,

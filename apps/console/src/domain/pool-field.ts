@@ -47,7 +47,7 @@ const LOST: Readonly<Record<string, string>> = {
   NOT_READY: "not ready",
   CORDONED: "cordoned",
   OCCUPIED: "occupied by another owner",
-  FOREIGN_USE: "used by foreign pods",
+  FOREIGN_USE: "used by pods without a reservation",
 };
 
 type Holding = { readonly owner: string; readonly sinceMs: number };

@@ -61,7 +61,6 @@ const QUEUE_PROBLEMS: Readonly<Record<string, string>> = {
   TOO_DEEP: "its tree is too deep",
   UNREADABLE: "its resource cannot be read",
   HELD: "it is held",
-  NOT_A_LEAF: "queues are below it; only queues at the bottom admit work",
 };
 
 /** Describes why a queue admits nothing, for people. */

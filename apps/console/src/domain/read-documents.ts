@@ -13,8 +13,8 @@ export type ReadDocument = {
   readonly findings: readonly Finding[];
 };
 
-/** A longer text is not checked during editing. */
-const MAX_CHARACTERS = 1_048_576;
+/** A longer text is neither edited nor checked. */
+export const MAX_CHARACTERS = 1_048_576;
 const MAX_FINDINGS = 20;
 /** Limits aliases, because they multiply the content of a document. */
 const MAX_ALIASES = 1000;
@@ -67,7 +67,7 @@ function readDocument(
   const findings = errors
     // The finding about all alternatives states what each one lacks.
     .filter(({ keyword, keywordLocation }) => !SUMMARIES.has(keyword) && !/\/(oneOf|anyOf)\/\d/.test(keywordLocation))
-    .map((error) => at(offsetOf(document, error), describeError(error, errors)));
+    .map((error) => at(offsetOf(document, error), describeError(error, errors, { value, schema })));
   const unique = new Map(findings.map((each) => [`${each.line} ${each.message}`, each]));
   return { ...about, findings: [...unique.values()].slice(0, MAX_FINDINGS) };
 }
@@ -106,7 +106,9 @@ function offsetOf(document: Document.Parsed, error: OutputUnit): number {
   return document.range[0];
 }
 
-function describeError(error: OutputUnit, all: readonly OutputUnit[]): string {
+type Checked = { readonly value: unknown; readonly schema: object };
+
+function describeError(error: OutputUnit, all: readonly OutputUnit[], { value, schema }: Checked): string {
   const path = pathOf(error);
   const field = path.map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`)).join("");
   const where = field === "" ? "the document" : field.slice(field.startsWith(".") ? 1 : 0);
@@ -120,7 +122,16 @@ function describeError(error: OutputUnit, all: readonly OutputUnit[]): string {
       ? `${where} lacks one of ${names.join(", ")}`
       : `${where} must have exactly one of its forms`;
   }
+  if (error.keyword === "pattern") {
+    const { pattern, description = "" } = fieldsOf(follow(schema, error.keywordLocation.split("/").slice(1, -1)));
+    return `${where}: "${String(follow(value, path))}" does not match ${String(pattern)}. ${String(description)}`.trimEnd();
+  }
   return `${where}: ${error.error}`;
+}
+
+/** Returns the part of a value at a path; undefined if there is none. */
+function follow(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((part, key) => fieldsOf(part)[key], value);
 }
 
 function missingOf({ keyword, error }: OutputUnit): string | undefined {

@@ -58,8 +58,22 @@ it.each<[query: Record<string, unknown>, filter: WorkFilter]>([
 
 it("groups waiting work by its reason, the most frequent first", () => {
   expect(groupWaits(WORK)).toEqual([
-    { code: "POOL_AVAILABILITY", because: "3 are free", count: 2, oldestMs: 50 },
-    { code: "TOO_FEW_NODES", because: "", count: 1, oldestMs: 100 },
+    { code: "POOL_AVAILABILITY", because: "3 are free", count: 2, oldestMs: 50, filter: { q: "POOL_AVAILABILITY" } },
+    { code: "TOO_FEW_NODES", because: "", count: 1, oldestMs: 100, filter: { q: "TOO_FEW_NODES" } },
+  ]);
+});
+
+it("groups work without a code by the text of its reason, whatever numbers it names", () => {
+  const wait = { stage: "waiting", state: "QUEUE" } as const;
+  const all = ["it waits for 1 of 3", "it waits for 2 of 3", "no queue team-a"].map((because) => ({
+    ...BASE,
+    ...wait,
+    because,
+  }));
+  const filter = { kind: "session", stage: "waiting" } as const;
+  expect(groupWaits(all)).toEqual([
+    { code: "QUEUE", because: "it waits for 1 of 3", count: 2, oldestMs: 100, filter },
+    { code: "QUEUE", because: "no queue team-a", count: 1, oldestMs: 100, filter },
   ]);
 });
 

@@ -47,19 +47,30 @@ export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFi
   return { ...(text !== "" && { q: text }), ...(kind && { kind }), ...(stage && { stage }) };
 }
 
-/** Groups waiting work by its reason, the most frequent first. */
-export function groupWaits(
-  work: readonly Work[],
-): readonly { readonly code: string; readonly because: string; readonly count: number; readonly oldestMs: number }[] {
+/** Work that waits for the same reason. */
+export type WaitGroup = {
+  /** The stable code; without one, the state. */
+  readonly code: string;
+  /** The reason of the oldest. */
+  readonly because: string;
+  readonly count: number;
+  readonly oldestMs: number;
+  /** The filter that selects work with this code or state. */
+  readonly filter: WorkFilter;
+};
+
+/** Groups waiting work by its reason, whatever numbers it names, the most frequent first. */
+export function groupWaits(work: readonly Work[]): readonly WaitGroup[] {
   const waiting = work.filter(({ stage, code }) => stage === "waiting" || (stage === "starting" && code !== ""));
-  const groups = [...Map.groupBy(waiting, ({ code, state }) => code || state)];
-  return groups
-    .map(([code, each]) => ({
-      code,
-      because: each.find(({ because }) => because !== "")?.because ?? "",
-      count: each.length,
-      oldestMs: Math.min(...each.map(({ createdAtMs }) => createdAtMs)),
-    }))
+  const reasonOf = ({ code, state, because }: Work): string => code || `${state} ${because.replaceAll(/\d+/g, "#")}`;
+  return [...Map.groupBy(waiting, reasonOf).values()]
+    .flatMap((each): WaitGroup[] => {
+      const oldest = each.reduce((one, other) => (other.createdAtMs < one.createdAtMs ? other : one));
+      const { code, state, kind, stage, createdAtMs } = oldest;
+      const because = oldest.because || (each.find((other) => other.because !== "")?.because ?? "");
+      const filter = code === "" ? { kind, stage } : { q: code };
+      return [{ code: code || state, because, count: each.length, oldestMs: createdAtMs, filter }];
+    })
     .sort((one, other) => other.count - one.count || (one.code < other.code ? -1 : 1));
 }
 

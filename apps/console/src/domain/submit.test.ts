@@ -46,7 +46,17 @@ it.each<[title: string, text: string, findings: readonly string[]]>([
     SESSION.replace("timeout: 90s", "timeuot: 90s"),
     ["6:3 spec.timeuot is an unknown field"],
   ],
+  [
+    "a value that does not match its pattern, with the meaning of the field",
+    SESSION.replace("name: echo", "name: Echo_A"),
+    ['4:3 metadata.name: "Echo_A" does not match ^[a-z0-9]([-a-z0-9]*[a-z0-9])?$. Name of the session; a DNS label.'],
+  ],
   ["a missing field, at its mapping", SESSION.replace(", pool: drivers", ""), ["9:7 spec.components[0] lacks pool"]],
+  [
+    "a pool that is named twice",
+    SESSION.replace("drivers", "[a, b, a]"),
+    ["9:37 spec.components[0].pool: Duplicate items at indexes 0 and 2."],
+  ],
   [
     "alternatives that are all missing",
     SESSION.replace("name: echo", "labels: {}"),
@@ -81,6 +91,16 @@ it("sends a session as the service reads it", () => {
           ],
         },
       },
+    },
+  });
+});
+
+it("sends the pools of a component in order of preference", () => {
+  const [document] = read(SESSION.replace("drivers", "[h100, a100]").replace("workers", "[a100]"));
+  expect(document!.findings).toEqual([]);
+  expect(buildRequest(document!, CONTEXT)).toMatchObject({
+    request: {
+      body: { spec: { components: [{ pool: "h100", otherPools: ["a100"] }, { pool: "a100" }, { pool: "a100" }] } },
     },
   });
 });
@@ -127,10 +147,27 @@ it("sends a job to its namespace, and to that of the controller without one", ()
 
 it.each([
   ["Lease", /signed/],
-  ["Deployment", /no kind that can be submitted/],
+  ["Deployment", /no session, job or replica set/],
 ])("does not send a %s", (kind, because) => {
   const [document] = read(`kind: ${kind}\nmetadata: { name: a }`);
   expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
+});
+
+it("completes the generated name of a job", () => {
+  const [document] = read("kind: TFJob\nmetadata: { generateName: train-, labels: { a: b } }");
+  expect(buildRequest(document!, CONTEXT)).toMatchObject({
+    request: {
+      body: { kind: "TFJob", metadata: { name: "train-abcde", labels: { a: "b" } } },
+      page: { id: "default/train-abcde" },
+    },
+  });
+});
+
+it("does not send a session whose pods would have too long names", () => {
+  const [document] = read(SESSION.replace("name: echo", `name: ${"x".repeat(58)}`));
+  expect(buildRequest(document!, CONTEXT)).toEqual({
+    refusal: `the pod ${"x".repeat(58)}-driver would have 65 characters; 63 are allowed`,
+  });
 });
 
 it("plans the machines of a session by pool", () => {
@@ -141,8 +178,31 @@ it("plans the machines of a session by pool", () => {
     ["c", pool(1, 1)],
   ]);
   expect(planSession({ spec: { components } }, pools)).toEqual([
-    { pool: "a", needed: 2, isFree: true, because: "3 are free" },
-    { pool: "b", needed: 1, isFree: false, because: "the pool does not exist" },
-    { pool: "c", needed: 2, isFree: false, because: "the pool has 1 at most" },
+    { pool: "a", needed: 2, kind: "free", because: "3 are free" },
+    { pool: "b", needed: 1, kind: "unknown", because: "the pool does not exist" },
+    { pool: "c", needed: 2, kind: "too-small", because: "the pool has 1 at most" },
   ]);
+});
+
+it.each<[title: string, free: readonly number[], otherPools: readonly string[], expected: readonly string[]]>([
+  ["the first pool", [2, 2], ["b"], ["2 of a: free"]],
+  ["the first pool that is free", [1, 2], ["b"], ["2 of b: free"]],
+  ["the first pool that can be free, while none is", [1, 1], ["b"], ["2 of a: waits"]],
+  ["a pool that is large enough", [1, 1], ["small", "b"], ["2 of a: waits"]],
+  ["the pool that does not exist", [2, 2], ["b", "x"], ["2 of x: unknown"]],
+])("plans a session that accepts several pools in %s", (_title, [a = 0, b = 0], otherPools, expected) => {
+  const pool = (available: number, capacity: number): Pool => ({ available, capacity, elasticMax: 0 }) as Pool;
+  const pools = new Map([
+    ["a", pool(a, 4)],
+    ["b", pool(b, 4)],
+    ["small", pool(1, 1)],
+  ]);
+  const server = { pool: "a", otherPools };
+  const needs = planSession({ spec: { components: [server, server] } }, pools);
+  expect(needs.map(({ pool: of, needed, kind }) => `${needed} of ${of}: ${kind}`)).toEqual(expected);
+});
+
+it("plans no combination of pools of a session that accepts too many", () => {
+  const components = [..."abcde"].map((pool) => ({ pool, otherPools: ["x", "y"] }));
+  expect(planSession({ spec: { components } }, new Map()).map(({ pool }) => pool)).toEqual([..."abcde"]);
 });

@@ -19,6 +19,7 @@ const session = (...events: readonly (readonly [string, number])[]): Session =>
   }) as unknown as Session;
 const job = (fields: Partial<Job>): Job =>
   ({
+    key: { kind: "Job", namespace: "default", name: "train" },
     createdAtMs: 1,
     startedAtMs: 0,
     finishedAtMs: 0,
@@ -35,6 +36,9 @@ const condition = (type: string, lastTransitionMs: number) => ({
   message: "",
 });
 
+const events = (...of: readonly (readonly [reason: string, atMs: number])[]): readonly JobEvent[] =>
+  of.map(([reason, atMs]) => ({ object: "Job/train", reason, atMs, message: "" })) as unknown as JobEvent[];
+
 it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
   ["a session that waits", timelineOfSession(session(["QUEUE", 10]), NOW_MS), ["QUEUE waiting 10-100…"]],
   [
@@ -47,16 +51,49 @@ it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
     timelineOfSession(session(["QUEUE", 0], ["ERROR", 5]), NOW_MS),
     ["QUEUE waiting 1-5", "ERROR failed 5-5"],
   ],
-  ["a job that waits", timelineOfJob(job({ state: "QUEUED" }), NOW_MS), ["QUEUED waiting 1-100…"]],
+  ["a job that waits", timelineOfJob(job({ state: "QUEUED" }), [], NOW_MS), ["QUEUED waiting 1-100…"]],
   [
     "a job that runs",
-    timelineOfJob(job({ state: "RUNNING", startedAtMs: 20, conditions: [condition("Running", 40)] }), NOW_MS),
+    timelineOfJob(job({ state: "RUNNING", startedAtMs: 20, conditions: [condition("Running", 40)] }), [], NOW_MS),
     ["QUEUED waiting 1-20", "STARTING starting 20-40", "RUNNING running 40-100…"],
   ],
   [
     "a job that failed",
-    timelineOfJob(job({ state: "FAILED", startedAtMs: 20, finishedAtMs: 60 }), NOW_MS),
+    timelineOfJob(job({ state: "FAILED", startedAtMs: 20, finishedAtMs: 60 }), [], NOW_MS),
     ["QUEUED waiting 1-20", "STARTING starting 20-60", "FAILED failed 60-60"],
+  ],
+  [
+    "a finished job, which has no condition of its run any more, by its events",
+    timelineOfJob(
+      job({ state: "SUCCEEDED", startedAtMs: 20, finishedAtMs: 60 }),
+      events(["MachinesGranted", 20], ["JobRunning", 30], ["JobSucceeded", 60]),
+      NOW_MS,
+    ),
+    ["QUEUED waiting 1-20", "STARTING starting 20-30", "RUNNING running 30-60", "SUCCEEDED succeeded 60-60"],
+  ],
+  [
+    "a job whose last members start while it runs",
+    timelineOfJob(
+      job({ state: "RUNNING" }),
+      events(["MembersWait", 20], ["JobRunning", 30], ["MachinesGranted", 40], ["JobRunning", 50]),
+      NOW_MS,
+    ),
+    ["QUEUED waiting 1-20", "STARTING starting 20-30", "RUNNING running 30-100…"],
+  ],
+  [
+    "each life of a job that was preempted and then suspended",
+    timelineOfJob(
+      job({ state: "SUSPENDED", conditions: [condition("Suspended", 80)] }),
+      [
+        ...events(["MachinesGranted", 10], ["JobRunning", 20], ["Preempted", 30], ["MachinesGranted", 40]),
+        ...events(["JobRunning", 50], ["Unhealthy", 60], ["JobSuspended", 80]),
+      ],
+      NOW_MS,
+    ),
+    [
+      ...["QUEUED waiting 1-10", "STARTING starting 10-20", "RUNNING running 20-30", "PREEMPTED waiting 30-40"],
+      ...["STARTING starting 40-50", "RUNNING running 50-80", "SUSPENDED waiting 80-100…"],
+    ],
   ],
 ])("shows %s", (_, bars, expected) => {
   expect(shown(bars)).toEqual(expected);
@@ -68,6 +105,7 @@ it("shows the steps of a job's members by the events of their pods", () => {
     member("w-0", "train-w-0", "RUNNING"),
     member("w-1", "train-w-1", "FAILED"),
     member("w-2", "", "PENDING"),
+    member("w-3", "", "STOPPED"),
   ];
   const event = (object: string, reason: string, atMs: number) => ({ object, atMs, reason, message: "" });
   const events = [
@@ -80,6 +118,7 @@ it("shows the steps of a job's members by the events of their pods", () => {
     event("Pod/train-w-0", "Killing", 80),
     event("Pod/train-w-1", "Scheduled", 20),
     event("Pod/train-w-1", "Started", 20),
+    event("Pod/train-w-3", "Started", 30),
     event("Job/train", "Started", 1),
   ];
   const bars = timelineOfMembers(
@@ -97,6 +136,8 @@ it("shows the steps of a job's members by the events of their pods", () => {
     "waiting: w-1 waiting 1-20",
     "running: w-1 failed 20-100…",
     "waiting: w-2 waiting 1-100…",
+    "waiting: w-3 waiting 1-30",
+    "running: w-3 running 30-100…",
   ]);
 });
 

@@ -36,23 +36,64 @@ export function timelineOfSession({ events, createdAtMs }: Session, nowMs: numbe
   return barsBetween(points, nowMs);
 }
 
-/** Returns the phases of a job, as far as its times and conditions record them. */
-export function timelineOfJob(job: Job, nowMs: number): readonly Bar[] {
-  const { state, createdAtMs, startedAtMs, finishedAtMs, conditions } = job;
+type Phase = { readonly label: string; readonly stage: Stage };
+
+const PHASES = {
+  queued: { label: "QUEUED", stage: "waiting" },
+  starting: { label: "STARTING", stage: "starting" },
+  running: { label: "RUNNING", stage: "running" },
+  restarting: { label: "RESTARTING", stage: "starting" },
+  preempted: { label: "PREEMPTED", stage: "waiting" },
+  suspended: { label: "SUSPENDED", stage: "waiting" },
+} as const satisfies Readonly<Record<string, Phase>>;
+
+/** Maps an event of a job to the phase that it begins. Other events begin none. */
+const PHASE_OF_EVENT: Readonly<Record<string, Phase>> = {
+  MachinesGranted: PHASES.starting,
+  MembersWait: PHASES.starting,
+  JobRunning: PHASES.running,
+  JobRestarting: PHASES.restarting,
+  MachineLost: PHASES.restarting,
+  NeedsChanged: PHASES.restarting,
+  Preempted: PHASES.preempted,
+  ReadyTimeout: PHASES.queued,
+  JobSuspended: PHASES.suspended,
+  JobResumed: PHASES.queued,
+};
+
+/**
+ * Returns the phases of a job. Conditions have the time of their last change only, so a phase with events is placed by them, and any other phase by its
+ * condition, because events expire.
+ */
+export function timelineOfJob(job: Job, events: readonly JobEvent[], nowMs: number): readonly Bar[] {
+  const { state, key, createdAtMs, startedAtMs, finishedAtMs, conditions } = job;
   const since = (type: string): number =>
     conditions.find((each) => each.type === type && each.isTrue)?.lastTransitionMs ?? 0;
-  const running = since("Running");
-  const points = [
-    { label: "QUEUED", stage: "waiting", atMs: createdAtMs, note: state === "QUEUED" ? job.waitingBecause : "" },
-    { label: "STARTING", stage: "starting", atMs: startedAtMs || since("MachinesReserved"), note: "" },
-    { label: "RUNNING", stage: "running", atMs: running, note: "" },
-    { label: "RESTARTING", stage: "starting", atMs: since("Restarting"), note: "" },
-    { label: "PREEMPTED", stage: "waiting", atMs: since("Preempted"), note: "" },
-    { label: "SUSPENDED", stage: "waiting", atMs: since("Suspended"), note: "" },
-    { label: state, stage: state === "FAILED" ? "failed" : "succeeded", atMs: finishedAtMs, note: "" },
-  ] as const;
-  const known = points.filter(({ atMs }) => atMs > 0).toSorted((one, other) => one.atMs - other.atMs);
-  return barsBetween(known, nowMs);
+  const happened = events
+    .filter(({ object }) => object === `${key?.kind}/${key?.name}`)
+    .flatMap(({ reason, atMs }) => {
+      const phase = PHASE_OF_EVENT[reason];
+      return phase === undefined ? [] : [{ ...phase, atMs, note: "" }];
+    });
+  const lasting = [
+    { ...PHASES.starting, atMs: startedAtMs || since("MachinesReserved") },
+    { ...PHASES.running, atMs: since("Running") },
+    { ...PHASES.restarting, atMs: since("Restarting") },
+    { ...PHASES.preempted, atMs: since("Preempted") },
+    { ...PHASES.suspended, atMs: since("Suspended") },
+  ].filter(({ label }) => happened.every((each) => each.label !== label));
+  const phases = [...happened, ...lasting.map((each) => ({ ...each, note: "" }))]
+    .filter(({ atMs }) => atMs > 0 && (finishedAtMs === 0 || atMs <= finishedAtMs))
+    .toSorted((one, other) => one.atMs - other.atMs);
+  const first: Point = { ...PHASES.queued, atMs: createdAtMs, note: state === "QUEUED" ? job.waitingBecause : "" };
+  const end: Point = { label: state, stage: state === "FAILED" ? "failed" : "succeeded", atMs: finishedAtMs, note: "" };
+  const points = [first, ...phases, ...(finishedAtMs > 0 ? [end] : [])].reduce<readonly Point[]>((kept, point) => {
+    const { label } = kept.at(-1) ?? {};
+    // Members that waited for others get their machines while the job runs.
+    const isSame = label === point.label || (label === "RUNNING" && point.label === "STARTING");
+    return isSame ? kept : [...kept, point];
+  }, []);
+  return barsBetween(points, nowMs);
 }
 
 /** Maps an event of a pod to the step that it begins. Other events begin none. */
@@ -65,12 +106,13 @@ const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
   Killing: "ending",
 };
 
-/** Returns the members of a job by the events of their pods, with one bar per step. Without a pod a member waits. */
+/** Returns the members of a job by the events of their pods, with one bar per step. Without such events a member waits. */
 export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: number): readonly Bar[] {
   const byObject = Map.groupBy(events, ({ object }) => object);
   const endMs = job.finishedAtMs || nowMs;
   return job.members.flatMap(({ component, pod, state }) => {
-    const own = pod === "" ? [] : (byObject.get(`Pod/${pod}`) ?? []);
+    // A pod that is gone had the name that its successor would have.
+    const own = byObject.get(`Pod/${pod || `${job.key?.name}-${component.toLowerCase()}`}`) ?? [];
     const points = own
       .flatMap(({ reason, message, atMs }) => {
         const what = STEP_OF_EVENT[reason];

@@ -84,6 +84,15 @@ it("names each pool once", () => {
   expect(workOf(job("RUNNING"))).toMatchObject({ pools: ["cpu", "gpu"], machines: 3, type: "TFJob" });
 });
 
+it("names all pools that a session accepts until one is granted", () => {
+  const fields = {
+    components: [{ pool: "h100" }, { pool: "cpu" }],
+    spec: { components: [{ pool: "h100", otherPools: ["a100"] }, { pool: "cpu" }] },
+  };
+  expect(workOf(session(["QUEUE"], fields))).toMatchObject({ pools: ["a100", "cpu", "h100"], machines: 2 });
+  expect(workOf(session(["RUN"], fields))).toMatchObject({ pools: ["cpu", "h100"], machines: 2 });
+});
+
 it.each([
   [{ kind: "session", id: "echo" }, "session/echo"],
   [{ kind: "replica-set", id: "web--3" }, "replica-set/web"],

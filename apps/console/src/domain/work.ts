@@ -1,3 +1,4 @@
+import { acceptedPools } from "@muster/resources";
 import type { Job, Lease, ReplicaSet, Session } from "../adapters/messages.ts";
 
 export const WORK_KINDS = ["session", "job", "replica-set", "lease"] as const;
@@ -71,6 +72,8 @@ export function workOfSession(session: Session): Work {
   const isOver = ["succeeded", "failed", "cancelled"].includes(known);
   const stage = session.cancelRequested && !isOver ? "ending" : known;
   const isFailed = known === "failed";
+  // Before the grant, its status names only the first pool of each component.
+  const accepted = known === "waiting" ? (session.spec?.components ?? []).flatMap(acceptedPools) : [];
   return {
     kind: "session",
     id: session.name,
@@ -78,7 +81,8 @@ export function workOfSession(session: Session): Work {
     type: "",
     stage,
     state,
-    ...poolsOf(session.components),
+    pools: namesOf([...session.components.map(({ pool }) => pool), ...accepted]),
+    machines: session.components.length,
     createdAtMs: session.createdAtMs,
     finishedAtMs: session.finishedAtMs,
     code: isFailed ? (last?.reason ?? "") : session.waitingCode,
@@ -192,10 +196,11 @@ export function timeOf(time: string | undefined): number {
 }
 
 function poolsOf(parts: readonly { readonly pool: string }[]): Pick<Work, "pools" | "machines"> {
-  return {
-    pools: [...new Set(parts.map(({ pool }) => pool))].filter((pool) => pool !== "").sort(),
-    machines: parts.length,
-  };
+  return { pools: namesOf(parts.map(({ pool }) => pool)), machines: parts.length };
+}
+
+function namesOf(pools: readonly string[]): readonly string[] {
+  return [...new Set(pools)].filter((pool) => pool !== "").sort();
 }
 
 /** Returns the path of the work that the ledger knows as this owner: of a replica set, the part before `--`. */

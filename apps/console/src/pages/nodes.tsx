@@ -2,12 +2,13 @@ import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
-import { forWhom, selectNodes, stageOfNode } from "../domain/nodes.ts";
+import { holderOrDemandOf, selectNodes, stageOfNode } from "../domain/nodes.ts";
 import { nextSort } from "../domain/sort.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Confirm } from "../parts/confirm.tsx";
 import { DataTable, type Column } from "../parts/data-table.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
+import { OwnerLink } from "../parts/owner-link.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
@@ -20,7 +21,7 @@ export function Nodes(): ReactNode {
   const search = nodesRoute.useSearch();
   const navigate = nodesRoute.useNavigate();
   const nowMs = useNow(NOW_MS);
-  const [ending, setEnding] = useState<string>();
+  const [ending, setEnding] = useState<NodeRecord>();
   const { q = "", sort, desc } = search;
   const shown = useMemo(() => selectNodes(nodes.list, q), [nodes.list, q]);
   const columns = useMemo(() => columnsAt(nowMs, setEnding), [nowMs]);
@@ -59,22 +60,25 @@ export function Nodes(): ReactNode {
         }}
         empty={nodes.list.length === 0 ? "The scaler has made no nodes." : "No node fits the search."}
       />
-      {ending !== undefined && <Terminate name={ending} onClose={() => setEnding(undefined)} />}
+      {ending !== undefined && <Terminate node={ending} onClose={() => setEnding(undefined)} />}
     </div>
   );
 }
 
-function Terminate({ name, onClose }: { readonly name: string; readonly onClose: () => void }): ReactNode {
+function Terminate({ node, onClose }: { readonly node: NodeRecord; readonly onClose: () => void }): ReactNode {
+  const { name } = node;
+  const whom = holderOrDemandOf(node);
   const { csrfToken } = useSignedIn();
   const act = (): Promise<unknown> => ask(`/v1/nodes/${encodeURIComponent(name)}`, { method: "DELETE", csrfToken });
   return (
     <Confirm title={`Terminate ${name}?`} verb="Terminate it" act={act} onClose={onClose}>
-      <p>It is drained first. Pods that are still there after the time for it end with the node.</p>
+      {whom !== "" && <p className="long">It works for {whom}.</p>}
+      <p>It is drained first. Pods that remain after the drain timeout of the node-scaler end with the node.</p>
     </Confirm>
   );
 }
 
-function columnsAt(nowMs: number, terminate: (name: string) => void): Column<NodeRecord>[] {
+function columnsAt(nowMs: number, terminate: (node: NodeRecord) => void): Column<NodeRecord>[] {
   return [
     {
       id: "name",
@@ -100,7 +104,12 @@ function columnsAt(nowMs: number, terminate: (name: string) => void): Column<Nod
       header: "Type",
       accessorFn: ({ spec }) => [spec?.instanceType, spec?.spot ? "spot" : "", spec?.zone].filter(Boolean).join(" "),
     },
-    { id: "whom", header: "For", accessorFn: forWhom },
+    {
+      id: "whom",
+      header: "For",
+      accessorFn: holderOrDemandOf,
+      cell: ({ row: { original: node } }) => (node.holder ? <OwnerLink owner={node.holder} /> : node.boundTo),
+    },
     {
       id: "age",
       header: "Age",
@@ -125,12 +134,12 @@ function columnsAt(nowMs: number, terminate: (name: string) => void): Column<Nod
       enableSorting: false,
       cell: ({ row: { original: node } }) =>
         node.spec?.terminate ? (
-          <span className="quiet">ends</span>
+          <span className="quiet">terminating</span>
         ) : (
           <button
             type="button"
             className="danger"
-            onClick={() => terminate(node.name)}
+            onClick={() => terminate(node)}
             aria-label={`Terminate ${node.name}…`}
           >
             Terminate…

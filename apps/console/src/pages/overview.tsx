@@ -8,6 +8,7 @@ import { groupWaits, latestFailures } from "../domain/select-work.ts";
 import type { Work } from "../domain/work.ts";
 import { Badge } from "../parts/badge.tsx";
 import { FeedNotice } from "../parts/feed-notice.tsx";
+import { MachineList } from "../parts/machine-list.tsx";
 import { PoolField } from "../parts/pool-field.tsx";
 import { QuotaBars } from "../parts/quota-bars.tsx";
 import { useFeed } from "../parts/use-feed.ts";
@@ -17,6 +18,7 @@ import { WorkLink } from "../parts/work-link.tsx";
 
 const NOW_MS = 5000;
 const MAX_FAILURES = 8;
+const MAX_WAITS = 12;
 
 export function Overview(): ReactNode {
   const pools = useFeed("pools");
@@ -87,6 +89,7 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
         {pool.elasticMax > 0 && `; grows to ${pool.elasticMax} when work needs machines`}
       </p>
       {groups.length > 0 && <PoolField name={pool.name} groups={groups} nowMs={nowMs} />}
+      <MachineList pool={pool.name} />
     </article>
   );
 }
@@ -100,15 +103,22 @@ function Waits({ work, nowMs }: WorkParts): ReactNode {
       <h2 id="waits">What waits</h2>
       {groups.length === 0 && <p className="quiet">Nothing waits.</p>}
       <ul className="rows">
-        {groups.map(({ code, because, count, oldestMs }) => (
-          <li key={code}>
-            <Link to="/workloads" search={{ q: code }}>
+        {groups.slice(0, MAX_WAITS).map(({ code, because, count, oldestMs, filter }) => (
+          <li key={`${code} ${because}`}>
+            <Link to="/workloads" search={filter}>
               {count} × {code}
             </Link>
             <span className="quiet"> the oldest for {formatAge(oldestMs, nowMs)}</span>
             <p className="long">{because}</p>
           </li>
         ))}
+        {groups.length > MAX_WAITS && (
+          <li>
+            <Link to="/workloads" search={{ stage: "waiting" }}>
+              and {groups.length - MAX_WAITS} more reasons
+            </Link>
+          </li>
+        )}
       </ul>
     </section>
   );

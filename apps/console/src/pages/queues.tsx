@@ -70,7 +70,8 @@ function QueueCard({ queue: { name, depth, state }, reservations, nowMs }: Queue
         {shareMillionths > 0 &&
           `; borrows ${(shareMillionths / 10_000).toFixed(1)} % of what its tree can lend, by its weight`}
       </p>
-      {problem !== "" && (
+      {problem === "NOT_A_LEAF" && <p className="quiet">The queues below it admit its work.</p>}
+      {problem !== "" && problem !== "NOT_A_LEAF" && (
         <p className="notice warn">
           <code>{problem}</code> It admits nothing: {describeQueueProblem(problem)}.
         </p>
@@ -94,7 +95,7 @@ function Waiting({ label, waiting, nowMs }: WaitingParts): ReactNode {
     { header: "Owner", isHeading: true, cell: ({ owner }) => owner && <OwnerLink owner={owner} /> },
     { header: "Priority", cell: ({ priority }) => priority },
     { header: "Machines", cell: ({ needs }) => needs.length },
-    { header: "Waits for", cell: ({ createdAtMs }) => formatAge(createdAtMs, nowMs) },
+    { header: "Waiting", cell: ({ createdAtMs }) => formatAge(createdAtMs, nowMs) },
     {
       header: "Reason",
       cell: ({ because }) =>

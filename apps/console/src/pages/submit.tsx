@@ -6,7 +6,7 @@ import { EXAMPLES } from "../adapters/examples.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
 import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
-import { readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
+import { MAX_CHARACTERS, readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
 import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 import { useFeed } from "../parts/use-feed.ts";
@@ -14,17 +14,21 @@ import { useFeed } from "../parts/use-feed.ts";
 /** A plan is requested after the text has not changed for this time. */
 const PLAN_DELAY_MS = 400;
 const SUFFIX_LETTERS = 5;
+const KEY_LETTERS = 27;
+/** More documents are counted, and not named. */
+const MAX_NAMED = 5;
 
 type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest | undefined };
 type Sent = { readonly request: DocumentRequest; readonly refusal: string | undefined };
 
 export function Submit(): ReactNode {
-  const [text, setText] = useState("");
+  const { namespace, user } = useSignedIn();
+  const [text, setText] = useState(() => readDraft(user));
   const [suffix, setSuffix] = useState(randomSuffix);
   const [sent, setSent] = useState<readonly Sent[]>([]);
+  const [keys] = useState(() => new Map<string, string>());
   const editor = useRef<HTMLTextAreaElement>(null);
   const read = useDeferredValue(text);
-  const namespace = useNamespace();
   const checked = useMemo(
     () =>
       readDocuments(read, SCHEMAS).map((document): Checked => {
@@ -37,6 +41,7 @@ export function Submit(): ReactNode {
   const isReady = read === text && checked.length > 0 && requests.length === checked.length;
   const change = (next: string): void => {
     setText(next);
+    keepDraft(user, next);
     setSent([]);
   };
   return (
@@ -44,22 +49,66 @@ export function Submit(): ReactNode {
       <h1>Submit</h1>
       <Editor text={text} onText={change} editor={editor} />
       <div role="status">
-        {checked.map(({ document, built }, index) => (
+        <Sound checked={checked} />
+        {checked.filter(isRefused).map(({ document, built }, index) => (
           <Findings key={index} document={document} built={built} onJump={(line) => jump(editor.current, text, line)} />
         ))}
       </div>
-      {isReady && sent.length === 0 && (
+      {isReady && (sent.length === 0 || sent.some(({ refusal }) => refusal !== undefined)) && (
         <Plan
           requests={requests}
+          keys={keys}
           onSent={(results) => {
             setSent(results);
+            // Until all are accepted they keep their names and keys, so that a repetition creates nothing twice.
+            if (results.some(({ refusal }) => refusal !== undefined)) return;
+            keepDraft(user, "");
+            keys.clear();
             setSuffix(randomSuffix());
           }}
         />
       )}
-      <SentList sent={sent} />
+      <SentList sent={sent} onNext={() => change("")} />
     </>
   );
+}
+
+/** The text survives a reload, another page and another sign-in of the same user, in this tab alone. */
+function readDraft(user: string): string {
+  return sessionStorage.getItem(draftKey(user)) ?? "";
+}
+
+function draftKey(user: string): string {
+  return `muster-draft ${user}`;
+}
+
+function keepDraft(user: string, text: string): void {
+  try {
+    sessionStorage.setItem(draftKey(user), text);
+  } catch {
+    // Without room for it the text is not kept.
+  }
+}
+
+function isRefused({ document, built }: Checked): boolean {
+  return document.findings.length > 0 || (built !== undefined && "refusal" in built);
+}
+
+/** The documents that fit their schemas, in one line. */
+function Sound({ checked }: { readonly checked: readonly Checked[] }): ReactNode {
+  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => titleOf(document));
+  const [first] = sound;
+  if (first === undefined) return null;
+  return (
+    <p className="notice good">
+      <strong className="long">{sound.length <= MAX_NAMED ? sound.join(", ") : `${sound.length} documents`}</strong>{" "}
+      {sound.length === 1 ? "fits its schema." : "fit their schemas."}
+    </p>
+  );
+}
+
+function titleOf({ kind, name }: ReadDocument): string {
+  return [kind || "document", name].filter(Boolean).join(" ");
 }
 
 type EditorParts = {
@@ -69,8 +118,16 @@ type EditorParts = {
 };
 
 function Editor({ text, onText, editor }: EditorParts): ReactNode {
+  const [example, setExample] = useState<string>();
+  const [refused, setRefused] = useState<number>();
+  // A browser stops responding while it shows a very long text.
+  const isTaken = (characters: number): boolean => {
+    const isShort = characters <= MAX_CHARACTERS;
+    setRefused(isShort ? undefined : characters);
+    return isShort;
+  };
   const load = async (file: File | undefined): Promise<void> => {
-    if (file !== undefined) onText(await file.text());
+    if (file !== undefined && isTaken(file.size)) onText(await file.text());
   };
   return (
     <div
@@ -86,7 +143,19 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
           <input type="file" accept=".yaml,.yml,.json" onChange={({ target }) => void load(target.files?.[0])} />
         </label>
       </p>
-      {text === "" && <Examples onText={onText} />}
+      {(text === "" || text === example) && (
+        <Examples
+          onText={(next) => {
+            setExample(next);
+            onText(next);
+          }}
+        />
+      )}
+      {refused !== undefined && (
+        <p className="notice bad" role="alert">
+          The text has {refused} characters; {MAX_CHARACTERS} at most are read. Use <code>muster submit -f FILE</code>.
+        </p>
+      )}
       <label className="field-label" htmlFor="document">
         Documents: sessions, jobs and replica sets
       </label>
@@ -96,6 +165,9 @@ function Editor({ text, onText, editor }: EditorParts): ReactNode {
         value={text}
         spellCheck={false}
         autoCapitalize="off"
+        onPaste={(event) => {
+          if (!isTaken(text.length + event.clipboardData.getData("text").length)) event.preventDefault();
+        }}
         onChange={({ target }) => onText(target.value)}
       />
     </div>
@@ -119,17 +191,10 @@ function Examples({ onText }: Pick<EditorParts, "onText">): ReactNode {
 type FindingsParts = Checked & { readonly onJump: (line: number) => void };
 
 function Findings({ document, built, onJump }: FindingsParts): ReactNode {
-  const title = [document.kind || "document", document.name].filter(Boolean).join(" ");
   const refusal = built && "refusal" in built ? built.refusal : undefined;
-  if (document.findings.length === 0 && refusal === undefined)
-    return (
-      <p className="notice good">
-        <strong className="long">{title}</strong> fits its schema.
-      </p>
-    );
   return (
     <div className="notice bad">
-      <strong className="long">{title}</strong>
+      <strong className="long">{titleOf(document)}</strong>
       {refusal !== undefined && <p>{refusal}</p>}
       <ul className="rows">
         {document.findings.map(({ line, column, message }: Finding) => (
@@ -145,10 +210,14 @@ function Findings({ document, built, onJump }: FindingsParts): ReactNode {
   );
 }
 
-type PlanParts = { readonly requests: readonly DocumentRequest[]; readonly onSent: (sent: readonly Sent[]) => void };
+type PlanParts = {
+  readonly requests: readonly DocumentRequest[];
+  readonly keys: Map<string, string>;
+  readonly onSent: (sent: readonly Sent[]) => void;
+};
 
 /** The plan of the services, and the button that carries it out. */
-function Plan({ requests, onSent }: PlanParts): ReactNode {
+function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const pools = useFeed("pools");
   const [isBusy, setIsBusy] = useState(false);
@@ -164,7 +233,8 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
     setIsBusy(true);
     const results: Sent[] = [];
     // Documents are sent in the order of the text, because later ones may need earlier ones.
-    for (const request of requests) results.push(await submit(request, csrfToken));
+    for (const request of requests) results.push(await submit(request, csrfToken, keys));
+    setIsBusy(false);
     onSent(results);
   };
   return (
@@ -173,14 +243,6 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
       <FeedNotice feeds={[{ name: "pools", feed: pools }]} />
       {error !== null && <p className="notice bad">{error.message}</p>}
       {plans === undefined && error === null && <p className="quiet">Checking…</p>}
-      {requests.map((request, index) => (
-        <div key={request.page.id} className="card">
-          <h3 className="long">
-            {request.page.kind} {request.page.id}
-          </h3>
-          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
-        </div>
-      ))}
       <p className="actions start">
         <button
           type="button"
@@ -191,6 +253,14 @@ function Plan({ requests, onSent }: PlanParts): ReactNode {
           Submit {requests.length === 1 ? "it" : `all ${requests.length}`}
         </button>
       </p>
+      {requests.map((request, index) => (
+        <div key={request.page.id} className="card">
+          <h3 className="long">
+            {request.page.kind} {request.page.id}
+          </h3>
+          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
+        </div>
+      ))}
     </section>
   );
 }
@@ -207,8 +277,8 @@ function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
   const needs = request.page.kind === "session" ? planSession(request.body, pools) : [];
   return (
     <ul className="rows">
-      {needs.map(({ pool, needed, because }) => (
-        <li key={pool} className="long">
+      {needs.map(({ pool, needed, because, kind }) => (
+        <li key={pool} className={kind === "free" || kind === "waits" ? "long" : "long notice bad"}>
           {needed} of pool {pool}: {because}
         </li>
       ))}
@@ -221,12 +291,14 @@ function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
   );
 }
 
-function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
+type SentParts = { readonly sent: readonly Sent[]; readonly onNext: () => void };
+
+function SentList({ sent, onNext }: SentParts): ReactNode {
   if (sent.length === 0) return null;
   return (
-    <section aria-labelledby="sent">
+    <section aria-labelledby="sent" role="status">
       <h2 id="sent">Submitted</h2>
-      <ul className="rows" role="status">
+      <ul className="rows">
         {sent.map(({ request: { page }, refusal }) => (
           <li key={`${page.kind}/${page.id}`}>
             {refusal === undefined ? (
@@ -241,6 +313,11 @@ function SentList({ sent }: { readonly sent: readonly Sent[] }): ReactNode {
           </li>
         ))}
       </ul>
+      <p className="actions start">
+        <button type="button" onClick={onNext}>
+          Submit other work
+        </button>
+      </p>
     </section>
   );
 }
@@ -262,9 +339,14 @@ async function readPlan(
   };
 }
 
-async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent> {
+/** `keys` has the idempotency key of each request: one that is sent again has the same answer. */
+async function submit(request: DocumentRequest, csrfToken: string, keys: Map<string, string>): Promise<Sent> {
+  const { path, body } = request;
+  const content = `${path} ${JSON.stringify(body)}`;
+  const key = keys.get(content) ?? randomLetters(KEY_LETTERS);
+  keys.set(content, key);
   try {
-    await ask(request.path, { method: "POST", body: request.body, csrfToken });
+    await ask(path, { method: "POST", body, csrfToken, headers: { "idempotency-key": key } });
     return { request, refusal: undefined };
   } catch (error) {
     return {
@@ -274,18 +356,12 @@ async function submit(request: DocumentRequest, csrfToken: string): Promise<Sent
   }
 }
 
-/** Returns the namespace that the job controller serves. */
-function useNamespace(): string {
-  const { data } = useQuery({
-    queryKey: ["namespace"],
-    queryFn: ({ signal }) => askJson<{ readonly namespace?: string }>("/v1/jobs?limit=1", { signal }),
-    staleTime: Infinity,
-  });
-  return data?.namespace || "default";
+function randomSuffix(): string {
+  return randomLetters(SUFFIX_LETTERS);
 }
 
-function randomSuffix(): string {
-  const letters = crypto.getRandomValues(new Uint8Array(SUFFIX_LETTERS));
+function randomLetters(count: number): string {
+  const letters = crypto.getRandomValues(new Uint8Array(count));
   return [...letters].map((each) => String.fromCodePoint(97 + (each % 26))).join("");
 }
 

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState, type ReactNode } from "react";
+import { useRef, useState, type ReactNode } from "react";
 import type { Lease, Session } from "../adapters/messages.ts";
 import { askJson, RequestError } from "../adapters/request.ts";
 import { FEED_OF, workPath } from "../adapters/work-calls.ts";
@@ -29,6 +29,8 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
   const { type = "" } = workPageRoute.useSearch();
   const feed = useFeed(FEED_OF[kind]);
   const listed = feed.list.find((each) => isIt(kind, id, type, each));
+  const wasListed = useRef(false);
+  if (listed !== undefined) wasListed.current = true;
   // The list only provides the version; the answer about the item has all fields.
   const version = JSON.stringify(listed && revisionOf(kind, listed));
   const { data, error } = useQuery({
@@ -42,6 +44,9 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
   if (data === undefined) {
     return (
       <>
+        <p>
+          <Link to="/workloads">Work</Link> / {kind}
+        </p>
         <h1 className="long">{id}</h1>
         {notice}
         {error instanceof RequestError ? (
@@ -52,7 +57,8 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
       </>
     );
   }
-  const isGone = listed === undefined && feed.status === "live";
+  // New work is on this page before it is in the list.
+  const isGone = wasListed.current && listed === undefined && feed.status === "live";
   // The kind in the address determines the type of the answer.
   return (
     <Shown
@@ -107,7 +113,7 @@ function Shown({ of, id, type, version, notice, isGone }: ShownParts): ReactNode
           {work.code !== "" && <code>{work.code}</code>} {work.because}
         </p>
       )}
-      <WorkActions of={of} work={work} path={(part) => workPath(of.kind, id, part, type)} ask={setAsked} />
+      {!isGone && <WorkActions of={of} work={work} path={(part) => workPath(of.kind, id, part, type)} ask={setAsked} />}
       {asked}
       <Tabs tabs={tabs} selected={tab} />
       <section aria-label={tab}>

@@ -15,7 +15,13 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
   const dialog = useRef<HTMLDialogElement>(null);
   const [refusal, setRefusal] = useState("");
   const [isBusy, setIsBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // The button that asked may be gone with the change.
+    return () => {
+      if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
+    };
+  }, []);
   const submit = async (): Promise<void> => {
     setIsBusy(true);
     setRefusal("");
@@ -48,7 +54,7 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
             Keep
           </button>
           <button type="submit" className="danger" disabled={isBusy}>
-            {verb}
+            {isBusy ? "Waiting for the answer…" : verb}
           </button>
         </p>
       </form>

@@ -64,7 +64,14 @@ export function DataTable<Row extends object>({
   return (
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
       <Head columns={columns} sort={sort} onSort={onSort} />
-      <div ref={scroller} className="scroller" role="rowgroup" tabIndex={0} aria-label={`Rows of ${label}`}>
+      <div
+        ref={scroller}
+        className="scroller"
+        data-scroll-restoration-id={label}
+        role="rowgroup"
+        tabIndex={0}
+        aria-label={`Rows of ${label}`}
+      >
         {sorted.length === 0 && <p className="quiet empty">{empty}</p>}
         <div role="presentation" className="rows-space" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ key, index, start }) => {

@@ -1,6 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { followLog } from "../adapters/follow-log.ts";
+import { COMPLETE, followLog } from "../adapters/follow-log.ts";
 import { appendLog, EMPTY_LOG, searchLog } from "../domain/append-log.ts";
 
 const LINE_PIXELS = 20;
@@ -38,6 +38,9 @@ export function LogView({ path, label }: { readonly path: string; readonly label
           {shown.length} {shown.length === 1 ? "line" : "lines"}, {state}
         </output>
       </form>
+      {state === COMPLETE && text === "" && shown.length === 0 && (
+        <p className="quiet">There is no log: the program wrote nothing, or its pod is gone.</p>
+      )}
       {log.dropped > 0 && <p className="quiet">The first {log.dropped} lines are not kept by this page.</p>}
       <div
         ref={scroller}

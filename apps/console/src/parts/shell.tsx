@@ -1,5 +1,5 @@
-import { Link, Outlet, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
+import { useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { useSignedIn } from "./sign-in-gate.tsx";
 
 const PAGES = [
@@ -17,7 +17,14 @@ const SEQUENCE_MS = 1500;
 export function Shell(): ReactNode {
   const { user, signOut } = useSignedIn();
   const help = useRef<HTMLDialogElement>(null);
+  const content = useRef<HTMLElement>(null);
   useKeyboard(() => help.current?.showModal());
+  const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname });
+  // The link that had the focus is gone with its page.
+  useEffect(() => {
+    if (document.activeElement === document.body) content.current?.focus({ preventScroll: true });
+    document.title = titleOf(path ?? "/");
+  }, [path]);
   return (
     <>
       <a className="skip" href="#content">
@@ -49,39 +56,51 @@ export function Shell(): ReactNode {
           </button>
         </span>
       </header>
-      <main id="content" tabIndex={-1}>
+      <main id="content" ref={content} tabIndex={-1}>
         <Outlet />
       </main>
-      <dialog ref={help} aria-labelledby="help-title">
-        <h2 id="help-title">Keyboard</h2>
-        <dl className="keys">
-          <dt>
-            <kbd>/</kbd>
-          </dt>
-          <dd>search</dd>
-          {PAGES.map(({ label, key }) => (
-            <div key={key} className="pair">
-              <dt>
-                <kbd>g</kbd> <kbd>{key}</kbd>
-              </dt>
-              <dd>{label}</dd>
-            </div>
-          ))}
-          <dt>
-            <kbd>?</kbd>
-          </dt>
-          <dd>this help</dd>
-          <dt>
-            <kbd>Esc</kbd>
-          </dt>
-          <dd>close, or leave the search</dd>
-        </dl>
-        <form method="dialog">
-          <button type="submit">Close</button>
-        </form>
-      </dialog>
+      <Help dialog={help} />
     </>
   );
+}
+
+function Help({ dialog }: { readonly dialog: RefObject<HTMLDialogElement | null> }): ReactNode {
+  return (
+    <dialog ref={dialog} aria-labelledby="help-title">
+      <h2 id="help-title">Keyboard</h2>
+      <dl className="keys">
+        <dt>
+          <kbd>/</kbd>
+        </dt>
+        <dd>search</dd>
+        {PAGES.map(({ label, key }) => (
+          <div key={key} className="pair">
+            <dt>
+              <kbd>g</kbd> <kbd>{key}</kbd>
+            </dt>
+            <dd>{label}</dd>
+          </div>
+        ))}
+        <dt>
+          <kbd>?</kbd>
+        </dt>
+        <dd>this help</dd>
+        <dt>
+          <kbd>Esc</kbd>
+        </dt>
+        <dd>close, or leave the search</dd>
+      </dl>
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
+    </dialog>
+  );
+}
+
+/** The page and the product, such as `train · Muster`, so that the tabs of a browser differ. */
+function titleOf(path: string): string {
+  const page = PAGES.find((each) => each.path === path)?.label;
+  return `${page ?? path.split("/").at(-1)} · Muster`;
 }
 
 function useKeyboard(showHelp: () => void): void {
@@ -92,7 +111,11 @@ function useKeyboard(showHelp: () => void): void {
     const onKey = (event: KeyboardEvent): void => {
       const target = event.target instanceof HTMLElement ? event.target : document.body;
       const isTyping = target.matches("input, textarea, select");
-      if (isTyping && event.key === "Escape") target.blur();
+      if (isTyping && event.key === "Escape") {
+        // A browser would empty the search.
+        event.preventDefault();
+        target.blur();
+      }
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
       const isSecond = event.timeStamp - goneAtMs < SEQUENCE_MS && goneAtMs > 0;
       goneAtMs = event.key === "g" ? event.timeStamp : 0;

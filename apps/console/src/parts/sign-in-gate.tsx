@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useState, type ReactNode } from "react";
-import { whenUnauthenticated } from "../adapters/feeds.ts";
+import { followJobsOf, whenUnauthenticated } from "../adapters/feeds.ts";
 import type { SignedIn, SignInMethods } from "../adapters/messages.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
 
@@ -27,46 +27,135 @@ export function useMethods(): SignInMethods | undefined {
 
 const SESSION = ["session"];
 
+/** The other pages of this browser end their session, too. */
+const signedOut = new BroadcastChannel("muster-signed-out");
+signedOut.onmessage = () => location.reload();
+
 /** Reads the token of a link that `npm start` prints. It is removed from the address before any other code runs. */
-const linkToken = new URLSearchParams(location.hash.slice(1)).get("token");
+const linkToken = readLinkToken(location.hash);
 if (linkToken !== null) history.replaceState(null, "", `${location.pathname}${location.search}`);
+
+/** The time between two attempts to read the session. */
+const RETRY_MS = 3000;
+
+function readLinkToken(hash: string): string | null {
+  return new URLSearchParams(hash.slice(1)).get("token");
+}
 
 /** Shows the console to users who are signed in, and the form to others. */
 export function SignInGate({ children }: { readonly children: ReactNode }): ReactNode {
   const client = useQueryClient();
+  const [refusal, setRefusal] = useState("");
   const { data, error, isPending } = useQuery({
     queryKey: SESSION,
     queryFn: () => readSession(),
     staleTime: Infinity,
     retry: false,
+    refetchInterval: ({ state }) => (isOutage(state.error) ? RETRY_MS : false),
   });
+  const onSignedIn = (signed: SignedIn): void => {
+    client.setQueryData(SESSION, { signed });
+  };
   useEffect(() => whenUnauthenticated(() => client.setQueryData(SESSION, null)), [client]);
+  useEffect(() => {
+    // A link that is pasted into an open page changes only the part after #.
+    const onHash = (): void => {
+      if (readLinkToken(location.hash) !== null) location.reload();
+    };
+    window.addEventListener("hashchange", onHash);
+    return () => window.removeEventListener("hashchange", onHash);
+  }, []);
   if (isPending) return <p className="center">Loading…</p>;
   if (!data) {
     const because = error instanceof RequestError ? error.message : "";
-    return <SignIn because={because} onSignedIn={(signed) => client.setQueryData(SESSION, signed)} />;
+    if (isOutage(error)) return <p className="center">Muster is not available: {because}. Trying again…</p>;
+    return <SignIn because={because} onSignedIn={onSignedIn} />;
   }
+  const { signed, isLinkUnused } = data;
+  if (isLinkUnused === true) return <LinkQuestion signed={signed} onSignedIn={onSignedIn} />;
   const signOut = async (): Promise<void> => {
-    await ask("/auth/session", { method: "DELETE", csrfToken: data.csrfToken });
+    setRefusal("");
+    try {
+      await ask("/auth/session", { method: "DELETE", csrfToken: signed.csrfToken });
+    } catch (cause) {
+      setRefusal(`You are still signed in: ${cause instanceof Error ? cause.message : String(cause)}`);
+      return;
+    }
+    sessionStorage.clear();
+    signedOut.postMessage(null);
     // The reload drops all data and lists of this user before the next one signs in.
     location.reload();
   };
-  return <SignedContext value={{ ...data, signOut }}>{children}</SignedContext>;
+  followJobsOf(signed.namespace);
+  return (
+    <SignedContext value={{ ...signed, signOut }}>
+      {refusal !== "" && (
+        <p className="notice bad" role="alert">
+          {refusal}
+        </p>
+      )}
+      {children}
+    </SignedContext>
+  );
 }
+
+/** Whether the gateway could not answer, so that it is not known who is signed in. */
+function isOutage(error: unknown): boolean {
+  return error instanceof RequestError && (error.problem.status === 0 || error.problem.status >= 500);
+}
+
+type SessionState = {
+  readonly signed: SignedIn;
+  /** The page was opened by a link for another sign-in. */
+  readonly isLinkUnused?: boolean;
+};
 
 let isLinkUsed = false;
 
-async function readSession(): Promise<SignedIn | null> {
-  if (linkToken !== null && !isLinkUsed) {
-    isLinkUsed = true;
-    return signIn(linkToken);
-  }
-  try {
-    return await askJson<SignedIn>("/auth/session");
-  } catch (error) {
-    if (error instanceof RequestError && error.problem.status === 401) return null;
+async function readSession(): Promise<SessionState | null> {
+  const signed = await askJson<SignedIn>("/auth/session").catch((error: unknown) => {
+    if (error instanceof RequestError && error.problem.status === 401) return undefined;
     throw error;
-  }
+  });
+  if (linkToken === null || isLinkUsed) return signed ? { signed } : null;
+  if (signed !== undefined) return { signed, isLinkUnused: true };
+  isLinkUsed = true;
+  return { signed: await signIn(linkToken) };
+}
+
+type LinkParts = { readonly signed: SignedIn; readonly onSignedIn: (signed: SignedIn) => void };
+
+/** A link from somebody else would let the user work under another name without notice. */
+function LinkQuestion({ signed, onSignedIn }: LinkParts): ReactNode {
+  const [refusal, setRefusal] = useState("");
+  const decide = async (usesLink: boolean): Promise<void> => {
+    try {
+      const next = usesLink ? await signIn(linkToken ?? "") : signed;
+      isLinkUsed = true;
+      onSignedIn(next);
+    } catch (error) {
+      setRefusal(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <main className="sign-in">
+      <h1>Muster</h1>
+      <p className="long">You are signed in as {signed.user}, and the link has a token for a sign-in.</p>
+      <p className="actions start">
+        <button type="button" className="primary" onClick={() => void decide(false)}>
+          Stay signed in
+        </button>
+        <button type="button" onClick={() => void decide(true)}>
+          Sign in with the link
+        </button>
+      </p>
+      {refusal !== "" && (
+        <p className="notice bad" role="alert">
+          {refusal}
+        </p>
+      )}
+    </main>
+  );
 }
 
 function signIn(token: string): Promise<SignedIn> {

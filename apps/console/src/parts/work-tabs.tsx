@@ -3,7 +3,7 @@ import { useState, type ReactNode } from "react";
 import type { AuditRecord, Explanation, JobEvent, LeaseEvent, Session, SetExplanation } from "../adapters/messages.ts";
 import { askJson } from "../adapters/request.ts";
 import { logPath, workPath } from "../adapters/work-calls.ts";
-import { formatAge, formatTime } from "../domain/describe.ts";
+import { describeRepeats, formatAge, formatTime } from "../domain/describe.ts";
 import { flattenResult, type ResultValue } from "../domain/flatten-result.ts";
 import {
   timelineOfJob,
@@ -43,7 +43,7 @@ export function StatusTab(parts: TabParts): ReactNode {
       )}
       {of.kind === "job" && (
         <>
-          <Timeline label="Phases" bars={timelineOfJob(of.item, nowMs)} />
+          <Timeline label="Phases" bars={timelineOfJob(of.item, events?.job ?? [], nowMs)} />
           <Timeline label="Members" bars={timelineOfMembers(events?.job ?? [], of.item, nowMs)} />
         </>
       )}
@@ -185,7 +185,11 @@ async function readEvents(of: WorkItem, id: string, type: string, signal: AbortS
       };
     case "job": {
       const { events: job } = await askJson<{ readonly events: readonly JobEvent[] }>(path, { signal });
-      return { job, all: job.map(({ atMs, reason, object, message }) => ({ atMs, what: reason, object, message })) };
+      const all = job.map((event) => {
+        const { atMs, reason, object, message } = event;
+        return { atMs, what: reason, object, message: `${message}${describeRepeats(event)}` };
+      });
+      return { job, all };
     }
     case "lease": {
       const { events: lease } = await askJson<{ readonly events: readonly LeaseEvent[] }>(path, { signal });

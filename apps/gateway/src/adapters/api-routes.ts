@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 
 import { accessesOf, accessOf, describeAccess, furtherAccessesOf, nameInBody } from "../api/access-of.ts";
 import { answerRequest, type Call } from "../api/answer-request.ts";
 import { limitFailedChecks } from "../api/limit-failed-checks.ts";
-import { isWatch, readWatchedLists, requireNames, type Asked } from "../api/read-request.ts";
+import { isWatch, readWatchedLists, requireDepth, requireNames, type Asked } from "../api/read-request.ts";
 import { isShared, tagOf, type SharedReads } from "../api/shared-reads.ts";
 import type { Access, Authorize, User } from "../api/user.ts";
 import { buildRefusal, type Problem } from "../domain/build-problem.ts";
@@ -17,6 +17,7 @@ import { limitRate, type RateParts } from "./limit-rate.ts";
 import { reviewToken, type ReviewParts } from "./review-token.ts";
 import { closedEvent } from "./serve-watch.ts";
 import { sendStreamHead, streamLog, streamWatch, takeSlot, type StreamParts } from "./serve-streams.ts";
+import { requireNats, type NatsStatus } from "./nats-status.ts";
 import { browserRequest } from "./session-routes.ts";
 import { credentialsOf, type Credentials, type Sessions } from "./sessions.ts";
 
@@ -30,6 +31,7 @@ export type ApiParts = ProblemContext &
     readonly audit: Audit;
     readonly keptRequests: KeptRequests;
     readonly reads: SharedReads;
+    readonly nats: NatsStatus;
     /** The namespace of rights on resources whose paths contain none. */
     readonly namespace: string;
   };
@@ -76,6 +78,10 @@ export function addApi(api: FastifyInstance, parts: ApiParts): void {
     const limited = limitRate(user, parts);
     if (limited !== undefined) return sendProblem(reply, limited);
     request.setDecorator(IDENTIFIED, { user, credentials } satisfies Identified);
+  });
+  api.addHook("preHandler", (request, _reply, done) => {
+    requireDepth(request.body);
+    done();
   });
   for (const route of parts.routes) {
     api.route({
@@ -212,6 +218,7 @@ async function answer(
     else await streamLog(parts, route, { ...streaming, refusal: list.refusal, signal: signalOf(reply) });
     return reply;
   }
+  requireNats(parts.nats);
   const asked = { params, query, body };
   const key = request.headers["idempotency-key"];
   if (key === undefined && isShared(route, query)) {

@@ -42,7 +42,11 @@ export type AttemptAudit = {
 export type Audit = (attempt: Attempt) => AttemptAudit;
 
 /** The audit. Disposal waits for the outcomes of announced changes, which arrive within the timeout of one call. */
-export type AuditLog = AsyncDisposable & { readonly audit: Audit };
+export type AuditLog = AsyncDisposable & {
+  readonly audit: Audit;
+  /** The number of changes whose outcome the stream has not accepted yet. */
+  readonly lateOutcomes: number;
+};
 
 /** Opens separate streams for changes and refusals, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
 export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "warn" | "info">): Promise<AuditLog> {
@@ -84,6 +88,9 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "war
   };
   return {
     audit,
+    get lateOutcomes() {
+      return late.count;
+    },
     [Symbol.asyncDispose]: async () => {
       await Promise.all(inFlight);
       await late[Symbol.asyncDispose]();

@@ -7,8 +7,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 /** The build of apps/console in a checkout. */
 const BUILD = fileURLToPath(new URL("../../../console/dist", import.meta.url));
 const YEAR_S = 31_536_000;
-/** Paths for programs: an unknown path below them gets a problem document instead of the page. */
-const RESERVED = /^\/(v1|auth|openapi\.json|healthz|readyz|assets)(\/|$)/;
+/** Paths for programs, however they are misspelled: an unknown path below them gets a problem document instead of the page. */
+const RESERVED = /^\/+(v1|auth|openapi\.json|healthz|readyz|assets)(\/|$)/i;
 
 /** The policy allows only this host, and neither inline scripts nor inline styles. */
 export const PAGE_POLICY = [

@@ -38,9 +38,14 @@ export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): 
   return buildProblem({ code: "internal", operation: "the request" });
 }
 
-/** Answers a request that could not be read, such as one with slow headers, and closes its connection. */
-export function answerUnread(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
+/** Errors of connections that cannot carry an answer. */
+const UNANSWERABLE = new Set<string | undefined>(["ECONNRESET", "ERR_TLS_HANDSHAKE_TIMEOUT"]);
+/** The time for a client to read the answer to a request that could not be read, and to close the connection. */
+const LINGER_MS = 1000;
+
+/** Answers a request that could not be read, such as one with slow headers. Closes its connection, even if the client keeps its side open. */
+export function answerUnreadableRequest(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
+  if (UNANSWERABLE.has(error.code) || !socket.writable) {
     socket.destroy();
     return;
   }
@@ -56,6 +61,7 @@ export function answerUnread(error: Error & { readonly code?: string | undefined
       body,
     ].join("\r\n"),
   );
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 
 function unreadProblem(code: string | undefined): Problem {

@@ -1,6 +1,8 @@
 import { once } from "node:events";
+import { constants } from "node:http2";
 import { throwFault } from "@muster/faults";
 import type { FastifyReply } from "fastify";
+import { cutReply } from "./cut-reply.ts";
 
 /** A reply that is written in chunks. */
 export type HttpStream = {
@@ -10,7 +12,7 @@ export type HttpStream = {
   write(piece: string | Uint8Array): Promise<void>;
   /** Ends the stream; earlier chunks arrive if the client reads them soon. */
   end(last?: string): void;
-  /** Breaks the connection, so that the client detects the missing end. Has no effect after `end`. */
+  /** Breaks the stream, and over HTTP/1.1 its connection, so that the client detects the missing end. Has no effect after `end`. */
   break(): void;
 };
 
@@ -29,6 +31,7 @@ export function openHttpStream(reply: FastifyReply, contentType: string, stallMs
   // The header disables buffering of the stream in proxies.
   raw.writeHead(200, { ...Object.fromEntries(headers), "content-type": contentType, "x-accel-buffering": "no" });
   raw.flushHeaders();
+  const cut = (): void => cutReply(raw, constants.NGHTTP2_INTERNAL_ERROR);
   return {
     closed,
     write: async (piece) => {
@@ -43,11 +46,11 @@ export function openHttpStream(reply: FastifyReply, contentType: string, stallMs
     end: (last) => {
       gone.abort();
       raw.end(last);
-      setTimeout(() => raw.destroy(), END_MS).unref();
+      setTimeout(cut, END_MS).unref();
     },
     break: () => {
       gone.abort();
-      if (!raw.writableEnded) raw.destroy();
+      if (!raw.writableEnded) cut();
     },
   };
 }

@@ -8,6 +8,7 @@ export type LateOutcome = { readonly record: object; readonly publish: () => Pro
 export type LateOutcomes = AsyncDisposable & {
   /** Publishes the outcome again until the stream accepts it. `error` is that of the first attempt. */
   add(outcome: LateOutcome, error: unknown): void;
+  readonly count: number;
 };
 
 /** Limits the waiting outcomes, of 1 KB each; a further one is lost. */
@@ -37,6 +38,9 @@ export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">
     if (late.size === 0) logger.info({}, "the audit has the outcomes of all changes again");
   };
   return {
+    get count() {
+      return late.size;
+    },
     add: (outcome, error) => {
       if (late.size >= MAX_LATE) {
         lose(outcome, error);

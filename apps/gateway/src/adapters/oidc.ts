@@ -1,5 +1,16 @@
 import { isFaultError, throwFault } from "@muster/faults";
-import { createRemoteJWKSet, decodeJwt, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from "jose";
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  decodeJwt,
+  errors,
+  jwksCache,
+  jwtVerify,
+  type JSONWebKeySet,
+  type JWKSCacheInput,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+} from "jose";
 import type { OidcConfig } from "../config.ts";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Authenticate, User } from "../api/user.ts";
@@ -8,6 +19,8 @@ import type { Authenticate, User } from "../api/user.ts";
 const COOLDOWN_MS = 30_000;
 const TIMEOUT_MS = 5000;
 const DISCOVERY_KEPT_MS = 3_600_000;
+/** While the issuer does not answer, its last keys verify tokens for this time after they were read. */
+const LAST_KEYS_MS = 86_400_000;
 const MAX_DOCUMENT_BYTES = 1_048_576;
 /** The maximum difference between the clocks of the issuer and of this host. */
 const CLOCK_SKEW_S = 30;
@@ -27,13 +40,9 @@ const ALGORITHMS = [
 ];
 
 /** Authenticates users by tokens of an OpenID Connect issuer, whose keys are found by discovery and reloaded when it rotates them. */
-export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS): Authenticate {
+export function oidcAuthenticator(config: OidcConfig, following: Partial<FollowOptions> = {}): Authenticate {
   const { issuer, audience } = config;
-  const found = keepAnswers<JWTVerifyGetKey>({
-    keptMs: DISCOVERY_KEPT_MS,
-    maxEntries: 1,
-    nowMs: () => performance.now(),
-  });
+  const keys = followKeys(issuer, { cooldownMs: COOLDOWN_MS, report: () => undefined, ...following });
   const options = {
     issuer,
     audience,
@@ -44,7 +53,6 @@ export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS):
   return async (token) => {
     if (issuerOf(token) !== issuer) return undefined;
     try {
-      const keys = await found.get(issuer, () => discoverKeys(issuer, cooldownMs));
       const { payload } = await jwtVerify(token, keys, options);
       return userOf(payload, config);
     } catch (error) {
@@ -56,6 +64,54 @@ export function oidcAuthenticator(config: OidcConfig, cooldownMs = COOLDOWN_MS):
   };
 }
 
+type FollowOptions = {
+  readonly cooldownMs: number;
+  /** Reports that the issuer does not answer, at most once in `cooldownMs`. */
+  readonly report: (error: unknown) => void;
+};
+
+/** Finds the key of a token at the issuer, and while the issuer does not answer, in its last keys. */
+function followKeys(issuer: string, { cooldownMs, report }: FollowOptions): JWTVerifyGetKey {
+  const nowMs = (): number => performance.now();
+  const found = keepAnswers<JWTVerifyGetKey>({ keptMs: DISCOVERY_KEPT_MS, maxEntries: 1, nowMs });
+  const cache: JWKSCacheInput = {};
+  let failure: { readonly error: unknown; readonly untilMs: number } | undefined;
+  return async (...token) => {
+    const last = lastKeys(cache);
+    if (last !== undefined && failure !== undefined && nowMs() < failure.untilMs)
+      return findInLast(last, token, failure.error);
+    try {
+      const keys = await found.get(issuer, () => discoverKeys(issuer, cooldownMs, cache));
+      const key = await keys(...token);
+      failure = undefined;
+      return key;
+    } catch (error) {
+      if (isOfToken(error)) throw error;
+      failure = { error, untilMs: nowMs() + cooldownMs };
+      report(error);
+      if (last === undefined) throw error;
+      return findInLast(last, token, error);
+    }
+  };
+}
+
+function lastKeys(cache: JWKSCacheInput): JSONWebKeySet | undefined {
+  return "jwks" in cache && Date.now() - cache.uat < LAST_KEYS_MS ? cache.jwks : undefined;
+}
+
+/** Rejects with the outage for a key that is not among the last ones, because the issuer may have it meanwhile. */
+async function findInLast(
+  last: JSONWebKeySet,
+  token: Parameters<JWTVerifyGetKey>,
+  outage: unknown,
+): Promise<Awaited<ReturnType<JWTVerifyGetKey>>> {
+  try {
+    return await createLocalJWKSet(last)(...token);
+  } catch (error) {
+    throw error instanceof errors.JWKSNoMatchingKey ? outage : error;
+  }
+}
+
 /** Reads the issuer that a token claims, before it is verified. */
 function issuerOf(token: string): string | undefined {
   try {
@@ -65,7 +121,7 @@ function issuerOf(token: string): string | undefined {
   }
 }
 
-async function discoverKeys(issuer: string, cooldownDuration: number): Promise<JWTVerifyGetKey> {
+async function discoverKeys(issuer: string, cooldownDuration: number, cache: JWKSCacheInput): Promise<JWTVerifyGetKey> {
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const reply = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
   const text = await reply.text();
@@ -75,7 +131,7 @@ async function discoverKeys(issuer: string, cooldownDuration: number): Promise<J
   const keysAt = URL.parse(String(found.jwks_uri));
   if (keysAt === null) throw new Error(`${url} names no jwks_uri`);
   if (keysAt.protocol !== "https:" && issuer.startsWith("https:")) throw new Error(`${url} names keys without TLS`);
-  return createRemoteJWKSet(keysAt, { cooldownDuration, timeoutDuration: TIMEOUT_MS });
+  return createRemoteJWKSet(keysAt, { cooldownDuration, timeoutDuration: TIMEOUT_MS, [jwksCache]: cache });
 }
 
 /** Whether the error is caused by the token, and not by an unavailable issuer. */

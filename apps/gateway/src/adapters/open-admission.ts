@@ -1,6 +1,6 @@
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
-import { firstThatKnows, type Authenticate, type Authorize } from "../api/user.ts";
+import { chainAuthenticators, type Authenticate, type Authorize } from "../api/user.ts";
 import type { Config } from "../config.ts";
 import { kubeAuthenticator, kubeAuthorizer, localAuthorizer } from "./kube-reviews.ts";
 import { oidcAuthenticator } from "./oidc.ts";
@@ -16,6 +16,10 @@ export type Admission = AsyncDisposable & {
   readonly authorize: Authorize;
 };
 
+function reportOutage({ logger }: Pick<ServiceContext<Config>, "logger">): (error: unknown) => void {
+  return (error) => logger.warn({ err: error }, "the issuer of tokens does not answer");
+}
+
 /** Opens the configured authenticators and the authorizer: the owner of the local token, the issuer, and the cluster. */
 export async function openAdmission(context: ServiceContext<Config>): Promise<Admission> {
   const { tokenFile, kube, oidc } = context.config;
@@ -23,15 +27,15 @@ export async function openAdmission(context: ServiceContext<Config>): Promise<Ad
   const calls = kube && opening.use(kubeCalls(loadServiceKube(context, kube.file)));
   const verifiers = [
     ...(tokenFile === undefined ? [] : [localAuthenticator(await openTokenFile(tokenFile))]),
-    ...(oidc === undefined ? [] : [oidcAuthenticator(oidc)]),
+    ...(oidc === undefined ? [] : [oidcAuthenticator(oidc, { report: reportOutage(context) })]),
   ];
-  const verify = firstThatKnows(verifiers);
-  const review = calls === undefined ? firstThatKnows([]) : kubeAuthenticator(calls, kube?.audience);
+  const verify = chainAuthenticators(verifiers);
+  const review = calls === undefined ? chainAuthenticators([]) : kubeAuthenticator(calls, kube?.audience);
   const opened = opening.move();
   return {
     verify,
     review,
-    authenticate: firstThatKnows([verify, review]),
+    authenticate: chainAuthenticators([verify, review]),
     authorize: calls === undefined ? localAuthorizer : kubeAuthorizer(calls),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };

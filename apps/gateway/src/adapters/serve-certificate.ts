@@ -30,6 +30,8 @@ export async function followCertificate(
       const found = await readCertificate(files);
       if (found.cert === tried.cert && found.key === tried.key) continue;
       tried = found;
+      // TLS accepts an empty file, which may be half written, as no certificate at all.
+      if (found.cert === "" || found.key === "") throw new Error("a file is empty");
       server.setSecureContext(found);
       logger.info({ file: files.certFile }, "serving a renewed certificate");
     } catch (error) {

@@ -17,6 +17,8 @@ export type SignInParts = ReviewParts &
     readonly signIn: OidcSignIn | undefined;
     /** Undefined if pages show no links to traces. */
     readonly jaegerUrl: string | undefined;
+    /** The namespace of the work of this installation. */
+    readonly namespace: string;
     readonly logger: Pick<Logger, "info" | "warn">;
   };
 
@@ -36,7 +38,7 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
     const user = session && (await parts.admission.authenticate(session.token));
     if (session === undefined || user === undefined) return sendUnauthenticated(reply, "the browser has no session");
     const limited = limitRate(user, parts);
-    return limited === undefined ? reply.send(shown(session)) : sendProblem(reply, limited);
+    return limited === undefined ? reply.send(shown(session, parts)) : sendProblem(reply, limited);
   });
   server.post(SESSION, { bodyLimit: MAX_SIGN_IN_BYTES }, async (request, reply) => {
     const verdict = decideOrigin(browserRequest(request));
@@ -49,7 +51,7 @@ export function addSessionRoutes(server: FastifyInstance, parts: SignInParts): v
     if (limited !== undefined) return sendProblem(reply, limited);
     const session = await sessions.begin(request, reply, { token, user: user.name });
     parts.logger.info({ user: user.name, address: request.ip }, "a user signs in with a token");
-    return reply.send(shown(session));
+    return reply.send(shown(session, parts));
   });
   server.delete(SESSION, async (request, reply) => {
     const session = await sessions.read(request);
@@ -111,8 +113,11 @@ function originOf(request: FastifyRequest): string {
   return `${usesTls(request) ? "https" : "http"}://${request.host}`;
 }
 
-function shown({ user, csrfToken, expiresAtMs }: Session): Omit<Session, "token"> {
-  return { user, csrfToken, expiresAtMs };
+function shown(
+  { user, csrfToken, expiresAtMs }: Session,
+  { namespace }: Pick<SignInParts, "namespace">,
+): Omit<Session, "token"> & Pick<SignInParts, "namespace"> {
+  return { user, csrfToken, expiresAtMs, namespace };
 }
 
 function readToken(body: unknown): string {

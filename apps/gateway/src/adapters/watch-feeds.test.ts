@@ -8,10 +8,28 @@ import { openWatchFeeds, type WatchFeeds } from "./watch-feeds.ts";
 const JOBS = routesOf(RESOURCES).find(({ path, http }) => path === "/v1/jobs/:namespace" && http === "GET")!;
 const QUERY = { watch: "true" };
 
-function openFeeds(call: Call = () => Promise.resolve({ jobs: [] })) {
+function openFeeds(call: Call = () => Promise.resolve({ jobs: [] }), maxBytes = 1_000_000) {
   const logged: string[] = [];
-  const logger = { error: (_fields: object, message: string) => void logged.push(message) };
-  return { feeds: openWatchFeeds({ call, pollMs: 10, logger }), logged };
+  const log = (_fields: object, message: string): void => void logged.push(message);
+  const logger = { error: log, warn: log };
+  const connection = new AbortController();
+  const feeds = openWatchFeeds({ call, pollMs: 10, maxBytes, lost: () => connection.signal, logger });
+  return { feeds, logged };
+}
+
+/** Answers with a job in each page, whose JSON has more bytes than characters. */
+function pagesOf(count: number): { readonly call: Call; readonly pages: () => number } {
+  let pages = 0;
+  const call: Call = (_route, { continue: from }) => {
+    pages += 1;
+    const page = Number(from) + 1;
+    const key = { kind: "Job", namespace: "a", name: `job-${page}` };
+    return Promise.resolve({
+      jobs: [{ key, waitingBecause: "\u00e9".repeat(500) }],
+      continue: page < count ? String(page) : "",
+    });
+  };
+  return { call, pages: () => pages };
 }
 
 function followAll(feeds: WatchFeeds, user: string, count: number): void {
@@ -77,4 +95,65 @@ it("keeps a feed whose service is unavailable", async () => {
   isAway = false;
   await until("the list is current", () => followed.feed.trouble === undefined);
   expect(followed.feed.end).toBeUndefined();
+});
+
+const listOf = (namespace: string) => ({ params: { namespace }, query: QUERY });
+
+/** Returns the bytes of one list. */
+async function sizeOf(call: Call): Promise<number> {
+  const { feeds } = openFeeds(call);
+  await using _feeds = feeds;
+  using followed = feeds.follow(JOBS, listOf("a"), "ada");
+  await until("the list is read", () => followed.feed.isRead);
+  return feeds.bytes;
+}
+
+it("ends a list over the share of its user, refuses the user further lists, and keeps the lists of others", async () => {
+  const { call } = pagesOf(10);
+  const size = await sizeOf(call);
+  expect(size).toBeGreaterThan(10 * 1000);
+  const { feeds, logged } = openFeeds(call, size * 4);
+  await using _feeds = feeds;
+  const first = ["a", "b"].map((name) => feeds.follow(JOBS, listOf(name), "ada"));
+  await until("both lists are read", () => first.every(({ feed }) => feed.isRead));
+  expect([feeds.count, feeds.bytes]).toEqual([2, size * 2]);
+  using third = feeds.follow(JOBS, listOf("c"), "ada");
+  await until("the third list has ended", () => third.feed.end !== undefined);
+  expect(third.feed.end).toMatchObject({ status: 429, code: "LIMIT_EXCEEDED", retryAfterMs: 10_000 });
+  expect(third.feed.end?.detail).toContain(String(Math.floor((size * 4 * 2) / 3)));
+  expect(logged).toContain("a list to watch exceeds the limit of bytes");
+  expect(() => feeds.follow(JOBS, listOf("d"), "ada")).toThrow(/bytes of lists that you watch/);
+  using other = feeds.follow(JOBS, listOf("d"), "bob");
+  await until("the list of another user is read", () => other.feed.isRead);
+  expect(first.map(({ feed }) => feed.end)).toEqual([undefined, undefined]);
+  // A further stream of a list that is followed costs no bytes.
+  using again = feeds.follow(JOBS, listOf("a"), "ada");
+  expect(again.feed.isRead).toBe(true);
+});
+
+it("stops reading a list at the limit of bytes, before its last page", async () => {
+  const { call, pages } = pagesOf(90);
+  const { feeds } = openFeeds(call, 20_000);
+  await using _feeds = feeds;
+  using followed = feeds.follow(JOBS, listOf("a"), "ada");
+  await until("the list has ended", () => followed.feed.end !== undefined);
+  expect(pages()).toBeLessThan(20);
+  await until("its bytes are free", () => feeds.bytes === 0);
+});
+
+it("drops lists without readers before it refuses one for the bytes of all", async () => {
+  const { call } = pagesOf(10);
+  const size = await sizeOf(call);
+  const { feeds } = openFeeds(call, size * 4);
+  await using _feeds = feeds;
+  for (const name of ["a", "b", "c", "d", "e", "f"]) {
+    using followed = feeds.follow(JOBS, listOf(name), name);
+    await until("the list is read", () => followed.feed.isRead);
+  }
+  expect(feeds.bytes).toBe(size * 4);
+  const held = ["g", "h", "i", "j"].map((name) => feeds.follow(JOBS, listOf(name), name));
+  await until("they are read", () => held.every(({ feed }) => feed.isRead));
+  using more = feeds.follow(JOBS, listOf("k"), "k");
+  await until("the list has ended", () => more.feed.end !== undefined);
+  expect(() => feeds.follow(JOBS, listOf("l"), "l")).toThrow(/bytes of lists that are watched/);
 });

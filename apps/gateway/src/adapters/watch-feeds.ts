@@ -1,10 +1,12 @@
 import { pause } from "@muster/backoff";
-import { throwFault } from "@muster/faults";
+import { throwFault, type Fault } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
 import type { Logger } from "@muster/service";
 import { readItems, type Call } from "../api/answer-request.ts";
 import type { Asked } from "../api/read-request.ts";
-import { openWatchFeed, type FeedOptions, type WatchFeed } from "../api/watch-feed.ts";
+import { FeedRefused, openWatchFeed, type FeedOptions, type WatchFeed } from "../api/watch-feed.ts";
+import { decideFeedRoom, type FeedRoom } from "../domain/decide-feed-room.ts";
+import type { Items } from "../domain/plan-changes.ts";
 import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
 /** Limits the lists that are followed concurrently, because each costs its service a list at every interval. */
@@ -16,7 +18,16 @@ const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
 const LINGER_MS = 30_000;
 const RETRY_MS = 10_000;
 
+/** What a user may not exceed, and the clients of this process together. */
+const OWN = "bytes of lists that you watch";
+const ALL = "bytes of lists that are watched";
+/** No user has this name. */
+const EVERYONE = "";
+
 export type WatchFeeds = AsyncDisposable & {
+  readonly count: number;
+  /** The bytes of all lists and of their latest changes, as JSON. */
+  readonly bytes: number;
   /** Returns the feed of this list, which stays open until it is disposed of. Throws FaultError limit_exceeded beyond the limits of lists. */
   follow(route: Route, asked: Pick<Asked, "params" | "query">, user: string): Disposable & { readonly feed: WatchFeed };
 };
@@ -24,13 +35,15 @@ export type WatchFeeds = AsyncDisposable & {
 type Open = {
   readonly feed: WatchFeed;
   readonly stop: AbortController;
+  /** The bytes of its items, as JSON. While the list is read again, the larger of both numbers. */
+  bytes: number;
   /** One reader for each stream. */
   readonly readers: Set<{ readonly user: string }>;
   lingering: NodeJS.Timeout | undefined;
 };
 
-/** Reads a list as often as it changes, and at least every `maxMs`. */
-function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "read" | "pause"> {
+/** Reads a list as often as it changes, at least every `maxMs`, and when the connection is lost. */
+function paced(read: FeedOptions["read"], maxMs: number, lost: () => AbortSignal): Pick<FeedOptions, "read" | "pause"> {
   let readMs = 0;
   let intervalMs = 0;
   return {
@@ -44,39 +57,52 @@ function paced(read: FeedOptions["read"], maxMs: number): Pick<FeedOptions, "rea
     },
     pause: (changes, signal) => {
       intervalMs = decideReadInterval({ changes, readMs, intervalMs }, maxMs);
-      return pause(intervalMs, signal);
+      const gone = lost();
+      // The next read reports the loss. While the connection is lost, the interval continues.
+      return pause(intervalMs, gone.aborted ? signal : AbortSignal.any([signal, gone]));
     },
   };
 }
 
-/** Follows each list once for all its watchers. */
-export function openWatchFeeds({
-  call,
-  pollMs,
-  logger,
-}: {
+export type WatchFeedParts = {
   readonly call: Call;
   readonly pollMs: number;
-  readonly logger: Pick<Logger, "error">;
-}): WatchFeeds {
+  /** Limits the bytes of all lists. */
+  readonly maxBytes: number;
+  /** Returns a signal that is aborted when the connection to the services is lost. */
+  readonly lost: () => AbortSignal;
+  readonly logger: Pick<Logger, "error" | "warn">;
+};
+
+/** Follows each list once for all its watchers. */
+export function openWatchFeeds({ call, pollMs, maxBytes, lost, logger }: WatchFeedParts): WatchFeeds {
   const open = new Map<string, Open>();
   const close = (key: string): void => {
+    clearTimeout(open.get(key)?.lingering);
     open.get(key)?.stop.abort();
     open.delete(key);
   };
-  const start = (key: string, route: Route, asked: Pick<Asked, "params" | "query">): Open => {
-    if (open.size >= MAX_FEEDS) {
-      const idle = [...open].find(([, { readers }]) => readers.size === 0);
-      if (idle === undefined) return refuse("lists that are watched", MAX_FEEDS);
-      close(idle[0]);
+  /** Closes lists without readers while the others need their place. */
+  const closeIdle = (isNeeded: () => boolean): void => {
+    for (const [key, { readers }] of open) {
+      if (!isNeeded()) return;
+      if (readers.size === 0) close(key);
     }
+  };
+  const bytes = limitBytes(open, { maxBytes, logger, closeIdle });
+  const start = (key: string, route: Route, asked: Pick<Asked, "params" | "query">): Open => {
+    closeIdle(() => open.size >= MAX_FEEDS);
+    if (open.size >= MAX_FEEDS) return throwFault(limited("lists that are watched", MAX_FEEDS));
     const stop = new AbortController();
-    const { feed, ended } = openWatchFeed({
-      ...HISTORY,
-      ...paced((signal) => readItems(route, asked, { call, signal }), pollMs),
-      signal: stop.signal,
-    });
-    const opened: Open = { feed, stop, readers: new Set(), lingering: undefined };
+    const read = async (signal: AbortSignal): Promise<Items> => {
+      let readBytes = 0;
+      const onBytes = (sum: number): void => bytes.grow(opened, route.path, (readBytes = sum));
+      const items = await readItems(route, asked, { call, signal, onBytes });
+      opened.bytes = readBytes;
+      return items;
+    };
+    const { feed, ended } = openWatchFeed({ ...HISTORY, ...paced(read, pollMs, lost), signal: stop.signal });
+    const opened: Open = { feed, stop, bytes: 0, readers: new Set(), lingering: undefined };
     open.set(key, opened);
     const report = (error: unknown): void =>
       logger.error({ err: error, path: route.path }, "the list of a watch cannot be read");
@@ -86,11 +112,17 @@ export function openWatchFeeds({
     return opened;
   };
   return {
+    get count() {
+      return open.size;
+    },
+    get bytes() {
+      return bytesOf(open.values());
+    },
     follow: (route, asked, user) => {
       const key = JSON.stringify([route.path, asked.params, Object.entries(asked.query).toSorted()]);
-      const own = [...open].filter(([, { readers }]) => [...readers].some((reader) => reader.user === user));
-      if (own.length >= MAX_USER_FEEDS && !own.some(([each]) => each === key))
-        return refuse("lists that you watch", MAX_USER_FEEDS);
+      const own = listsOf(open, user);
+      if (own.size >= MAX_USER_FEEDS && !own.has(key)) throwFault(limited("lists that you watch", MAX_USER_FEEDS));
+      if (!open.has(key)) bytes.require(user);
       const found = open.get(key) ?? start(key, route, asked);
       clearTimeout(found.lingering);
       const reader = { user };
@@ -107,15 +139,67 @@ export function openWatchFeeds({
       };
     },
     [Symbol.asyncDispose]: () => {
-      for (const [key, { lingering }] of open) {
-        clearTimeout(lingering);
-        close(key);
-      }
+      for (const key of open.keys()) close(key);
       return Promise.resolve();
     },
   };
 }
 
-function refuse(what: string, limit: number): never {
-  return throwFault({ code: "limit_exceeded", what, limit, retryAfterMs: RETRY_MS });
+/** Returns the lists that the user watches. */
+function listsOf(open: ReadonlyMap<string, Open>, user: string): ReadonlyMap<string, Open> {
+  return new Map([...open].filter(([, { readers }]) => [...readers].some((reader) => reader.user === user)));
+}
+
+function bytesOf(lists: Iterable<Open>): number {
+  let sum = 0;
+  for (const { feed, bytes } of lists) sum += bytes + feed.keptCharacters;
+  return sum;
+}
+
+/** Limits the bytes of lists. Whoever exceeds a limit may start no list for RETRY_MS, so that refused lists are not read. */
+function limitBytes(
+  open: ReadonlyMap<string, Open>,
+  {
+    maxBytes,
+    logger,
+    closeIdle,
+  }: Pick<WatchFeedParts, "maxBytes" | "logger"> & { readonly closeIdle: (isNeeded: () => boolean) => void },
+) {
+  const full = new Map<string, { readonly fault: Fault; readonly untilMs: number }>();
+  const refuse = (
+    { of, limitBytes: limit }: FeedRoom & { readonly kind: "refused" },
+    users: readonly string[],
+  ): Fault => {
+    const nowMs = performance.now();
+    for (const [user, { untilMs }] of full) if (untilMs <= nowMs) full.delete(user);
+    const fault = limited(of === "user" ? OWN : ALL, limit);
+    for (const user of of === "user" ? users : [EVERYONE]) full.set(user, { fault, untilMs: nowMs + RETRY_MS });
+    return fault;
+  };
+  return {
+    /** Records the bytes of a list that were read, and throws FeedRefused if they exceed a limit. */
+    grow: (opened: Open, path: string, readBytes: number): void => {
+      opened.bytes = Math.max(opened.bytes, readBytes);
+      closeIdle(() => bytesOf(open.values()) > maxBytes);
+      if (opened.stop.signal.aborted) return;
+      const users = [...new Set([...opened.readers].map(({ user }) => user))];
+      const readerBytes = users.map((user) => bytesOf(listsOf(open, user).values()));
+      const room = decideFeedRoom({ totalBytes: bytesOf(open.values()), readerBytes }, maxBytes);
+      if (room.kind === "fits") return;
+      const { limitBytes: limit } = room;
+      logger.warn({ path, users, readBytes, limitBytes: limit }, "a list to watch exceeds the limit of bytes");
+      throw new FeedRefused(refuse(room, users));
+    },
+    /** Throws FaultError limit_exceeded if the user may start no list now. */
+    require: (user: string): void => {
+      for (const each of [user, EVERYONE]) {
+        const known = full.get(each);
+        if (known !== undefined && known.untilMs > performance.now()) throwFault(known.fault);
+      }
+    },
+  };
+}
+
+function limited(what: string, limit: number): Fault {
+  return { code: "limit_exceeded", what, limit, retryAfterMs: RETRY_MS };
 }

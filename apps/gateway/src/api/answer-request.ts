@@ -49,21 +49,33 @@ export function answerOf({ answer, method, path }: Route, reply: object, request
   }
 }
 
-/** Reads every item of a list as JSON text, by its key. Rejects with FaultError and nothing else. */
+/**
+ * Reads every item of a list as JSON text, by its key. After each page, calls `onBytes` with the bytes of all items so far; its FaultError ends the read.
+ * Rejects with FaultError and nothing else.
+ */
 export async function readItems(
   route: Route,
   asked: Pick<Asked, "params" | "query">,
-  { call, signal }: { readonly call: Call; readonly signal: AbortSignal },
+  {
+    call,
+    signal,
+    onBytes,
+  }: { readonly call: Call; readonly signal: AbortSignal; readonly onBytes: (bytes: number) => void },
 ): Promise<Items> {
   const { answer, method } = route;
   if (answer.kind !== "list") throw new Error(`${route.path} is no list`);
   const request = readRequest(route, { ...asked, body: undefined });
   const items = new Map<string, string>();
+  let bytes = 0;
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
     const reply = toJson(typeName(method.reply), await call(route, { ...request, continue: page }, signal)) as Fields;
-    for (const item of reply[answer.items] as readonly Fields[])
-      items.set(answer.key.map((path) => nameOf(item, path)).join("/"), JSON.stringify(item));
+    for (const item of reply[answer.items] as readonly Fields[]) {
+      const text = JSON.stringify(item);
+      bytes += Buffer.byteLength(text);
+      items.set(answer.key.map((path) => nameOf(item, path)).join("/"), text);
+    }
+    onBytes(bytes);
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";
     if (page === "") return items;
   }

@@ -77,7 +77,10 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
     ...(doc !== undefined && { description: doc }),
     parameters: [
       ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
-      ...Object.entries(query).map(([name, field]) => parameterOf(name, field)),
+      ...Object.entries(query).map(([name, field]) => ({
+        ...parameterOf(name, field),
+        ...(route.requires?.includes(name) === true && { required: true }),
+      })),
       ...(isCreation(route) ? [IDEMPOTENCY_KEY] : []),
     ],
     ...(body !== undefined && { requestBody: { content: { "application/json": { schema: body } } } }),

@@ -2,11 +2,13 @@ import { planChanges, type ItemChange, type Items } from "../domain/plan-changes
 
 export type NumberedChange = ItemChange & { readonly number: number };
 
-/** The state of one list, and its latest changes, which are numbered from 1. */
+/** The state of one list, and its latest changes, which are numbered from 1. The first state is no change that a reader can lack. */
 export type ChangeHistory = {
   readonly items: Items;
   /** The number of the newest change; 0 before the first. */
   readonly last: number;
+  /** The characters of the changes that are kept. */
+  readonly characters: number;
   /** Replaces the state; returns the number of changes. */
   advance(items: Items): number;
   /** Returns the changes after this one; undefined if some were dropped, or the number is of another history. */
@@ -20,6 +22,7 @@ export function changeHistory({ maxChanges, maxCharacters }: HistoryLimits): Cha
   let items: Items = new Map();
   let changes: NumberedChange[] = [];
   let last = 0;
+  let isBegun = false;
   return {
     get items() {
       return items;
@@ -27,14 +30,15 @@ export function changeHistory({ maxChanges, maxCharacters }: HistoryLimits): Cha
     get last() {
       return last;
     },
+    get characters() {
+      return charactersOf(changes);
+    },
     advance: (next) => {
       const found = planChanges(items, next);
       items = next;
-      changes = newest(
-        [...changes, ...found.map((change) => ({ ...change, number: ++last }))],
-        maxChanges,
-        maxCharacters,
-      );
+      const numbered = found.map((change) => ({ ...change, number: ++last }));
+      if (isBegun) changes = newest([...changes, ...numbered], maxChanges, maxCharacters);
+      isBegun = true;
       return found.length;
     },
     after: (number) => {
@@ -43,6 +47,10 @@ export function changeHistory({ maxChanges, maxCharacters }: HistoryLimits): Cha
       return number < first ? undefined : changes.slice(number - first);
     },
   };
+}
+
+function charactersOf(changes: readonly NumberedChange[]): number {
+  return changes.reduce((sum, { text }) => sum + text.length, 0);
 }
 
 function newest(changes: NumberedChange[], maxChanges: number, maxCharacters: number): NumberedChange[] {

@@ -33,6 +33,8 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Names of all objects of Muster and Kubernetes: no part of a path, and no control characters. */
 const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
 const MAX_LIMIT = 500;
+/** The maximum depth of a body. Manifests have up to twenty levels. */
+const MAX_DEPTH = 100;
 
 /**
  * Reads the request to the service, without the fields that the gateway sets itself. Throws FaultError invalid_request with the name of the invalid parameter
@@ -41,6 +43,8 @@ const MAX_LIMIT = 500;
 export function readRequest(route: Route, { params, query, body }: Asked): Fields {
   requireNames(params);
   const { watch = false, ...asked } = readQuery(route, query);
+  const missing = route.requires?.find((name) => (asked[name] ?? "") === "");
+  if (missing !== undefined) refuse(missing, "the query must have a value of it");
   const paged = watch === true ? ["limit", "continue"].find((name) => name in asked) : undefined;
   if (paged !== undefined) refuse(paged, "a list that is watched has no pages");
   const written = route.http === "GET" || route.http === "DELETE" ? {} : readBody(route, body, params);
@@ -68,6 +72,17 @@ export function readWatchedLists(
     requireNames(list.params);
     return { ...list, query: { watch: "true" } };
   });
+}
+
+/** Throws FaultError invalid_request for a body that is nested too deep, because its readers are recursive. */
+export function requireDepth(body: unknown): void {
+  let level: readonly unknown[] = [body];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MAX_DEPTH) refuse("body", `it is nested over ${MAX_DEPTH} levels deep`);
+    level = level.flatMap((each) =>
+      typeof each === "object" && each !== null ? (Object.values(each) as unknown[]) : [],
+    );
+  }
 }
 
 /** Throws FaultError invalid_request for a part of a path that cannot be a name. */

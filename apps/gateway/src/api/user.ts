@@ -28,7 +28,7 @@ export type Access = Right & {
 export type Authorize = (user: User, access: Access) => Promise<boolean>;
 
 /** Combines authenticators: the first one that knows the user decides. */
-export function firstThatKnows(authenticators: readonly Authenticate[]): Authenticate {
+export function chainAuthenticators(authenticators: readonly Authenticate[]): Authenticate {
   return async (token) => {
     for (const authenticate of authenticators) {
       const user = await authenticate(token);

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { describeFault, faultOf, isRetryable, type Fault } from "@muster/faults";
+import { describeFault, FaultError, faultOf, isRetryable, type Fault } from "@muster/faults";
 import { buildProblem, type Problem } from "../domain/build-problem.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
@@ -10,6 +10,8 @@ export type WatchFeed = {
   readonly id: string;
   readonly items: Items;
   readonly last: number;
+  /** The characters of the changes that are kept for readers that reconnect. */
+  readonly keptCharacters: number;
   after(number: number): readonly NumberedChange[] | undefined;
   /** True once the list was read. */
   readonly isRead: boolean;
@@ -21,8 +23,11 @@ export type WatchFeed = {
   onChange(listener: () => void): Disposable;
 };
 
+/** Ends a feed, also if its fault is temporary. */
+export class FeedRefused extends FaultError {}
+
 export type FeedOptions = HistoryLimits & {
-  /** Reads the whole list. Rejects with FaultError if its service does not answer. */
+  /** Reads the whole list. Rejects with FaultError if its service does not answer, and with FeedRefused if the list may not be followed any more. */
   readonly read: (signal: AbortSignal) => Promise<Items>;
   /** Resolves when the list must be read again, after a read that found this many changes. */
   readonly pause: (changes: number, signal: AbortSignal) => Promise<unknown>;
@@ -53,7 +58,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
       trouble = undefined;
     } catch (error) {
       const fault = faultOf(error);
-      if (fault === undefined || isOfRequest(fault)) {
+      if (fault === undefined || isOfRequest(fault) || error instanceof FeedRefused) {
         end = buildProblem(fault ?? { code: "internal", operation: "the watch" });
         notifyAll();
         if (fault === undefined) throw error;
@@ -78,6 +83,9 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
     },
     get last() {
       return history.last;
+    },
+    get keptCharacters() {
+      return history.characters;
     },
     get isRead() {
       return isRead;

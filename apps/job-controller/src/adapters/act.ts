@@ -174,13 +174,13 @@ async function forcePod(
 ): Promise<void> {
   await removeByForce(calls, job.metadata.namespace, { name: pod, uid });
   forced(because);
-  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: ${WHY_FORCED[because]}`);
+  warn(job, "ForcedDeletePod", `pod ${pod} was removed by force: ${FORCE_DESCRIPTIONS[because]}`);
 }
 
 export type ForceReason = Extract<JobStep, { kind: "force-pod" }>["because"];
 
 /** The reasons for a forced removal as text for people. */
-export const WHY_FORCED: Record<ForceReason, string> = {
+export const FORCE_DESCRIPTIONS: Record<ForceReason, string> = {
   "machine-lost": "its machine is gone, or has been silent for too long",
   preempted: "its machine is taken for other work, and it has not ended within its grace",
 };

@@ -19,7 +19,7 @@ import {
   check,
   get,
   list,
-  refuseUnread,
+  refuseIncompleteCaches,
   submit,
   suspend,
   watch,
@@ -99,7 +99,7 @@ export function answers(
     job: { ...view.message(), manifestJson: JSON.stringify(view.job.resource) },
   });
   // Members are read from caches.
-  const refuseEarly = (): void => refuseUnread(deps.world.unread());
+  const refuseEarly = (): void => refuseIncompleteCaches(deps.world.unread());
   return {
     changed: (ownerId) => ownerChanges.emit(ownerId),
     submitJob: async (request) => {

@@ -1,6 +1,6 @@
 import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
 import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "../domain/plan-elsewhere.ts";
-import { OUR_NAME } from "../domain/read-run-policy.ts";
+import { MANAGER_NAME } from "../domain/read-run-policy.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";
 
@@ -89,7 +89,7 @@ async function listUncontrolled(
 function hasController(spec: unknown, status: unknown): boolean {
   const managedBy = fieldOf(spec, "managedBy") ?? fieldOf(fieldOf(spec, "runPolicy"), "managedBy");
   const conditions = fieldOf(status, "conditions");
-  const isManaged = typeof managedBy === "string" && managedBy !== "" && managedBy !== OUR_NAME;
+  const isManaged = typeof managedBy === "string" && managedBy !== "" && managedBy !== MANAGER_NAME;
   return isManaged || (Array.isArray(conditions) && conditions.length > 0);
 }
 

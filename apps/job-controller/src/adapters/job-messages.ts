@@ -5,7 +5,7 @@ import { explainRestart } from "../domain/explain-restart.ts";
 import { conditionOf } from "../domain/job-status.ts";
 import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
-import { holdUpOf, summariseState, type JobState } from "../domain/summarise-state.ts";
+import { blockingConditionOf, summariseState, type JobState } from "../domain/summarise-state.ts";
 import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
@@ -91,7 +91,7 @@ function waitOf(
       return message;
     default: {
       const lacksRights = state === "Starting" && conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
-      return lacksRights || holdUpOf(status, state) !== undefined ? message : "";
+      return lacksRights || blockingConditionOf(status, state) !== undefined ? message : "";
     }
   }
 }

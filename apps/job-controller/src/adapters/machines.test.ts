@@ -67,7 +67,7 @@ function reservation(id: string, state: "granted" | "waiting", owner = ID): Rese
 /** Opens machines on a ledger with scripted state and answers. */
 async function opened(clock = { now: 5000, elapsed: 0 }) {
   const ledger = new Map<string, Reservation>();
-  const said: string[] = [];
+  const recorded: string[] = [];
   const listeners: ((event: string, payload: Uint8Array) => void)[] = [];
   const answer: { reserve: Reservation | Fault; list: () => Promise<void> } = {
     reserve: reservation("1", "waiting"),
@@ -83,21 +83,21 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
   } as unknown as Pick<NatsBus, "listen">;
   const calls = {
     reserve: ({ beyondMinimum }: { beyondMinimum?: boolean }) => {
-      said.push(beyondMinimum === true ? "reserve beyond the minimum" : "reserve");
+      recorded.push(beyondMinimum === true ? "reserve beyond the minimum" : "reserve");
       return "code" in answer.reserve
         ? Promise.reject(new FaultError(answer.reserve))
         : Promise.resolve({ reservation: answer.reserve });
     },
     unreserve: ({ reservationId }: { reservationId: string }) => {
-      said.push(`unreserve ${reservationId}`);
+      recorded.push(`unreserve ${reservationId}`);
       return Promise.resolve({});
     },
     acceptPreemption: ({ owner, reservationId }: { owner: { id: string }; reservationId: string }) => {
-      said.push(`accept ${reservationId}`);
+      recorded.push(`accept ${reservationId}`);
       return Promise.resolve({ accepted: true, reservation: ledger.get(owner.id) });
     },
     requeue: ({ owner, reservationId }: { owner: { id: string }; reservationId: string }) => {
-      said.push(`requeue ${reservationId}`);
+      recorded.push(`requeue ${reservationId}`);
       return Promise.resolve({ reservation: ledger.get(owner.id) });
     },
     getReservation: ({ owner }: { owner: { id: string } }) => {
@@ -121,14 +121,14 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
     calls,
     now: () => clock.now,
     elapsedMs,
-    changed: (ownerId) => said.push(`changed ${ownerId}`),
-    listed: () => said.push("listed"),
+    changed: (ownerId) => recorded.push(`changed ${ownerId}`),
+    listed: () => recorded.push("listed"),
   });
   return {
     machines,
     ledger,
     answer,
-    said,
+    recorded,
     hint: (name: keyof typeof EVENTS, of: Reservation) => {
       const event = EVENTS[name];
       for (const notify of listeners) notify(name, event.encode({ reservation: of }).finish());
@@ -147,7 +147,7 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBe("unknown");
     await world.machines.refresh(GOING_ON);
     expect(stateOf(world)).toBeUndefined();
-    expect(world.said).toEqual(["listed"]);
+    expect(world.recorded).toEqual(["listed"]);
   });
 
   it("stay unknown if the first list failed, whatever it had returned", async () => {
@@ -171,7 +171,7 @@ describe("machines of jobs", () => {
     await world.machines.refresh(GOING_ON);
     for (const because of ["gang", "machine-lost", "scaled-up"] as const)
       await world.machines.reserve({ ...UNIT, because }, 0);
-    expect(world.said.filter((each) => each.startsWith("reserve"))).toEqual([
+    expect(world.recorded.filter((each) => each.startsWith("reserve"))).toEqual([
       "reserve",
       "reserve",
       "reserve beyond the minimum",
@@ -196,7 +196,7 @@ describe("machines of jobs", () => {
     await world.machines.refresh(GOING_ON);
     await world.machines.accept(ID);
     await world.machines.requeue(ID);
-    expect(world.said).toEqual(["listed"]);
+    expect(world.recorded).toEqual(["listed"]);
     const granted = reservation("1", "granted");
     world.hint("granted", granted);
     const beneficiary = { kind: "job", id: "urgent-1" };
@@ -217,7 +217,7 @@ describe("machines of jobs", () => {
       isRequeued: true,
       components: ["worker-0"],
     });
-    expect(world.said.filter((each) => !each.startsWith("changed"))).toEqual(["listed", "accept 1", "requeue 1"]);
+    expect(world.recorded.filter((each) => !each.startsWith("changed"))).toEqual(["listed", "accept 1", "requeue 1"]);
   });
 
   it("have waited since this process first observed their wait, whatever the clocks of the ledger and of the day show", async () => {
@@ -251,7 +251,7 @@ describe("machines of jobs", () => {
       sinceMs: 5000,
     });
     await world.machines.release(ID);
-    expect(world.said.filter((each) => each.startsWith("unreserve"))).toEqual([]);
+    expect(world.recorded.filter((each) => each.startsWith("unreserve"))).toEqual([]);
     expect(world.machines.ownerIds()).toEqual(new Set());
   });
 
@@ -367,7 +367,7 @@ describe("machines of jobs", () => {
     const world = await opened();
     world.ledger.set(ID, reservation("9", "granted"));
     await world.machines.release(ID);
-    expect(world.said).toContain("unreserve 9");
+    expect(world.recorded).toContain("unreserve 9");
   });
 
   it("do not reappear by a grant that is reported after their release", async () => {
@@ -405,6 +405,6 @@ describe("machines of jobs", () => {
     expect(stateOf(world)).toBe("unknown");
     await world.machines.refresh(GOING_ON);
     expect(stateOf(world)).toBe("granted");
-    expect(world.said.filter((each) => each === "listed")).toHaveLength(2);
+    expect(world.recorded.filter((each) => each === "listed")).toHaveLength(2);
   });
 });

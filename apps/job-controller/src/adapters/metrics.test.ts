@@ -1,31 +1,33 @@
 import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
-import type { News } from "../domain/plan-news.ts";
+import type { StatusChange } from "../domain/find-status-changes.ts";
 import { countForced, jobMetrics } from "./metrics.ts";
 
-function news(is: News["kind"]): News {
+function change(is: StatusChange["kind"]): StatusChange {
   return { kind: is, type: "Normal", reason: "", message: "" };
 }
 
-it("counts the news of jobs by kind", async () => {
+it("counts the status changes of jobs by kind", async () => {
   await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
-  const { countNews } = jobMetrics();
-  countNews("Job", [news("Created"), news("MachinesReserved"), news("Running"), news("Warning")]);
-  countNews("Job", [news("Restarting")]);
-  countNews("Job", [news("Restarting")]);
-  countNews("TFJob", [news("Created"), news("Failed")]);
-  countNews("Job", [news("Succeeded")]);
+  const { countStatusChanges } = jobMetrics();
+  countStatusChanges("Job", [change("Created"), change("MachinesReserved"), change("Running"), change("Warning")]);
+  countStatusChanges("Job", [change("Restarting")]);
+  countStatusChanges("Job", [change("Restarting")]);
+  countStatusChanges("TFJob", [change("Created"), change("Failed")]);
+  countStatusChanges("Job", [change("Succeeded")]);
   const text = await scrape(telemetry);
   const counted = text
     .split("\n")
     .flatMap(
-      (line) => /^muster_job_(\w+)_total\{.*muster_job_kind="(\w+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? [],
+      (line) => /^muster_job_(\w+)_total\{.*muster_job_kind="([\w-]+)".*\} (\d+)/.exec(line)?.slice(1).join(" ") ?? [],
     );
   expect(counted.sort()).toEqual([
     "created Job 1",
     "created TFJob 1",
     "failed TFJob 1",
+    "requeued Job 1",
+    "requeued job-set 1",
     "restarted Job 2",
     "succeeded Job 1",
   ]);

@@ -1,4 +1,4 @@
-import type { CoreV1Event } from "@kubernetes/client-node";
+import { V1MicroTime, type CoreV1Event } from "@kubernetes/client-node";
 import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/kube";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
@@ -39,7 +39,7 @@ async function read(replicas: number, events: readonly CoreV1Event[]) {
     return Promise.resolve({ items, resourceVersion: "1", continue: next < all.length ? `${next}` : undefined });
   };
   const found = await readEvents({ list }, jobOf(replicas), new AbortController().signal);
-  return { asked, events: found.map(({ object, reason }) => `${object ?? ""} ${reason ?? ""}`) };
+  return { asked, found, events: found.map(({ object, reason }) => `${object ?? ""} ${reason ?? ""}`) };
 }
 
 const some = [
@@ -84,4 +84,30 @@ it("keeps the newest thousand events", async () => {
   const many = Array.from({ length: 2500 }, (_, index) => event("Job", "train", 2500 - index));
   const { events } = await read(1, many);
   expect([events.length, events[0], events.at(-1)]).toEqual([1000, "Job/train 1501", "Job/train 2500"]);
+});
+
+it("lists a repeated event at its first and its last time, so that the lives of a preempted job have an order", async () => {
+  const at = (reason: string, firstMs: number, more: Partial<CoreV1Event> = {}): CoreV1Event => ({
+    ...event("Job", "train", firstMs),
+    firstTimestamp: new Date(firstMs),
+    reason,
+    ...more,
+  });
+  const { involvedObject } = event("Job", "train", 0);
+  const again = (lastMs: number, count: number) => ({ lastTimestamp: new Date(lastMs), count });
+  const series = { count: 3, lastObservedTime: new V1MicroTime(7000) };
+  const { found } = await read(1, [
+    at("JobRunning", 2000, again(6000, 2)),
+    at("Preempted", 4000),
+    { metadata: {}, involvedObject, reason: "FailedScheduling", eventTime: new V1MicroTime(3000), series },
+    at("Unknown", 8000, { count: 2 }),
+  ]);
+  expect(found.map(({ reason, firstAtMs, atMs, count }) => [reason, firstAtMs, atMs, count])).toEqual([
+    ["JobRunning", 2000, 2000, 1],
+    ["FailedScheduling", 3000, 3000, 1],
+    ["Preempted", 4000, 4000, 1],
+    ["JobRunning", 2000, 6000, 2],
+    ["FailedScheduling", 3000, 7000, 3],
+    ["Unknown", 8000, 8000, 2],
+  ]);
 });

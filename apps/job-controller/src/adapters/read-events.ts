@@ -10,14 +10,17 @@ const PAGE = 500;
 /** The limit of members whose events are listed by name, with one call each. For more members, a list of all pod events is cheaper. */
 const MAX_NAMED_LISTS = 32;
 
-/** Returns the newest events of the job and its members, sorted by time and then by recording order. Rejects as the API server does. */
+/**
+ * Returns the newest events of the job and its members, sorted by time and then by recording order. A repeated event is returned for its first and its last
+ * time. Rejects as the API server does.
+ */
 export async function readEvents(
   calls: Pick<KubeCalls, "list">,
   job: JobRow,
   signal: AbortSignal,
 ): Promise<muster.job.v1.JobEvent.$Properties[]> {
   const { namespace, name, uid } = job.metadata;
-  const newest: CoreV1Event[] = [];
+  const newest: Occurrence[] = [];
   const read = async (fieldSelector: string, isMeant: (name: string) => boolean): Promise<void> => {
     const pages = listPages<CoreV1Event>(
       calls,
@@ -26,7 +29,7 @@ export async function readEvents(
       PAGE,
     );
     for await (const page of pages) {
-      newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")));
+      newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")).flatMap(occurrencesOf));
       if (newest.length > 2 * MAX_EVENTS) keepNewest(newest);
     }
   };
@@ -45,14 +48,33 @@ export async function readEvents(
   return newest.map(eventMessage);
 }
 
-function keepNewest(events: CoreV1Event[]): void {
-  // Most timestamps are whole seconds, so events within a second are sorted by the order of their writes.
-  events.sort((a, b) => atMs(a) - atMs(b) || revisionOf(a) - revisionOf(b));
-  events.splice(0, events.length - MAX_EVENTS);
+/** An event at a time that the API server kept. */
+type Occurrence = {
+  readonly event: CoreV1Event;
+  readonly atMs: number;
+  /** Occurrences up to this time. */
+  readonly count: number;
+};
+
+function occurrencesOf(event: CoreV1Event): Occurrence[] {
+  const { series } = event;
+  const last = { event, atMs: lastMs(event), count: series?.count ?? event.count ?? 1 };
+  const first = { event, atMs: firstMs(event), count: 1 };
+  return last.count > 1 && first.atMs < last.atMs ? [first, last] : [last];
 }
 
-function atMs({ lastTimestamp, eventTime, metadata }: CoreV1Event): number {
-  return new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
+function keepNewest(occurrences: Occurrence[]): void {
+  // Most timestamps are whole seconds, so events within a second are sorted by the order of their writes.
+  occurrences.sort((a, b) => a.atMs - b.atMs || revisionOf(a.event) - revisionOf(b.event));
+  occurrences.splice(0, occurrences.length - MAX_EVENTS);
+}
+
+function firstMs({ firstTimestamp, eventTime, metadata }: CoreV1Event): number {
+  return new Date(firstTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
+}
+
+function lastMs({ series, lastTimestamp, eventTime, metadata }: CoreV1Event): number {
+  return new Date(series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
 }
 
 /** Returns a revision that is comparable within one etcd; other servers define no order. */
@@ -60,14 +82,15 @@ function revisionOf({ metadata }: CoreV1Event): number {
   return Number(metadata.resourceVersion ?? 0) || 0;
 }
 
-function eventMessage(event: CoreV1Event): muster.job.v1.JobEvent.$Properties {
-  const { type, reason, message, count, involvedObject } = event;
+function eventMessage({ event, atMs, count }: Occurrence): muster.job.v1.JobEvent.$Properties {
+  const { type, reason, message, involvedObject } = event;
   return {
-    atMs: atMs(event),
+    atMs,
     type: type ?? "Normal",
     reason: reason ?? "",
     message: message ?? "",
-    count: count ?? 1,
+    count,
     object: `${involvedObject.kind ?? ""}/${involvedObject.name ?? ""}`,
+    firstAtMs: Math.min(firstMs(event), atMs),
   };
 }

@@ -4,7 +4,7 @@ import type { Logger } from "@muster/service";
 import type { JobStatus } from "../domain/job-status.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { adviceOnGroup } from "../domain/plan-group.ts";
-import { planNews } from "../domain/plan-news.ts";
+import { findStatusChanges } from "../domain/find-status-changes.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { PassDeps } from "../reconcile.ts";
@@ -34,9 +34,9 @@ export function passReports(
 ): PassReports {
   const counts = jobMetrics();
   const reportStatus = (job: JobRow, status: JobStatus): void => {
-    const news = planNews(job.status, status, job.warnings);
-    counts.countNews(job.kind.kind, news);
-    for (const { type, reason, message } of news) recordEvent(job, type, reason, message);
+    const changes = findStatusChanges(job.status, status, job.warnings);
+    counts.countStatusChanges(job.kind.kind, changes);
+    for (const { type, reason, message } of changes) recordEvent(job, type, reason, message);
   };
   const planned: PassDeps<Observation>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
     const key = jobKey(job);

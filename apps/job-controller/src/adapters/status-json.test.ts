@@ -74,6 +74,14 @@ const status: fc.Arbitrary<JobStatus> = fc.record({
   hasBeenReady: fc.boolean(),
   readyTimeouts: small,
   lastReadyTimeoutMs: fc.option(seconds, { nil: undefined }),
+  failedMembers: fc.array(
+    fc.record({
+      type: fc.constantFrom("chief", "worker"),
+      indexes: fc.uniqueArray(fc.nat(19), { minLength: 1 }).map((indexes) => indexes.sort((a, b) => a - b)),
+      message: fc.string(),
+    }),
+    { maxLength: 3 },
+  ),
 });
 
 /** Returns the status as the API server stores it: null fields of a merge patch are removed. */
@@ -163,6 +171,8 @@ it.each<[string, object, Partial<JobStatus>]>([
   ["members that are no text", { replaced: [5, "worker-3"] }, { replaced: ["worker-3"] }],
   ["a text for a boolean", { regrouping: "yes" }, { regrouping: false }],
   ["an attempt that no label holds", { attempt: 1e12 }, { attempt: 0 }],
+  ["failed members without indexes", { failedMembers: [{ type: "worker" }, null] }, { failedMembers: [] }],
+  ["failed members without a type", { failedMembers: [{ indexes: "1" }] }, { failedMembers: [] }],
   ["types in a list", { replicas: [{ worker: { restarts: 2 } }] }, {}],
 ])("ignores a malformed field of the gang: %s", (_, json, expected) => {
   expect(readStatus({}, JSON.stringify(json), SHAPE)).toMatchObject(expected);
@@ -172,7 +182,17 @@ it.each<[string, object, Partial<JobStatus>]>([
 const NAMES = [
   ...["replicaStatuses", "replicas", "Worker", "worker", "conditions", "type", "status", "message", "startTime"],
   ...["restarts", "completedIndexes", "counted", "uncounted", "pod", "failures", "index", "times", "at", "because"],
-  ...["attempt", "replaced", "regrouping", "announcedRestart", "number", "limit", "toString"],
+  ...[
+    "attempt",
+    "replaced",
+    "regrouping",
+    "failedMembers",
+    "indexes",
+    "announcedRestart",
+    "number",
+    "limit",
+    "toString",
+  ],
 ];
 /** Generates any JSON, most often with names that the reader knows. */
 const anyJson = fc.letrec<{ value: unknown }>((tie) => ({

@@ -7,6 +7,7 @@ import {
   UNCOUNTED_REASONS,
   type Condition,
   type ConditionType,
+  type FailedMembers,
   type JobStatus,
   type ReplicaStatus,
   type RestartNumber,
@@ -71,6 +72,7 @@ type GangProgressJson = {
   readonly readyTimeouts?: number;
   readonly lastReadyTimeout?: string | null;
   readonly announcedRestart?: RestartNumberJson | null;
+  readonly failedMembers?: readonly { readonly type: string; readonly indexes: string; readonly message: string }[];
 };
 
 type RestartNumberJson = { readonly number: number | null; readonly limit: number | null };
@@ -136,9 +138,13 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
 /** Builds the rest, for an annotation; undefined if it is empty. */
 export function progressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
-  const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts } = status;
+  const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts, failedMembers } = status;
   const announcedRestart = restartJson(status);
-  const isNew = attempt === 0 && replaced.length === 0 && !regrouping && !hasBeenReady && readyTimeouts === 0;
+  const isNew =
+    attempt === 0 &&
+    [replaced, failedMembers].every((each) => each.length === 0) &&
+    ![regrouping, hasBeenReady].includes(true) &&
+    readyTimeouts === 0;
   if (replicas.length === 0 && isNew && announcedRestart === undefined) return undefined;
   const progress: ProgressJson = {
     ...gangProgress(status),
@@ -190,13 +196,17 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
     hasBeenReady: gang["hasBeenReady"] === true,
     readyTimeouts: count(gang["readyTimeouts"]),
     lastReadyTimeoutMs: timeMs(gang["lastReadyTimeout"]),
+    failedMembers: listOf(gang["failedMembers"]).flatMap(readFailedMembers),
   };
 }
 
 function gangProgress(status: JobStatus): GangProgressJson {
   const { attempt, attemptsCounted, replaced, regrouping, hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = status;
+  const { failedMembers } = status;
   const timeouts = { hasBeenReady, readyTimeouts, lastReadyTimeout: timeJson(lastReadyTimeoutMs) };
-  return { attempt, attemptsCounted, replaced, regrouping, ...timeouts };
+  const failed = failedMembers.map((each) => ({ ...each, indexes: formatIndexes(each.indexes) }));
+  const ends = failed.length === 0 ? {} : { failedMembers: failed };
+  return { attempt, attemptsCounted, replaced, regrouping, ...timeouts, ...ends };
 }
 
 function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): ReplicaProgressJson {
@@ -241,6 +251,12 @@ function readUncounted(json: unknown): Uncounted[] {
       because: UNCOUNTED_REASONS.find((reason) => reason === because) ?? "disrupted",
     },
   ];
+}
+
+function readFailedMembers(json: unknown): FailedMembers[] {
+  const { type, indexes, message } = fieldsOf(json);
+  const failed = parseIndexes(textOf(indexes), MAX_MEMBERS);
+  return failed.length === 0 || typeof type !== "string" ? [] : [{ type, indexes: failed, message: textOf(message) }];
 }
 
 function countsJson({ type, active, succeeded, failed }: ReplicaStatus, { selector }: StatusShape): ReplicaJson {

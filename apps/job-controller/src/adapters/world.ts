@@ -82,7 +82,9 @@ export function openWorld(
     project: (budget) => ({ spec: budget.spec, controllerUid: controllerOf(budget)?.uid }),
     onError,
   });
-  const defaults = openPodDefaults(kube, { namespace, onError });
+  const onUnserved = (path: string): void =>
+    logger.info({ path }, "the API server does not serve a resource that adds requests to pods");
+  const defaults = openPodDefaults(kube, { namespace, onError, onUnserved });
   const caches = [pods, services, budgets];
   const synced = Promise.all([...caches.map((cache) => cache.synced), defaults.synced]);
   // A replica that never leads does not await the promise, and its rejection must not end the process.

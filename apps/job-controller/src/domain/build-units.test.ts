@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { besideGrant, memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
+import { restrictToGrant, memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
 
 const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
 const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
@@ -38,6 +38,6 @@ describe("a member that is added to a gang with a choice of pools", () => {
     ["worker-0", [], { pool: "a100", otherPools: ["h100"] }],
   ] as const)("%s is in the pool of its type, with %s", (component, pools, accepted) => {
     const need = { component, pool: "a100", otherPools: ["h100"] };
-    expect(besideGrant({ ...granted, pools: new Map(pools) }, need)).toEqual({ component, ...accepted });
+    expect(restrictToGrant({ ...granted, pools: new Map(pools) }, need)).toEqual({ component, ...accepted });
   });
 });

@@ -73,7 +73,7 @@ export function buildUnits(
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
         id: memberUnitId(id, need.component),
-        needs: [besideGrant(granted, need)],
+        needs: [restrictToGrant(granted, need)],
         because: status.replaced.includes(need.component) ? "machine-lost" : "scaled-up",
       }));
   });
@@ -83,7 +83,7 @@ export function buildUnits(
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
 /** Restricts a need to the pool and the domain of the gang's grant. */
-export function besideGrant(granted: GrantedUnit, need: UnitNeed): UnitNeed {
+export function restrictToGrant(granted: GrantedUnit, need: UnitNeed): UnitNeed {
   return inDomainOf(granted, inPoolOf(granted, need));
 }
 

@@ -1,4 +1,5 @@
 import { API_GROUP, checkLabelValue } from "@muster/names";
+import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import type { PodTemplate } from "./job.ts";
 import type { KindDefaults } from "./kind.ts";
 import type { Notes } from "./read-fields.ts";
@@ -15,9 +16,6 @@ type PoolSources = {
   readonly template: PodTemplate | undefined;
   readonly annotation: string | undefined;
 };
-
-/** The ledger's limit of pools that one need accepts. */
-const MAX_POOLS = 8;
 
 type Pools = Pick<ReplicaDraft, "pool" | "otherPools">;
 
@@ -59,7 +57,7 @@ function readPools(annotation: string, notes: Notes): Pools {
 }
 
 function findProblem(field: string, pools: readonly string[]): string | undefined {
-  if (pools.length > MAX_POOLS) return `names ${pools.length} pools; ${MAX_POOLS} at most`;
+  if (pools.length > MAX_ACCEPTED_POOLS) return `names ${pools.length} pools; ${MAX_ACCEPTED_POOLS} at most`;
   if (pools.includes("")) return `is "${pools.join(", ")}": the name of a pool is missing beside a comma`;
   const repeated = pools.find((pool, index) => pools.indexOf(pool) < index);
   if (repeated !== undefined) return `names the pool "${repeated}" twice`;

@@ -1,5 +1,5 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
+import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import { mayRun } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
@@ -57,7 +57,7 @@ function whyUncounted(
   spec: JobSpec,
   nodesLost: readonly string[],
 ): UncountedReason | undefined {
-  if (pod.preempted || endedWell(pod, replica)) return undefined;
+  if (pod.preempted || hasMainSucceeded(pod, replica)) return undefined;
   if (mayRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
   if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;

@@ -1,13 +1,13 @@
 import type { PodFact } from "./snapshot.ts";
 
 /** Clocks of a maintained cluster do not differ by more than this. */
-export const CLOCKS_APART_MS = 10_000;
+export const MAX_CLOCK_SKEW_MS = 10_000;
 
 /**
  * Returns when a pod ended, if the clock of its node is plausible: not before its creation, and not in the future. Otherwise returns the time of its creation,
  * by the clock of the API server. Then the following pause is neither skipped for a pod that fails immediately, nor extended by the difference of the clocks.
  */
 export function decideEndMs({ createdMs, finishedMs }: PodFact, nowMs: number): number {
-  if (finishedMs === undefined || finishedMs < createdMs || finishedMs > nowMs + CLOCKS_APART_MS) return createdMs;
+  if (finishedMs === undefined || finishedMs < createdMs || finishedMs > nowMs + MAX_CLOCK_SKEW_MS) return createdMs;
   return finishedMs;
 }

@@ -1,6 +1,6 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, endedWell, type FailReason } from "./decide-pod-failure.ts";
+import { decidePodFailure, endedByItself, hasMainSucceeded, type FailReason } from "./decide-pod-failure.ts";
 import { describeEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
 import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
@@ -66,7 +66,7 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
     .flatMap((replica) => {
       const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
       return slots.flatMap((pod) => {
-        if (pod?.attempt !== attempt || endedWell(pod, replica)) return [];
+        if (pod?.attempt !== attempt || hasMainSucceeded(pod, replica)) return [];
         const describe = pod.phase === "Failed" ? describeEnd : describeLastEnd;
         return describe(pod, replica.mainContainer);
       });
@@ -113,7 +113,7 @@ function decideFailures(
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
       if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
-      if (endedWell(pod, replica)) continue;
+      if (hasMainSucceeded(pod, replica)) continue;
       const verdict = decidePodFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return { kind: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {

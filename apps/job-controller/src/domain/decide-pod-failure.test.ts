@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ended, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { decidePodFailure, endedWell, isDisrupted } from "./decide-pod-failure.ts";
+import { decidePodFailure, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import { decideOutcome } from "./decide-outcome.ts";
 import type { RestartPolicy } from "./job.ts";
 import { NEW_STATUS } from "./job-status.ts";
@@ -117,6 +117,6 @@ describe("a pod whose main container succeeded beside a killed sidecar", () => {
     ["evicted", { reason: "Evicted" }],
     ["disrupted", { conditions: disrupted }],
   ])("has not succeeded if it was %s", (_title, more) => {
-    expect(endedWell({ ...pod, ...more }, replica("worker", 1))).toBe(false);
+    expect(hasMainSucceeded({ ...pod, ...more }, replica("worker", 1))).toBe(false);
   });
 });

@@ -77,7 +77,7 @@ export function endedByItself({ phase, deleting, endedFirst, preempted }: PodFac
  * Whether the pod ended by itself and its main container succeeded. A failed pod may qualify, because another container such as a sidecar does not matter. A
  * pod with its own reason for the end was stopped.
  */
-export function endedWell(pod: PodFact, replica: ReplicaSpec): boolean {
+export function hasMainSucceeded(pod: PodFact, replica: ReplicaSpec): boolean {
   if (!endedByItself(pod)) return false;
   return (
     pod.phase === "Succeeded" || (pod.reason === "" && !isDisrupted(pod) && exitCode(pod, replica.mainContainer) === 0)

@@ -1,4 +1,4 @@
-import { CLOCKS_APART_MS, decideEndMs } from "./decide-end-time.ts";
+import { MAX_CLOCK_SKEW_MS, decideEndMs } from "./decide-end-time.ts";
 import { decidePodFailure, endedByItself } from "./decide-pod-failure.ts";
 import { restartsOf } from "./decide-outcome.ts";
 import { describeEnd } from "./describe-end.ts";
@@ -69,7 +69,7 @@ export function memberPauseMs(
 }
 
 /** Returns the time before which a member with a lost or deleted pod is not recreated; undefined if it may be recreated now. */
-export function heldBackUntilMs(
+export function notRecreatedBeforeMs(
   { uncounted }: ReplicaStatus,
   member: number,
   policy: RestartPauses,
@@ -77,7 +77,7 @@ export function heldBackUntilMs(
 ): number | undefined {
   const last = uncounted.find(({ index }) => index === member);
   // A time far in the future comes from another leader's clock.
-  if (last === undefined || last.atMs > nowMs + CLOCKS_APART_MS) return undefined;
+  if (last === undefined || last.atMs > nowMs + MAX_CLOCK_SKEW_MS) return undefined;
   const untilMs = last.atMs + restartPauseMs(last.times, policy);
   return untilMs > nowMs ? untilMs : undefined;
 }

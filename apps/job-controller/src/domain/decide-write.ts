@@ -10,7 +10,7 @@ export type WriteTime = "first" | "after" | "later" | "never";
 export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number, everyMs: number): WriteTime {
   if (same(stored, next)) return "never";
   if (!same(promises(stored), promises(next))) return "first";
-  if (!same(news(stored), news(next))) return "after";
+  if (!same(reportedPart(stored), reportedPart(next))) return "after";
   return sinceMs >= everyMs ? "after" : "later";
 }
 
@@ -28,7 +28,7 @@ function promises(status: JobStatus): unknown {
 }
 
 /** The part that users wait for; and that the gang was ready: a later pass over the stored status would release a gang that has lost a pod since. */
-function news({ conditions, observedGeneration, startMs, hasBeenReady }: JobStatus): unknown {
+function reportedPart({ conditions, observedGeneration, startMs, hasBeenReady }: JobStatus): unknown {
   return { conditions, observedGeneration, startMs, hasBeenReady };
 }
 

@@ -1,4 +1,4 @@
-import type { ContainerEnd, PodFact } from "./snapshot.ts";
+import type { ContainerEnd, PodFact, PodTrouble } from "./snapshot.ts";
 
 /** Describes the end of a pod for people, with the cluster's own reason and message if present: `pod train-worker-0 failed with exit code 137: OOMKilled`. */
 export function describeEnd(pod: PodFact, mainContainer: string): string {
@@ -23,4 +23,23 @@ export function describeExit(exits: readonly ContainerEnd[], mainContainer: stri
   if (exit === undefined) return "";
   const of = exit.container === mainContainer ? "" : ` of container ${exit.container}`;
   return `exit code ${exit.code}${of}${exit.why === undefined ? "" : `: ${exit.why}`}`;
+}
+
+/** Describes the state of a pod for people; empty for a pod that runs or ended well. */
+export function describeMember(pod: PodFact, mainContainer: string): string {
+  const { reason, message, trouble } = pod;
+  const down = describeExit(pod.down, mainContainer);
+  const parts = [
+    pod.deleting ? "being deleted" : "",
+    joinReason({ reason, message }),
+    describeExit(pod.exits, mainContainer),
+    down === "" ? "" : `down after ${down}`,
+    trouble === undefined ? "" : joinReason(trouble),
+    pod.containerRestarts === 0 ? "" : `${pod.containerRestarts} restarts`,
+  ];
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+function joinReason({ reason, message }: PodTrouble): string {
+  return [reason, message].filter((part) => part !== "").join(": ");
 }

@@ -120,7 +120,7 @@ it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code
 
 it.each([
   ["POOL_UNKNOWN", "name a pool that exists: `muster pools` lists them"],
-  ["POOL_CAPACITY", "ask for fewer machines, or enlarge the pool: `muster pools` shows its capacity"],
+  ["POOL_CAPACITY", "request fewer machines, or enlarge the pool: `muster pools` shows its capacity"],
   ["LIMIT_EXCEEDED", "request less of what the message names, or split the work"],
 ])("advises on a job that was refused with %s", (code, next) => {
   const refused = job("Queued", { waitingBecause: "why" }, condition("MachinesReserved", code, "", "False"));

@@ -5,10 +5,10 @@ import type { RestartNumber } from "./job-status.ts";
 export function explainRestart(restart: NextRestart, nowMs: number): string {
   const leftMs = restart.atMs - nowMs;
   const when = leftMs > 0 ? ` in ${Math.ceil(leftMs / 1000)} s` : "";
-  return `${whichRestart(restart)}${when}: ${restart.because}`;
+  return `${describeRestartNumber(restart)}${when}: ${restart.because}`;
 }
 
-export function whichRestart({ number, limit }: RestartNumber): string {
+export function describeRestartNumber({ number, limit }: RestartNumber): string {
   if (number === undefined) return "a restart that does not count";
   return `restart ${number}${limit === undefined ? "" : ` of ${limit}`}`;
 }

@@ -14,7 +14,7 @@ it.each([
 
 it("explains FRAGMENTED", () => {
   expect(explainWait({ code: "FRAGMENTED", pool: "a", requested: 2, parts: 2 })).toBe(
-    "what is free in pool a suffices in sum for 2 parts of machines, and not on single machines",
+    "the free amounts of pool a suffice in sum for 2 parts of machines, but not on single machines",
   );
 });
 
@@ -33,11 +33,11 @@ it.each([
   ],
   ["KEPT_FOR_OWNER", gpus, "the queue a would have to borrow quota, which is kept for work of the queue that owns it"],
   ["BEHIND_STRICT_HEAD", undefined, "the queue a is StrictFIFO, and another request is first"],
-  ["BEHIND_HIGHER_PRIORITY", gpus, "what it needs is kept for a request with a higher priority"],
+  ["BEHIND_HIGHER_PRIORITY", gpus, "the machines or quota that it needs are kept for a request with a higher priority"],
   [
     "BEHIND_FAIR_SHARE",
     undefined,
-    "what it needs is kept for a request of another queue, which borrows less or has a lower share",
+    "the machines or quota that it needs are kept for a request of another queue, which borrows less or has a lower share",
   ],
   ["QUEUE_UNKNOWN", undefined, "the queue a does not exist, or has queues below it"],
   ["QUEUE_HELD", undefined, "the queue a admits nothing now; its condition Admitting has the reason"],

@@ -25,11 +25,11 @@ export function explainWait(reason: LedgerReason): string {
         ? `1 machine of pool ${pool}${among} is needed, and none is free`
         : `${requested} machines of pool ${pool}${among} are needed, and fewer are free`;
     case "FRAGMENTED":
-      return `what is free in pool ${pool}${among} suffices in sum for ${parts === 1 ? "1 part of a machine" : `${parts} parts of machines`}, and not on single machines`;
+      return `the free amounts of pool ${pool}${among} suffice in sum for ${parts === 1 ? "1 part of a machine" : `${parts} parts of machines`}, but not on single machines`;
     case "BEHIND_HIGHER_PRIORITY":
-      return "what it needs is kept for a request with a higher priority";
+      return "the machines or quota that it needs are kept for a request with a higher priority";
     case "BEHIND_FAIR_SHARE":
-      return "what it needs is kept for a request of another queue, which borrows less or has a lower share";
+      return "the machines or quota that it needs are kept for a request of another queue, which borrows less or has a lower share";
     case "WAITING_FOR_TOPOLOGY":
       return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has enough`;
     case "POOL_TOO_SMALL":

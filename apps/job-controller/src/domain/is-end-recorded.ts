@@ -1,4 +1,4 @@
-import { decidePodFailure, endedWell } from "./decide-pod-failure.ts";
+import { decidePodFailure, hasMainSucceeded } from "./decide-pod-failure.ts";
 import { isFinished, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
@@ -10,6 +10,6 @@ export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobS
   if (isFinished(status) || pod.attempt !== status.attempt || pod.preempted) return true;
   if ("problems" in spec) return false;
   const replica = spec.replicas.find(({ type }) => pod.component.replace(/-[^-]*$/, "") === type);
-  if (replica === undefined || endedWell(pod, replica)) return true;
+  if (replica === undefined || hasMainSucceeded(pod, replica)) return true;
   return decidePodFailure(pod, replica, spec).action !== "restart-job";
 }

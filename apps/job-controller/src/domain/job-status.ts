@@ -69,6 +69,15 @@ export type ReplicaStatus = {
   readonly uncounted: readonly Uncounted[];
 };
 
+/** Members of one type that failed in one way. */
+export type FailedMembers = {
+  readonly type: string;
+  /** Ascending. */
+  readonly indexes: readonly number[];
+  /** How they ended, for people: `exit code 3`; empty if the ends are too different to keep. */
+  readonly message: string;
+};
+
 /** The persistent state of a job. Times are whole seconds, as the API server keeps them. */
 export type JobStatus = {
   readonly observedGeneration: number;
@@ -93,6 +102,8 @@ export type JobStatus = {
   readonly readyTimeouts: number;
   /** The time of the last of these timeouts, at which the pause before the next request begins. Undefined if the row is empty. */
   readonly lastReadyTimeoutMs: number | undefined;
+  /** The members whose pods had failed at the end of the job, because their pods may be deleted. Empty until then. */
+  readonly failedMembers: readonly FailedMembers[];
 };
 
 /** The status of a new job. */
@@ -109,6 +120,7 @@ export const NEW_STATUS: JobStatus = {
   hasBeenReady: false,
   readyTimeouts: 0,
   lastReadyTimeoutMs: undefined,
+  failedMembers: [],
 };
 
 export function conditionOf(status: JobStatus, type: ConditionType): Condition | undefined {

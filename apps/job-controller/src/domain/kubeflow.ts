@@ -7,7 +7,7 @@ import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
 import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
-import { CLEAN_POD_POLICIES, OUR_NAME, readRunPolicy } from "./read-run-policy.ts";
+import { CLEAN_POD_POLICIES, MANAGER_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
 import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
@@ -24,7 +24,7 @@ export const KUBEFLOW_LABEL_KEYS = {
 };
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
 /** Valid values of managedBy. The training operator runs a job that names it; a job without a value is ours. */
-const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", OUR_NAME];
+const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", MANAGER_NAME];
 
 type ReplicaType = {
   /** The name as manifests and statuses spell it; our own names are in lower case. */

@@ -3,7 +3,10 @@ import { isTrue, type JobStatus } from "./job-status.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { transitionConditions } from "./transition-conditions.ts";
 
-/** The job is Running while a pod of a type that decides about success runs and none is being recreated. */
+/**
+ * The job becomes Running when a pod of a type that decides about success runs and none is being recreated. It stays Running after a member of such a type has
+ * completed: the other members may start later than that.
+ */
 export function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
   const running = snapshot.replicas.some(
@@ -13,7 +16,10 @@ export function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatu
         (pod) => pod !== undefined && pod.attempt === status.attempt && pod.phase === "Running" && !pod.deleting,
       ),
   );
-  if (!running) return noteStandstill(snapshot, status);
+  const hasCompleted = status.replicas.some(
+    ({ type, completedIndexes }) => deciding.has(type) && completedIndexes.length > 0,
+  );
+  if (!running) return hasCompleted ? status : noteStandstill(snapshot, status);
   const resumed = isTrue(status, "Preempted")
     ? transitionConditions(
         status,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { ended, granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
 import { ownerIdOf } from "./build-units.ts";
 import { conditionOf, NEW_STATUS, type ConditionType, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
@@ -43,6 +43,14 @@ describe("a gang with a member that waits for a replacement machine", () => {
 
 describe("a job that ran", () => {
   const running = planned({ replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] });
+
+  it("keeps the condition Running between the end of a quick member and the start of a slow one", () => {
+    const pending = pod("worker-1", { phase: "Pending", ready: false });
+    const first = planned({ replicas: [seen("worker", [pod("worker-0"), pending])] });
+    expect(conditionOf(first, "Running")).toMatchObject({ status: "True" });
+    const later = planned({ status: first, replicas: [seen("worker", [ended("worker-0", 0), pending])] });
+    expect(conditionOf(later, "Running")).toEqual(conditionOf(first, "Running"));
+  });
 
   it("loses the condition Running if none of its pods runs", () => {
     expect(conditionOf(running, "Running")).toMatchObject({ status: "True" });

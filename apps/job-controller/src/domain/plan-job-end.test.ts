@@ -34,6 +34,18 @@ describe("the end of a job", () => {
     expect(conditions(world).includes("Succeeded: JobSucceeded")).toBe(succeeded);
   });
 
+  it("records which members had failed and how, which stays after their pods are deleted", () => {
+    const ends = [ended("worker-0", 3), pod("worker-1"), ended("worker-2", 3), ended("worker-3", 137)];
+    const gang = { spec: spec({ replicas: [replica("worker", 4, { restartPolicy: "Never" })], backoffLimit: 0 }) };
+    const failed = planJob(snapshot({ ...gang, ...workers(...ends) }), POLICY).status;
+    expect(failed.failedMembers).toEqual([
+      { type: "worker", indexes: [0, 2], message: "exit code 3" },
+      { type: "worker", indexes: [3], message: "exit code 137" },
+    ]);
+    const later = planJob(snapshot({ ...gang, status: failed, replicas: [] }), POLICY).status;
+    expect(later.failedMembers).toEqual(failed.failedMembers);
+  });
+
   it("is final: no later event changes the outcome or its time", () => {
     const succeeded = over();
     const failing = workers(ended("worker-0", 1), ended("worker-1", 1));

@@ -2,7 +2,7 @@ import { gangSize, ownerIdOf } from "./build-units.ts";
 import { countUncounted } from "./count-uncounted.ts";
 import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
-import { explainRestart, whichRestart } from "./explain-restart.ts";
+import { explainRestart, describeRestartNumber } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import {
@@ -19,6 +19,7 @@ import { noteMachines } from "./note-machines.ts";
 import { noteNames } from "./note-names.ts";
 import { noteProgress } from "./note-progress.ts";
 import { noteTroubles } from "./note-troubles.ts";
+import { findFailedMembers } from "./find-failed-members.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
 import { isWholeGangOutgrown, machinesOf } from "./member-machines.ts";
@@ -147,8 +148,8 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
   const counted = countUncounted(snapshot, spec, summarised, policy);
   const outcome = snapshot.job.cancelled ? CANCELLED : decideOutcome(snapshot, spec, counted, policy);
   if (outcome.kind === "succeeded" || outcome.kind === "failed") {
-    const over = finish(counted, nowMs, outcome);
-    return planCleanUp(snapshot, over, spec, policy);
+    const ended = { ...counted, failedMembers: findFailedMembers(snapshot, spec, counted) };
+    return planCleanUp(snapshot, finish(ended, nowMs, outcome), spec, policy);
   }
   const preempted = preemptedGang(snapshot);
   if (preempted !== undefined) return planPreemptedGang(snapshot, counted, preempted, policy);
@@ -305,7 +306,7 @@ function restartGang(
       counted: [],
     })),
   };
-  const message = `${whichRestart({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
+  const message = `${describeRestartNumber({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
   return transitionConditions(
     restarted,
     { type: "Restarting", status: "True", reason: "JobRestarting", message },

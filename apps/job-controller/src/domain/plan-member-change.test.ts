@@ -19,7 +19,7 @@ const resnet = testJob("resnet");
 const cache = new Map([mnist, resnet].map((job) => [job.metadata.name, job]));
 const plan = (change: MemberChange<MemberObject>): MemberStep[] =>
   planMemberChange(change, KIND, (namespace, name) => (namespace === NAMESPACE ? cache.get(name) : undefined));
-const say = (step: MemberStep): string =>
+const describeStep = (step: MemberStep): string =>
   step.kind === "wake"
     ? `wake ${step.job}: ${step.because}`
     : step.kind === "creation-observed"
@@ -57,7 +57,7 @@ describe("an addition", () => {
       ["creation-observed uid-of-unknown worker: is-there"],
     ],
   ])("%s", (_what, after, steps) => {
-    expect(plan({ before: undefined, after }).map(say)).toEqual(steps);
+    expect(plan({ before: undefined, after }).map(describeStep)).toEqual(steps);
   });
 });
 
@@ -118,7 +118,7 @@ describe("an update", () => {
       ["wake team/resnet: its-labels", "wake team/mnist: had-its-labels"],
     ],
   ])("%s", (_what, before, after, steps) => {
-    expect(plan({ before, after }).map(say)).toEqual(steps);
+    expect(plan({ before, after }).map(describeStep)).toEqual(steps);
   });
 });
 
@@ -159,7 +159,7 @@ describe("a deletion", () => {
       ["deletion-observed: is-gone", "wake team/mnist: had-its-labels"],
     ],
   ])("%s", (_what, before, steps) => {
-    expect(plan({ before, after: undefined }).map(say)).toEqual(steps);
+    expect(plan({ before, after: undefined }).map(describeStep)).toEqual(steps);
   });
 });
 

@@ -1,7 +1,7 @@
 import { componentOf } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, endedWell } from "./decide-pod-failure.ts";
-import { heldBackUntilMs, memberPauseMs } from "./decide-restart.ts";
+import { decidePodFailure, endedByItself, hasMainSucceeded } from "./decide-pod-failure.ts";
+import { notRecreatedBeforeMs, memberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
@@ -102,7 +102,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
         return;
       }
       if (taken.has(memberName(snapshot.job, member))) return;
-      const untilMs = progress && heldBackUntilMs(progress, index, world.policy, snapshot.nowMs);
+      const untilMs = progress && notRecreatedBeforeMs(progress, index, world.policy, snapshot.nowMs);
       if (untilMs === undefined)
         missing.push({ ...member, node: machine.node, ...(machine.isShared && { isShared: true }) });
       else {
@@ -117,7 +117,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     }
     if (completed.has(index)) {
       // The pod of a completed member stays, for its logs; a pod that was created after the completion does not.
-      if (!endedWell(pod, replica)) steps.push(deletion(pod, "already-completed"));
+      if (!hasMainSucceeded(pod, replica)) steps.push(deletion(pod, "already-completed"));
       return;
     }
     if (pod.preempted && !isActive(pod)) {

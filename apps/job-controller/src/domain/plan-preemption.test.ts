@@ -4,7 +4,7 @@ import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } fr
 import { memberUnitId } from "./build-units.ts";
 import { conditionOf, type Condition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import { planNews } from "./plan-news.ts";
+import { findStatusChanges } from "./find-status-changes.ts";
 import type { Snapshot, UnitPreemption, UnitSeen } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
 
@@ -140,7 +140,9 @@ describe("a job with preempted machines", () => {
     expect(after.startMs).toBeUndefined();
     expect(recheckInMs).toBe(40_000);
     expect(summariseState(after, 2).state).toBe("Preempted");
-    expect(planNews(before, after, [])).toMatchObject([{ kind: "Preempted", type: "Normal", reason: "Preempted" }]);
+    expect(findStatusChanges(before, after, [])).toMatchObject([
+      { kind: "Preempted", type: "Normal", reason: "Preempted" },
+    ]);
   });
 
   it("stays preempted while it waits and starts again, until it runs", () => {

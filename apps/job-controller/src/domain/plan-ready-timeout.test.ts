@@ -3,7 +3,7 @@ import { both, line, NONE, status, waiting, workers } from "../../test/planned-j
 import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
 import { conditionOf, type Condition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import { planNews } from "./plan-news.ts";
+import { findStatusChanges } from "./find-status-changes.ts";
 import { READY_TIMEOUT } from "./plan-ready-timeout.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
@@ -97,7 +97,9 @@ describe("a gang that is not ready in time", () => {
     expect(after).toMatchObject({ regrouping: true, readyTimeouts: 3, lastReadyTimeoutMs: NOW_MS, attempt: 1 });
     expect(after).toMatchObject({ startMs: undefined, attemptsCounted: 0 });
     expect(summariseState(after, 2)).toMatchObject({ state: "Queued", message, restarts: 0 });
-    expect(planNews(before, after, [])).toMatchObject([{ kind: "Requeued", type: "Warning", reason: "ReadyTimeout" }]);
+    expect(findStatusChanges(before, after, [])).toMatchObject([
+      { kind: "Requeued", type: "Warning", reason: "ReadyTimeout" },
+    ]);
     expect(planJob(late({ status: startedAgo(20_000) }), POLICY).recheckInMs).toBe(TIMEOUT_MS - 20_000);
   });
 

@@ -1,6 +1,6 @@
 import { formatDuration } from "@muster/faults";
 import { gangSize, ownerIdOf } from "./build-units.ts";
-import { CLOCKS_APART_MS } from "./decide-end-time.ts";
+import { MAX_CLOCK_SKEW_MS } from "./decide-end-time.ts";
 import { restartPauseMs, type RestartPauses } from "./decide-restart.ts";
 import type { JobSpec } from "./job.ts";
 import { conditionOf, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
@@ -10,6 +10,8 @@ import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
 
 /** The code of the wait after a ready timeout, until the machines are requested again. */
 export const READY_TIMEOUT = "READY_TIMEOUT";
+
+type Timeouts = Pick<JobStatus, "readyTimeouts" | "lastReadyTimeoutMs">;
 
 /** Records that the whole gang is ready, which ends its row of timeouts. Completed members count as ready. */
 export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
@@ -34,13 +36,10 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   const last = { readyTimeouts, lastReadyTimeoutMs: wholeSecond(nowMs) };
   const left = { ...status, ...last, startMs: undefined, regrouping: true, attempt: status.attempt + 1 };
   const { ready, all } = countReady(snapshot, spec, status);
-  const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
-  const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${gang.queue}`;
-  const againMs = last.lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
-  const again = `its machines are released, and requested again at ${new Date(againMs).toISOString()}`;
+  const limit = { readyTimeoutMs, queue: gang.queue };
   const trouble = conditionOf(status, "PodsWaiting")?.message;
   const why = trouble === undefined ? "" : `: ${trouble}`;
-  const message = `${ready} of ${all} members were ready within ${limit}${row}; ${again}${why}`;
+  const message = `${ready} of ${all} members were ready within ${describeTimeout(last, limit, policy)}${why}`;
   // A condition that is still True from the previous timeout would not end conditions that have become True since.
   const requeued = transitionConditions(
     withoutCondition(left, "Requeued"),
@@ -49,6 +48,18 @@ export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobSta
   );
   const wait = { type: "MachinesReserved", status: "False", reason: READY_TIMEOUT, message } as const;
   return transitionConditions(requeued, wait, nowMs);
+}
+
+/** Describes the limit, the row of timeouts and the next request. */
+export function describeTimeout(
+  { readyTimeouts, lastReadyTimeoutMs }: Timeouts & { readonly lastReadyTimeoutMs: number },
+  { readyTimeoutMs, queue }: { readonly readyTimeoutMs: number; readonly queue: string },
+  policy: RestartPauses,
+): string {
+  const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
+  const again = new Date(lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy)).toISOString();
+  const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${queue}`;
+  return `${limit}${row}; its machines are released, and requested again at ${again}`;
 }
 
 /** Returns when the gang must be ready; undefined if it already was, or no limit applies. */
@@ -61,12 +72,12 @@ export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | unde
 
 /** Returns when a gang requests its machines again after a ready timeout; undefined if it may do so now. */
 export function requeueAtMs(
-  { readyTimeouts, lastReadyTimeoutMs }: JobStatus,
+  { readyTimeouts, lastReadyTimeoutMs }: Timeouts,
   policy: RestartPauses,
   nowMs: number,
 ): number | undefined {
   // A time far in the future comes from another leader's clock.
-  if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + CLOCKS_APART_MS) return undefined;
+  if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + MAX_CLOCK_SKEW_MS) return undefined;
   const atMs = lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
   return atMs > nowMs ? atMs : undefined;
 }

@@ -3,7 +3,7 @@ import type { CleanPodPolicy, JobSpec } from "./job.ts";
 import { type Fields, INT32, NOT_NEGATIVE } from "./read-fields.ts";
 
 /** The value of `managedBy` of our jobs; a job without a value is also ours. */
-export const OUR_NAME = `${API_GROUP}/job-controller`;
+export const MANAGER_NAME = `${API_GROUP}/job-controller`;
 
 export const CLEAN_POD_POLICIES: readonly CleanPodPolicy[] = ["None", "Running", "All"];
 
@@ -40,7 +40,7 @@ export function readRunPolicy(
 /** Reads the controller of the job if it is not ours. */
 export function readManagedBy(policy: Fields | undefined): string | undefined {
   const name = policy?.text("managedBy");
-  return name === undefined || name === "" || name === OUR_NAME ? undefined : name;
+  return name === undefined || name === "" || name === MANAGER_NAME ? undefined : name;
 }
 
 function milliseconds(seconds: number | undefined): number | undefined {

@@ -43,6 +43,15 @@ it("shows a member without a pod as stopped once the job is over", () => {
   ]);
 });
 
+it("shows a member that had failed at the end of the job as failed, with how it ended, though its pod is gone", () => {
+  const failedMembers = [{ type: "worker", indexes: [0], message: "exit code 3" }];
+  const shown = summariseMembers(spec(), { ...STATUS, completionMs: 5, failedMembers }, [], []);
+  expect(shown.map(({ component, state, message }) => [component, state, message])).toEqual([
+    ["worker-0", "FAILED", "exit code 3"],
+    ["worker-1", "COMPLETED", ""],
+  ]);
+});
+
 it("prefers the node of the pod to that of the ledger", () => {
   const [first] = members([pod("worker-0", { node: "elsewhere" })]);
   expect(first?.node).toBe("elsewhere");

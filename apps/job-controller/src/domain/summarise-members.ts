@@ -1,10 +1,10 @@
 import type { Requests } from "@muster/resources";
 import { componentOf } from "./build-units.ts";
-import { describeExit } from "./describe-end.ts";
+import { describeMember } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
 import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
-import type { PodFact, PodTrouble, UnitSeen } from "./snapshot.ts";
+import type { PodFact, UnitSeen } from "./snapshot.ts";
 
 /** The state of one member of a gang. */
 export type MemberSummary = {
@@ -16,8 +16,8 @@ export type MemberSummary = {
   /** Empty if the member has no pod. */
   readonly pod: string;
   /**
-   * PENDING: the member has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod is gone. Otherwise the phase of its
-   * pod.
+   * PENDING: the member has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod, which had not failed, is gone.
+   * Otherwise the last known phase of its pod.
    */
   readonly state: "PENDING" | "COMPLETED" | "STOPPED" | Uppercase<PodFact["phase"]>;
   readonly message: string;
@@ -55,30 +55,18 @@ export function summariseMembers(
             completed.includes(index) && mayRun(pod) && pod.attempt === status.attempt
               ? "SUCCEEDED"
               : upperCase(pod.phase),
-          message: describe(pod, mainContainer),
+          message: describeMember(pod, mainContainer),
         };
       }
-      const missing = status.completionMs === undefined ? "PENDING" : "STOPPED";
-      const state = completed.includes(index) ? "COMPLETED" : missing;
-      return { component, pool, node, shared, pod: "", state, message: "" };
+      const gone = { component, pool, node, shared, pod: "", message: "" };
+      if (completed.includes(index)) return { ...gone, state: "COMPLETED" };
+      if (status.completionMs === undefined) return { ...gone, state: "PENDING" };
+      const failed = status.failedMembers.find((each) => each.type === type && each.indexes.includes(index));
+      return failed === undefined
+        ? { ...gone, state: "STOPPED" }
+        : { ...gone, state: "FAILED", message: failed.message };
     });
   });
-}
-
-function describe(pod: PodFact, mainContainer: string): string {
-  const { reason, message, trouble } = pod;
-  const parts = [
-    pod.deleting ? "being deleted" : "",
-    joinReason({ reason, message }),
-    describeExit(pod.exits, mainContainer),
-    trouble === undefined ? "" : joinReason(trouble),
-    pod.containerRestarts === 0 ? "" : `${pod.containerRestarts} restarts`,
-  ];
-  return parts.filter((part) => part !== "").join(", ");
-}
-
-function joinReason({ reason, message }: PodTrouble): string {
-  return [reason, message].filter((part) => part !== "").join(": ");
 }
 
 function upperCase<Text extends string>(text: Text): Uppercase<Text> {

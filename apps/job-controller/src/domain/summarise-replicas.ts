@@ -1,4 +1,4 @@
-import { decidePodFailure, endedByItself, endedWell, isDisrupted } from "./decide-pod-failure.ts";
+import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import { restartsInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import { isActive } from "./job-pods.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
@@ -39,7 +39,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
   const current = pods.filter((pod) => pod.attempt === attempt);
   const completed = new Set(before?.completedIndexes);
   slots.forEach((pod, index) => {
-    if (pod?.attempt === attempt && endedWell(pod, replica)) completed.add(index);
+    if (pod?.attempt === attempt && hasMainSucceeded(pod, replica)) completed.add(index);
   });
   const counts = current.map((pod) => ({ pod: pod.uid, failures: failuresOf(pod, replica, spec) }));
   const countedBefore = new Map(before?.counted.map(({ pod, failures }) => [pod, failures]));
@@ -49,7 +49,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
     active: current.filter(isActive).length,
     ready: current.filter((pod) => isActive(pod) && pod.ready).length,
     succeeded: [...completed].filter((index) => index < replica.replicas).length,
-    failed: current.filter((pod) => pod.phase === "Failed" && !endedWell(pod, replica)).length,
+    failed: current.filter((pod) => pod.phase === "Failed" && !hasMainSucceeded(pod, replica)).length,
     restarts: (before?.restarts ?? 0) + fresh.reduce((sum, more) => sum + more, 0),
     completedIndexes: [...completed].sort((a, b) => a - b),
     counted: counts
@@ -76,7 +76,7 @@ function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
-  if (pod.phase !== "Failed" || !endedByItself(pod) || endedWell(pod, replica)) return false;
+  if (pod.phase !== "Failed" || !endedByItself(pod) || hasMainSucceeded(pod, replica)) return false;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
 }

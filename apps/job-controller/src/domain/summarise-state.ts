@@ -16,7 +16,7 @@ type StateSummary = {
 export function summariseState(status: JobStatus, total: number): StateSummary {
   const state = stateOf(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
-  const condition = conditionOf(status, holdUpOf(status, state) ?? conditionFor(state));
+  const condition = conditionOf(status, blockingConditionOf(status, state) ?? conditionFor(state));
   return {
     state,
     message: condition?.message ?? "",
@@ -26,7 +26,7 @@ export function summariseState(status: JobStatus, total: number): StateSummary {
 }
 
 /** Returns the condition that keeps a job with machines from running; undefined if none does. */
-export function holdUpOf(status: JobStatus, state: JobState): ConditionType | undefined {
+export function blockingConditionOf(status: JobStatus, state: JobState): ConditionType | undefined {
   if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
   return (["SpecUnreadable", "PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
 }

@@ -13,11 +13,11 @@ const TYPES: readonly ConditionType[] = [
   "Failed",
 ];
 
-type Said = readonly [type: ConditionType, status?: "True" | "False", reason?: string, message?: string];
+type Change = readonly [type: ConditionType, status?: "True" | "False", reason?: string, message?: string];
 
 /** Sets each condition a second after the previous one. */
-function say(...said: readonly Said[]): JobStatus {
-  return said.reduce(
+function apply(...changes: readonly Change[]): JobStatus {
+  return changes.reduce(
     (status, [type, is = "True", reason = `Job${type}`, message = ""], second) =>
       transitionConditions(status, { type, status: is, reason, message }, (second + 1) * 1000),
     NEW_STATUS,
@@ -33,9 +33,9 @@ function show({ conditions }: JobStatus): string[] {
 }
 
 describe("conditions", () => {
-  it.each<[string, readonly Said[], readonly string[]]>([
+  it.each<[string, readonly Change[], readonly string[]]>([
     ["come last", [["Created"], ["Running"]], ["Created=True@1/1", "Running=True@2/2"]],
-    ["that say the same again change nothing, not even a time", [["Running"], ["Running"]], ["Running=True@1/1"]],
+    ["that are reported again change nothing, not even a time", [["Running"], ["Running"]], ["Running=True@1/1"]],
     [
       "with another message have a new update and the old transition",
       [["Running"], ["Running", "True", "JobRunning", "still"]],
@@ -72,24 +72,24 @@ describe("conditions", () => {
       ["Failed=True@1/1"],
     ],
     ["stay as they are after Succeeded", [["Succeeded"], ["Failed"]], ["Succeeded=True@1/1"]],
-  ])("%s", (_title, said, shown) => {
-    expect(show(say(...said))).toEqual(shown);
+  ])("%s", (_title, changes, shown) => {
+    expect(show(apply(...changes))).toEqual(shown);
   });
 
   it("give Running the reason of the end", () => {
-    const { conditions } = say(["Running"], ["Failed", "True", "DeadlineExceeded", "too long"]);
+    const { conditions } = apply(["Running"], ["Failed", "True", "DeadlineExceeded", "too long"]);
     expect(conditions[0]).toMatchObject({ status: "False", reason: "DeadlineExceeded", message: "too long" });
   });
 
   it("are one per type, never Running and Restarting, never two ends, and unchanged after an end", () => {
-    const said = fc.tuple(
+    const change = fc.tuple(
       fc.constantFrom(...TYPES),
       fc.constantFrom("True" as const, "False" as const),
       fc.constantFrom("One", "Two"),
     );
     fc.assert(
-      fc.property(fc.array(said, { maxLength: 20 }), (all) => {
-        const steps = all.map((_each, index) => say(...all.slice(0, index + 1)));
+      fc.property(fc.array(change, { maxLength: 20 }), (all) => {
+        const steps = all.map((_each, index) => apply(...all.slice(0, index + 1)));
         steps.forEach((status, index) => {
           const types = status.conditions.map(({ type }) => type);
           expect(new Set(types).size).toBe(types.length);

@@ -1,6 +1,6 @@
 /** The two clocks of a process. */
 export type Clock = {
-  /** Milliseconds since 1970 that never jump while the process runs, because a corrected clock must not end nodes. For all durations that are measured here. */
+  /** Milliseconds since 1970 that never jump while the process runs, because a corrected clock must not end nodes. Used for all durations measured here. */
   readonly now: () => number;
   /** Milliseconds since 1970 by the wall clock, which jumps when it is corrected. For times that other processes wrote, or will read. */
   readonly wallNow: () => number;

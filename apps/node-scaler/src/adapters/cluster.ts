@@ -69,7 +69,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
     staleness: () => {
       if (!isMarked()) return "the watcher has not confirmed lately that all nodes are known";
       const ageMs = pods.ageMs();
-      return ageMs > PODS_FRESH_MS ? `the API server last said anything ${Math.round(ageMs)} ms ago` : undefined;
+      return ageMs > PODS_FRESH_MS ? `the API server last answered ${Math.round(ageMs)} ms ago` : undefined;
     },
     ...nodeCalls(options.calls, options.timeoutMs),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),

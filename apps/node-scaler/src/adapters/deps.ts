@@ -134,7 +134,7 @@ function depsOfLeader(
   };
 }
 
-/** Wraps a write so that a leader that was frozen writes nothing after its lead. */
+/** Wraps a write so that a leader that was frozen writes nothing after its leadership. */
 function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promise<void>) {
   return async (input: Input): Promise<void> => {
     checkHeld(isHeld);
@@ -158,7 +158,7 @@ async function openStored(
   const view = undo.use(
     await openView(bucket, {
       onProblem: (error, retryInMs) =>
-        context.logger.warn({ err: error, retryInMs }, "following the records is interrupted"),
+        context.logger.warn({ err: error, retryInMs }, "the watch of records is interrupted, and is retried"),
     }),
   );
   return { bucket, view, unreadable };
@@ -166,7 +166,10 @@ async function openStored(
 
 function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
   unreadable.add(key);
-  logger.error({ err, key }, "no node is made and no instance counts as orphan until this record can be read");
+  logger.error(
+    { err, key },
+    "cannot read a record: no node is created and no instance is an orphan until it can be read",
+  );
 }
 
 async function openProviders(
@@ -197,6 +200,6 @@ function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics
       logger[logLevelOf(error)]({ loop, doing, err: error }, "an action failed and is retried");
     },
     booted: metrics.booted,
-    poolIsWrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot make nodes of this pool"),
+    poolIsWrong: (pool, problems) => logger.error({ pool, problems }, "the provider cannot create nodes of this pool"),
   };
 }

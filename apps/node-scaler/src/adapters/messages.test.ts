@@ -59,7 +59,7 @@ it("preserves every record", () => {
 
 it("refuses an unknown phase, and ends a node for an unknown reason", () => {
   const { NodeRecord } = muster.node.v1;
-  expect(() => nodeCodec.decode(NodeRecord.encode({ name: "n" }).finish())).toThrow("not known: 0");
+  expect(() => nodeCodec.decode(NodeRecord.encode({ name: "n" }).finish())).toThrow("unknown phase: 0");
   const phase = muster.node.v1.NodePhase.NODE_PHASE_AVAILABLE;
   const later = NodeRecord.encode({ name: "n", phase, spec: { terminate: { code: "LATER", message: "m" } } });
   expect(nodeCodec.decode(later.finish()).spec.terminate).toMatchObject({ code: "REQUESTED", message: "m" });

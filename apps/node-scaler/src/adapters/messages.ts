@@ -33,7 +33,7 @@ const CODES: Readonly<Record<TerminationCode, true>> = {
 
 const messages = protoCodec(wire.NodeRecord);
 
-/** Decoding throws on a phase that this version does not know: a node must not be mistaken for one in another phase. */
+/** Decoding throws on a phase that this version does not know, because a node must not be mistaken for one in another phase. */
 export const nodeCodec: Codec<ScaledNode> = {
   encode: (node) => messages.encode(toWireNode(node)),
   decode: (bytes) => toNode(messages.decode(bytes)),
@@ -56,7 +56,7 @@ export function toWireNode({ name, spec, status }: ScaledNode): muster.node.v1.N
 
 function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
   const phase = PHASES.nameOf(message.phase);
-  if (phase === undefined) throw new Error(`node ${message.name} has a phase that is not known: ${message.phase}`);
+  if (phase === undefined) throw new Error(`node ${message.name} has an unknown phase: ${message.phase}`);
   const { holder, reservationId, reached } = message;
   return {
     name: message.name,

@@ -50,7 +50,7 @@ export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
   };
 }
 
-/** Returns why the pod stays for now; undefined if it is going or gone. */
+/** Returns why the eviction does not succeed now; undefined: the pod terminates or is gone. */
 async function evict(
   calls: KubeCalls,
   { namespace, name, uid }: Parameters<Cluster["evict"]>[0],

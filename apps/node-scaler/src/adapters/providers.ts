@@ -72,6 +72,6 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
 /** Opens the provider of a block with valid settings. Rejects as the provider does. */
 export function openProvider(block: ProviderBlock, deps: ProviderDeps): Promise<NodeProvider> {
   const found = Object.hasOwn(PROVIDER_KINDS, block.kind) ? PROVIDER_KINDS[block.kind] : undefined;
-  if (found === undefined) throw new Error(`provider ${block.name} is of no known kind: ${block.kind}`);
+  if (found === undefined) throw new Error(`provider ${block.name} is of an unknown kind: ${block.kind}`);
   return found.open(block, deps);
 }

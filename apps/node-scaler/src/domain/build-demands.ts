@@ -29,9 +29,11 @@ export function groupOf({ kind, id }: Owner): string {
 }
 
 /**
- * Builds one demand for each need, and for each choice of pools if the needs accept several. A need of a whole machine states no GPUs, so nodes are of the
- * pool's first type, or of others with as many. A need of a part may get a node of any type that is large enough. Needs that new nodes of their pool cannot
- * meet are demands too, so that their wait is explained. A reservation with a need for an unscaled pool has no demands if that need accepts no node.
+ * Builds one demand for each need, and for each choice of pools if the needs accept several.
+ *
+ * A need of a whole machine requests no GPUs, so its nodes are of the pool's first type, or of others with as many GPUs. A need of a part may use a node of any
+ * type that is large enough. Needs that new nodes of their pool cannot meet are demands too, so that their wait is explained. A reservation with a need for an
+ * unscaled pool has no demands if that need accepts no node.
  */
 export function buildDemands(
   reservations: readonly WaitingReservation[],

@@ -105,7 +105,7 @@ function settle(snapshot: ScalingSnapshot) {
     booted += plan.start.length;
     world = applyPlan(world, plan, `round${rounds}`);
   }
-  throw new Error("it boots for ever");
+  throw new Error("the rounds boot nodes without end");
 }
 
 it("boots in several rounds the nodes that it would boot without a limit, and finally defers none", () => {

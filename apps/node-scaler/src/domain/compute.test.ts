@@ -55,7 +55,7 @@ describe("which nodes count", () => {
 describe("existing bindings", () => {
   checkPlans([
     [
-      "a node that is bound to a waiting demand stays bound, though another would be ready sooner",
+      "a node that is bound to a waiting demand stays bound, even if another would be ready sooner",
       { nodes: [aNode("n1", { phase: "Creating", boundTo: "d1" }), aNode("n2")], demands: [aDemand("d1")] },
       { bound: { d1: "n1" }, start: [] },
     ],
@@ -74,7 +74,7 @@ describe("existing bindings", () => {
       { bound: { d1: "n1" }, start: [] },
     ],
     [
-      "a node that no longer suits its demand is given to another",
+      "a node that no longer suits its demand serves another one",
       { nodes: [aNode("n1", { boundTo: "d1" })], demands: [aDemand("d1", { gpus: 1 }), aDemand("d2")] },
       { bound: { d1: "gpu-r1-0", d2: "n1" }, updates: ["n1 d2"] },
     ],
@@ -87,7 +87,7 @@ describe("existing bindings", () => {
       { bound: { d1: "n2", d2: "n1" }, start: [], updates: ["n1 d2"] },
     ],
     [
-      "an on-demand node stays with a demand that prefers spot, also when spot is to be had again",
+      "an on-demand node stays with a demand that prefers spot, even when spot is available again",
       { nodes: [aNode("n1", { boundTo: "d1" })], demands: [aDemand("d1", { spot: "Preferred" })] },
       { bound: { d1: "n1" }, start: [] },
     ],
@@ -97,7 +97,7 @@ describe("existing bindings", () => {
 describe("the order", () => {
   checkPlans([
     [
-      "demands that want a zone come first, then the oldest, then by name",
+      "demands with a zone come first, then the oldest, then by name",
       {
         nodes: [aNode("n1", { zone: "a" }), aNode("n2", { zone: "a" }), aNode("n3", { zone: "a" })],
         demands: [
@@ -125,7 +125,7 @@ describe("the order", () => {
       { bound: { "1": "z", "2": "b", "3": "c", "4": "d", "5": "e" } },
     ],
     [
-      "of nodes that are equally far a demand gets the type that it prefers",
+      "a demand gets the type that it prefers among equally ready nodes",
       {
         nodes: [aNode("n1", { instanceType: "huge" }), aNode("n2"), aNode("n3", { phase: "Creating" })],
         demands: [
@@ -156,7 +156,7 @@ describe("the fields that must match", () => {
     ["the zone", unfit({ zone: "a" }, { zone: "b" }), { start: ["large in a for d1"] }],
     ["the zone, which a node may not have yet", unfit({ zone: "a" }), { start: ["large in a for d1"] }],
     ["but a demand without a zone may take a node in any", unfit({}, { zone: "b" }), fits],
-    ["and the volume does not where its size can change", unfit({ volumeGib: 50 }), fits],
+    ["and the volume does not matter if its size can change", unfit({ volumeGib: 50 }), fits],
     ["the volume if its size is fixed", { ...unfit({ volumeGib: 50 }), fixedSizeVolumes: new Set(["cloud"]) }, misses],
     [
       "the pool's volume if its size is fixed and none is requested",
@@ -189,7 +189,7 @@ describe("machines that the scaler did not create", () => {
       { start: ["large for d1"] },
     ],
     [
-      "do where nothing is known against it, but not for a demand that wants a zone",
+      "suit while nothing is known against them, but not for a demand with a zone",
       {
         machines: [
           aMachine("m1"),
@@ -202,7 +202,7 @@ describe("machines that the scaler did not create", () => {
       { bound: { zoned: "m2", d1: "m1", d2: "m4" } },
     ],
     [
-      "do not count against the most nodes that a pool may have",
+      "do not count towards the maximum of a pool",
       {
         machines: [aMachine("m1"), aMachine("m2")],
         demands: [aDemand("a"), aDemand("b"), aDemand("c")],
@@ -277,7 +277,7 @@ describe("new nodes", () => {
       { start: ["large in b for d1"] },
     ],
     [
-      "are not made when all suitable types are short, and the wait names the time of the next attempt",
+      "are not created when all suitable types are short, and the wait names the time of the next attempt",
       {
         demands: [aDemand("d1", { instanceTypes: ["large", "huge"] })],
         unavailable: [aShortage(), aShortage({ instanceType: "huge" })],
@@ -286,7 +286,7 @@ describe("new nodes", () => {
         start: [],
         bound: {},
         waits: ["d1 UNAVAILABLE d1"],
-        messages: ["1 node needed: there is no large, huge on demand (full); asked for again in 9m50s"],
+        messages: ["1 node needed: there is no large, huge on demand (full); requested again in 9m50s"],
       },
     ],
     [
@@ -310,12 +310,12 @@ describe("new nodes", () => {
       { start: [], messages: ["1 node needed: pool gpu has no zone c"] },
     ],
     [
-      "are not made before the boot image is known, but nodes that are there are used",
+      "are not created before the boot image is known, but existing nodes are used",
       { nodes: [aNode("n1")], demands: [aDemand("d1"), aDemand("d2")], bootImages: new Map() },
       { start: [], bound: { d1: "n1" }, messages: ["1 node needed: the boot image of pool gpu is not known"] },
     ],
     [
-      "are not made beyond what the pool may have, where every record counts that is not Terminated",
+      "are not created beyond the pool's maximum, which counts every record that is not Terminated",
       {
         nodes: nodesIn("Claimed", "Cleaning", "Terminating", "Terminated"),
         demands: [aDemand("d1"), aDemand("d2")],
@@ -361,7 +361,7 @@ describe("spot", () => {
       {
         start: [],
         bound: {},
-        messages: ["1 node needed: there is no large, huge as spot (full); on-demand is asked for in 1 s"],
+        messages: ["1 node needed: there is no large, huge as spot (full); on-demand is requested in 1 s"],
       },
     ],
     [
@@ -375,17 +375,17 @@ describe("spot", () => {
       { start: [], bound: { d1: "n1" } },
     ],
     [
-      "is reported with its reason beside that of on-demand where neither is available",
+      "is reported with its reason beside that of on-demand if neither is available",
       { demands: preferred, unavailable: [...short(NOW - 60_000), ...shortOnDemand] },
       {
         start: [],
         messages: [
-          "1 node needed: there is no large, huge as spot (full), no large on demand (quota), no huge on demand (full); asked for again in 9m50s",
+          "1 node needed: there is no large, huge as spot (full), no large on demand (quota), no huge on demand (full); requested again in 9m50s",
         ],
       },
     ],
     [
-      "is asked for again when the mark has lapsed, by work for which no on-demand node is free",
+      "is requested again when the mark has expired, for work without a free on-demand node",
       { nodes: [aNode("n1")], demands: [...preferred, aDemand("d2", { spot: "Preferred" })] },
       { start: ["large spot for d2"], bound: { d1: "n1" } },
     ],
@@ -395,7 +395,7 @@ describe("spot", () => {
       { start: [], stop: [], bound: { d1: "n1" } },
     ],
     [
-      "comes first among free nodes, though an on-demand one is ready sooner",
+      "comes first among free nodes, even if an on-demand one is ready sooner",
       { nodes: [aNode("n1"), aNode("n2", { spot: true, phase: "Creating" })], demands: preferred },
       { start: [], bound: { d1: "n2" } },
     ],
@@ -419,7 +419,7 @@ describe("a node with pods that the ledger still grants", () => {
   const forPods = aDemand("pods/default/a", { needsEmptyNode: true });
   checkPlans([
     [
-      "completes a gang of as many as its pool may have, which names the pods",
+      "completes a gang as large as the maximum of its pool, and the wait names the pods",
       { nodes: [shared("n1")], demands: aGang(3), pools: [aPool({ max: 3 })] },
       {
         start: ["large for gang/1", "large for gang/2"],
@@ -440,7 +440,7 @@ describe("a node with pods that the ledger still grants", () => {
       { bound: { d1: "n2" } },
     ],
     [
-      "does not do for pods that found no room on it, and is named where the pool is full",
+      "does not serve pods that found no room on it, and is named if the pool is full",
       { nodes: [shared("n1", { boundTo: forPods.name })], demands: [forPods], pools: [aPool({ max: 1 })] },
       {
         start: [],
@@ -483,7 +483,7 @@ describe("a gang that lacks nodes while others boot", () => {
       {
         messages: [
           "waiting for 3 nodes of type large, booting for 0 s",
-          "1 of 3 nodes that are needed together can be had: pool gpu has 0 nodes of 4 at most, 3 more about to boot for other work",
+          "1 of 3 nodes that are needed together are available: pool gpu has 0 nodes of 4 at most, 3 more about to boot for other work",
         ],
       },
     ],
@@ -497,7 +497,7 @@ describe("a gang that lacks nodes while others boot", () => {
       {
         messages: [
           "waiting for 3 nodes of type large, booting for 1m00s",
-          "1 of 3 nodes that are needed together can be had: pool gpu has 3 nodes of 4 at most, 3 of them booting for other work",
+          "1 of 3 nodes that are needed together are available: pool gpu has 3 nodes of 4 at most, 3 of them booting for other work",
         ],
       },
     ],
@@ -517,7 +517,7 @@ describe("standby", () => {
       { pools: [aPool({ standby: [standby(2)] })] },
       { start: ["large for standby", "large for standby"] },
     ],
-    ["of no nodes is none", { pools: [aPool({ standby: [standby(0)] })] }, { start: [] }],
+    ["of 0 nodes needs none", { pools: [aPool({ standby: [standby(0)] })] }, { start: [] }],
     [
       "entries for the same kind add up",
       { pools: [aPool({ standby: [standby(1), standby(1, { spot: true }), standby(1)] })] },
@@ -559,7 +559,7 @@ describe("standby", () => {
       { start: ["large for d1"] },
     ],
     [
-      "gives its nodes to demand, and is filled up",
+      "serves demand with its nodes, and is refilled",
       { nodes: [aNode("n1")], demands: [aDemand("d1")], pools: [aPool({ standby: [standby(1)] })] },
       { bound: { d1: "n1" }, start: ["large for standby"] },
     ],
@@ -659,7 +659,7 @@ describe("a gang", () => {
         start: [],
         bound: {},
         waits: ["gang GANG_INCOMPLETE gang/0,gang/1,gang/2"],
-        messages: ["2 of 3 nodes that are needed together can be had: pool gpu has 0 nodes of 2 at most"],
+        messages: ["2 of 3 nodes that are needed together are available: pool gpu has 0 nodes of 2 at most"],
       },
     ],
     [
@@ -672,7 +672,7 @@ describe("a gang", () => {
         start: [],
         waits: ["gang UNAVAILABLE gang/0,gang/x"],
         messages: [
-          "1 of 2 nodes that are needed together can be had: there is no huge on demand (full); asked for again in 9m50s",
+          "1 of 2 nodes that are needed together are available: there is no huge on demand (full); requested again in 9m50s",
         ],
       },
     ],
@@ -695,7 +695,7 @@ describe("a gang", () => {
       { start: [], bound: { younger: "n1" }, updates: ["n1 younger"] },
     ],
     [
-      "that cannot be completed gives up its nodes also to those that are served before it",
+      "that cannot be completed releases its nodes, also to groups that are served before it",
       {
         nodes: [aNode("n1", { boundTo: "gang/0" }), aNode("n2", { phase: "Claimed" })],
         demands: [...aGang(2), aDemand("older", { createdAtMs: 0 })],
@@ -709,7 +709,7 @@ describe("a gang", () => {
       { start: ["large for younger"] },
     ],
     [
-      "spans pools, and gets nothing of one that it cannot have of the other",
+      "spans pools, and gets no node of one if the other cannot serve it",
       {
         pools: [aPool(), aPool({ name: "cpu", max: 0 })],
         demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "cpu" })],
@@ -721,7 +721,7 @@ describe("a gang", () => {
       { demands: aGang(5), pools: [aPool({ max: 4 })] },
       {
         start: [],
-        messages: ["4 of 5 nodes that are needed together can be had: pool gpu has 0 nodes of 4 at most"],
+        messages: ["4 of 5 nodes that are needed together are available: pool gpu has 0 nodes of 4 at most"],
       },
     ],
     [
@@ -768,7 +768,7 @@ describe("the boots of a round", () => {
     const { start, waits } = compute(aSnapshot({ demands: many(12, "large") }));
     expect(start).toHaveLength(10);
     expect(waits.filter(({ code }) => code === "RATE_LIMITED")).toHaveLength(2);
-    expect(waits.at(-1)?.message).toBe("0 of 1 node begin to boot now: 10 in a round at most, for all that waits");
+    expect(waits.at(-1)?.message).toBe("0 of 1 node begin to boot now: 10 in a round at most, for all waiting demand");
   });
 
   it("are divided between the kinds of nodes, so that one that never boots does not starve the others", () => {
@@ -819,7 +819,7 @@ describe("the boots of a round", () => {
     expect(world.nodes).toHaveLength(33);
   });
 
-  it("leave deferred demand the free nodes that it was given", () => {
+  it("keep the free nodes that deferred demand was assigned", () => {
     const nodes = [aNode("n1"), aNode("n2")];
     const plan = compute(
       aSnapshot({ nodes, demands: [...aGang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
@@ -864,7 +864,7 @@ describe("the facts of a pool", () => {
     const { poolScaling } = compute(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
     expect(poolScaling[0]?.blocked).toEqual({
       code: "UNAVAILABLE",
-      message: "2 nodes on standby are missing: there is no large as spot (full); asked for again in 9m50s",
+      message: "2 nodes on standby are missing: there is no large as spot (full); requested again in 9m50s",
     });
   });
 });

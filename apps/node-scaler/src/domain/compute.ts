@@ -370,7 +370,7 @@ function stopRemoved(nodes: readonly ComputedNode[], pools: ReadonlyMap<string, 
     .filter(({ spec, sharedWith }) => !pools.has(spec.pool) && sharedWith === undefined)
     .map(({ name, spec }) => ({
       name,
-      because: { code: "POOL_REMOVED", message: `pool ${spec.pool} is not scaled any more` },
+      because: { code: "POOL_REMOVED", message: `pool ${spec.pool} is no longer scaled` },
     }));
 }
 

@@ -44,6 +44,6 @@ function decideAcceptedBoot(demand: Demand, pool: Pool, { conditions, mismatches
   }
   const left = describeLeft(Math.min(...known.map(({ untilMs }) => untilMs)) - conditions.nowMs);
   const wanted = selection === undefined ? "a selection without tolerations" : describeNodeSelection(selection);
-  const because = `${first.node}, created for the same selection, does not match ${wanted}; asked for again in ${left}`;
+  const because = `${first.node}, created for the same selection, does not match ${wanted}; requested again in ${left}`;
   return { kind: "wait", code: "NODE_SELECTION", because };
 }

@@ -32,7 +32,7 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
   if (wish.spot !== "Preferred") return waitFor([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
-    const because = `${describeShortages([tried])}; on-demand is asked for in ${describeLeft(pauseLeftMs)}`;
+    const because = `${describeShortages([tried])}; on-demand is requested in ${describeLeft(pauseLeftMs)}`;
     return { kind: "wait", code: "UNAVAILABLE", because };
   }
   const onDemand = tryAll(wish, false, pool, conditions);
@@ -93,7 +93,7 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
 
 function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
-  const because = `${describeShortages(shorts)}; asked for again in ${describeLeft(untilMs - nowMs)}`;
+  const because = `${describeShortages(shorts)}; requested again in ${describeLeft(untilMs - nowMs)}`;
   const isZoneUnknown = shorts.every(({ kinds }) => kinds.every(({ shortage }) => shortage.isUnknownZone === true));
   return { kind: "wait", code: isZoneUnknown ? "ZONE_UNKNOWN" : "UNAVAILABLE", because };
 }

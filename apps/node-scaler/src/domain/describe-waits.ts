@@ -60,7 +60,7 @@ function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
   const impossible = IMPOSSIBLE.find((code) => lacks.some((lack) => lack.code === code));
   const code = impossible ?? first.code;
   if (got === 0) return waitOf(group, code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
-  const message = `${got} of ${demands.length} nodes that are needed together can be had: ${reasons}`;
+  const message = `${got} of ${demands.length} nodes that are needed together are available: ${reasons}`;
   // The owner of the gang's machines must know that time alone does not complete it.
   const isShort = lacks.every((lack) => lack.code === "UNAVAILABLE");
   return waitOf(group, impossible !== undefined || isShort ? code : "GANG_INCOMPLETE", message, names);
@@ -76,7 +76,7 @@ function describeRation(
   const nodes = new Set(made.map(([, node]) => node));
   const all = nodes.size;
   const booted = [...nodes].filter((node) => started.has(node)).length;
-  const message = `${booted} of ${count(all, "node")} begin to boot now: ${bootsPerRound} in a round at most, for all that waits`;
+  const message = `${booted} of ${count(all, "node")} begin to boot now: ${bootsPerRound} in a round at most, for all waiting demand`;
   return waitOf(group, "RATE_LIMITED", message, waiting);
 }
 

@@ -2,7 +2,7 @@
 export type Load = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 
 /** A load without any room. */
-export const FULL: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
+export const FULL_LOAD: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
 /** The loads of nodes in their order, with a search for the first one with room that does not test each. */
 export type Loads = {
@@ -37,15 +37,15 @@ export function indexLoads(): Loads {
         entries[at] = entry;
         if (level === levels.length - 1 && entries.length === 1) return;
         const other = entries[at % 2 === 0 ? at + 1 : at - 1];
-        if (other !== undefined) entry = least(entry, other);
+        if (other !== undefined) entry = minLoad(entry, other);
         at = Math.floor(at / 2);
       }
     },
   };
 }
 
-/** Returns the lesser of each amount. */
-export function least(one: Load, other: Load): Load {
+/** Returns the minimum of each amount. */
+export function minLoad(one: Load, other: Load): Load {
   return {
     cpuMilli: Math.min(one.cpuMilli, other.cpuMilli),
     memoryBytes: Math.min(one.memoryBytes, other.memoryBytes),

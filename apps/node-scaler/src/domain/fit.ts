@@ -99,7 +99,7 @@ export function compareNames(one: string, other: string): number {
 /**
  * Returns the kinds of free nodes for a demand, in the order in which they are taken: true is spot. A free node costs less than a new one, whatever its kind.
  */
-export function spotsFor({ spot }: Pick<Demand, "spot">): readonly boolean[] {
+export function spotChoices({ spot }: Pick<Demand, "spot">): readonly boolean[] {
   return spot === "Preferred" ? [true, false] : [spot === "Always"];
 }
 
@@ -118,7 +118,7 @@ export function suits(
     (sharedWith === undefined || demand.needsEmptyNode !== true) &&
     spec.pool === demand.pool &&
     demand.instanceTypes.includes(spec.instanceType) &&
-    spotsFor(demand).includes(spec.spot) &&
+    spotChoices(demand).includes(spec.spot) &&
     (demand.zone === undefined || spec.zone === demand.zone) &&
     spec.gpus === demand.gpus &&
     spec.privateIpOnly === demand.privateIpOnly &&
@@ -135,7 +135,7 @@ export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
     machine.pool === demand.pool &&
     (machine.sharedWith === undefined || demand.needsEmptyNode !== true) &&
     (machine.instanceType === undefined || demand.instanceTypes.includes(machine.instanceType)) &&
-    (machine.spot === undefined || spotsFor(demand).includes(machine.spot)) &&
+    (machine.spot === undefined || spotChoices(demand).includes(machine.spot)) &&
     (demand.zone === undefined || machine.zone === demand.zone) &&
     (machine.gpus === undefined || machine.gpus === demand.gpus)
   );

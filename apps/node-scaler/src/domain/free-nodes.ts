@@ -1,6 +1,6 @@
 import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { compareNodes, phaseRank, spotsFor, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
+import { compareNodes, phaseRank, spotChoices, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
 
 /** Nodes without a binding, indexed by the fields that must match. The cost of taking one and returning it does not depend on their number. */
 export type FreeNodes = {
@@ -59,7 +59,7 @@ export function indexFreeNodes(
     take: (demand, accepted) => {
       const pool = pools.get(demand.pool);
       if (pool === undefined) return undefined;
-      const kinds = sharings(demand).flatMap((isShared) => spotsFor(demand).map((spot) => ({ spot, isShared })));
+      const kinds = sharings(demand).flatMap((isShared) => spotChoices(demand).map((spot) => ({ spot, isShared })));
       for (const kind of kinds) {
         const node = best(demand, pool, { ...kind, accepted }, rings);
         if (node === undefined) continue;
@@ -116,7 +116,7 @@ export function indexDemands(
     if (pool === undefined) continue;
     const kinds = acceptance.kindsFor(demand, NO_CLASSES).flatMap((accepted) => [...accepted]);
     const keys = demand.instanceTypes.flatMap((instanceType) =>
-      spotsFor(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
+      spotChoices(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
     );
     for (const key of keys) for (const kind of kinds) wanted.add(ofKind(key, kind));
   }

@@ -1,7 +1,7 @@
 import { allocatedFraction, fitsInto, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { CLOSED, indexRooms, type Room } from "./index-rooms.ts";
+import { NO_ROOM, indexRooms, type Room } from "./index-rooms.ts";
 
 const amounts: fc.Arbitrary<Amounts> = fc
   .record(
@@ -17,7 +17,7 @@ const anyRoom: fc.Arbitrary<Room> = fc
     isUnused,
     gpus,
   }));
-const room = fc.oneof({ weight: 5, arbitrary: anyRoom }, { weight: 1, arbitrary: fc.constant(CLOSED) });
+const room = fc.oneof({ weight: 5, arbitrary: anyRoom }, { weight: 1, arbitrary: fc.constant(NO_ROOM) });
 
 /** Finds by a linear search the room that the index promises to find. */
 function findInOrder(rooms: readonly Room[], requests: Amounts): number | undefined {

@@ -11,8 +11,8 @@ export type Room = {
   readonly isUnused?: boolean;
 };
 
-/** The room of a node that is taken as a whole. */
-export const CLOSED: Room = { allocatable: new Map(), free: new Map() };
+/** The room of a node that is taken as a whole: none. */
+export const NO_ROOM: Room = { allocatable: new Map(), free: new Map() };
 
 /** The rooms of nodes. */
 export type Rooms = {

@@ -142,7 +142,7 @@ function live(first: World): World {
     if (isQuiet) return granted;
     world = { ...granted, snapshot: passTime(applyPlan(granted.snapshot, plan, `r${round}`)) };
   }
-  throw new Error("it makes and ends nodes for ever");
+  throw new Error("the rounds create and end nodes without end");
 }
 
 const anyPart: fc.Arbitrary<Amounts> = fc

@@ -38,7 +38,7 @@ describe("a demand with a selection", () => {
       { start: [], bound: { a: "n2" } },
     ],
     [
-      "takes a machine that the scaler did not make only if it accepts that",
+      "takes a machine that the scaler did not create only if it accepts the machine",
       {
         machines: [aMachine("m1", joined("m1")), aMachine("m2", joined("m2", { disk: "ssd" }))],
         demands: [aDemand("a", { selection: ssd }), aDemand("b", { selection: ssd })],
@@ -84,7 +84,7 @@ describe("a demand with a selection", () => {
       {
         start: [],
         messages: [
-          "1 node needed: n1, created for the same selection, does not match disk=ssd; asked for again in 1m00s",
+          "1 node needed: n1, created for the same selection, does not match disk=ssd; requested again in 1m00s",
         ],
       },
     ],
@@ -97,7 +97,7 @@ describe("a demand with a selection", () => {
       { start: ["huge for a"] },
     ],
     [
-      "has an idle node that it does not accept ended when the pool is full",
+      "ends an idle node that it does not accept when the pool is full",
       {
         pools: [aPool({ max: 1 })],
         nodes: [{ ...aNode("n1", { idleSinceMs: NOW }), ...joined("k1", { disk: "hdd" }) }],
@@ -144,7 +144,7 @@ describe("a demand that new nodes of its pool cannot meet", () => {
         bound: {},
         waits: ["gang NODE_SELECTION a,b"],
         messages: [
-          "1 of 2 nodes that are needed together can be had: pool gpu declares the label disk=hdd, which does not match disk=ssd",
+          "1 of 2 nodes that are needed together are available: pool gpu declares the label disk=hdd, which does not match disk=ssd",
         ],
       },
     ],
@@ -257,7 +257,7 @@ describe("a gang with several selections", () => {
       { start: [], bound: { a: "m2", b: "m1" } },
     ],
     [
-      "leaves to its later demands what only they accept",
+      "leaves nodes to its later demands that only they accept",
       {
         machines: [...machines, aMachine("m3", joined("m3", { disk: "ssd" }, [gpu]))],
         demands: [
@@ -329,7 +329,7 @@ describe("a demand for a whole node with a minimum", () => {
       { start: ["huge for a"] },
     ],
     [
-      "waits where no type of the pool holds it",
+      "waits if no type of the pool is large enough",
       { pools: [aPool({ instanceTypes: [type("large", 2)] })], demands: [demand(["large"])] },
       { start: [], waits: ["a TOO_LARGE a"] },
     ],
@@ -367,12 +367,12 @@ describe("a zone that the provider does not have", () => {
 
   checkPlans([
     [
-      "has its own code where it is the only one",
+      "has its own code if it is the only zone",
       { pools: [aPool({ zones: ["zone-x"] })], unavailable: [unknown], demands: [aDemand("a")] },
       { start: [], waits: ["a ZONE_UNKNOWN a"] },
     ],
     [
-      "is passed over where there are others",
+      "is skipped if other zones exist",
       { pools: [aPool({ zones: ["zone-x", "zone-a"] })], unavailable: [unknown], demands: [aDemand("a")] },
       { start: ["large in zone-a for a"] },
     ],

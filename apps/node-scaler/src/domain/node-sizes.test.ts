@@ -21,14 +21,14 @@ describe("the size of a new node of a type", () => {
   const nothing = { cpu: Infinity, memory: Infinity, pods: Infinity, [GPU]: 0, "example.com/nic": Infinity };
 
   it.each<[string, InstanceType, SeenSizes | undefined, Record<string, number>]>([
-    ["is not known before anything is", type("a"), undefined, nothing],
+    ["is unknown without any facts", type("a"), undefined, nothing],
     [
-      "is what the file of pools says, with the pods of a kubelet's default",
+      "is that in the file of pools, with the default pods of a kubelet",
       type("a", 4000, 100, 2),
       undefined,
       { cpu: 4000, memory: 100, pods: 110, [GPU]: 2, "example.com/nic": Infinity },
     ],
-    ["is unknown where the file says nothing", type("a", 4000), undefined, { ...nothing, cpu: 4000, pods: 110 }],
+    ["is unknown for amounts that the file omits", type("a", 4000), undefined, { ...nothing, cpu: 4000, pods: 110 }],
     [
       "is less by the largest overhead of the pool",
       type("a", 4000, 100),
@@ -36,13 +36,13 @@ describe("the size of a new node of a type", () => {
       { cpu: 3700, memory: 80, pods: 106, [GPU]: 0, "example.com/nic": Infinity },
     ],
     [
-      "is what a ready node of the type has, and nothing else",
+      "is exactly that of a ready node of the type",
       type("a", 4000, 100, 8),
       seen({ byType: new Map([["a", amounts({ cpu: 3900, memory: 90, pods: 29, [GPU]: 7 })]]) }),
       { cpu: 3900, memory: 90, pods: 29, [GPU]: 7 },
     ],
     [
-      "is what a ready node of the type has, less what the largest overhead of the pool exceeds its own by",
+      "is that of a ready node of the type, less the excess of the pool's largest overhead over its own",
       type("a", 4000, 100),
       seen({
         byType: new Map([["a", amounts({ cpu: 3900, memory: 90, pods: 29 })]]),
@@ -52,7 +52,7 @@ describe("the size of a new node of a type", () => {
       { cpu: 3700, memory: 90, pods: 26 },
     ],
     [
-      "is what the smallest node of the pool has where the file says nothing, with the GPUs of the file",
+      "is that of the smallest node of the pool if the file states none, with the GPUs of the file",
       type("a", undefined, undefined, 1),
       seen({ smallest: amounts({ cpu: 3900, pods: 29 }) }),
       { cpu: 3900, pods: 29, [GPU]: 1 },
@@ -69,10 +69,10 @@ describe("the types for a need", () => {
     typesFor(amounts(requests), policy, sizesOf(policy, undefined)).map(({ name }) => name);
   it.each<[string, Record<string, number>, string[]]>([
     ["are those that are large enough", { cpu: 1000 }, ["small", "large"]],
-    ["leave out those that are too small", { cpu: 4000 }, ["large"]],
-    ["have GPUs only where it needs them", { [GPU]: 1 }, ["gpu"]],
+    ["exclude types that are too small", { cpu: 4000 }, ["large"]],
+    ["have GPUs only if the need requests them", { [GPU]: 1 }, ["gpu"]],
     ["do not exist for a need that is too large", { cpu: 9000 }, []],
-    ["are all that may have what is not known", { "example.com/nic": 1 }, ["small", "large"]],
+    ["include all types for a resource of unknown amount", { "example.com/nic": 1 }, ["small", "large"]],
   ])("%s", (_what, requests, expected) => {
     expect(names(requests)).toEqual(expected);
   });

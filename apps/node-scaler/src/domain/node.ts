@@ -5,7 +5,7 @@ export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning
 /**
  * Why a node ends, when, and the function that decides it.
  * - IDLE: no demand for the idle time of its pool, `planSurplus` (`plan-surplus.ts`); or a full pool needs its place, `planRoom` (`plan-room.ts`)
- * - POOL_REMOVED: its pool is not in the file of pools any more, `stopRemoved` (`compute.ts`)
+ * - POOL_REMOVED: its pool is no longer in the file of pools, `stopRemoved` (`compute.ts`)
  * - UNHEALTHY: its Kubernetes node was not ready, gone or not offered by the ledger for healthyTimeout, `planHealth` (`plan-heartbeat.ts`)
  * - SPOT_NOTICE: the provider reclaims the instance, `planLoss` (`plan-heartbeat.ts`)
  * - BOOT_TIMEOUT: the instance exists, and no ready node within bootTimeout, `planCreated` (`plan-heartbeat.ts`)

@@ -66,9 +66,10 @@ type BindingPlan = {
 const MAX_ATTEMPTS = 20;
 
 /**
- * Plans the node of each demand: its bound node, a machine that was not created for it, a free node, or a new one.  A group that cannot be completed, or whose
- * parts take one of its whole nodes, releases its nodes. Everything is then planned again, so that a second round with the same snapshot changes nothing.
- * Before the last attempt every group with only a part of its nodes releases them.
+ * Plans the node of each demand: its bound node, a machine that was not created for it, a free node, or a new one.
+ *
+ * A group releases its nodes if it cannot be completed, or if parts of a group take one of its whole nodes. Everything is then planned again, so that a second
+ * round with the same snapshot changes nothing. Before the last attempt, every incomplete group releases its nodes.
  */
 export function planBindings(world: BindingWorld): BindingPlan {
   const verdicts = rememberVerdicts(world);
@@ -224,8 +225,10 @@ function describeUnknown({ topology }: Demand): string {
 }
 
 /**
- * Takes what the demands of the group get from the round, or nothing.  The ledger places parts on the smallest nodes, including those that are created for
- * other needs of the group. So created nodes are planned again as booting ones, until the group needs no further nodes.
+ * Takes the nodes that the demands of the group get from the round, or none.
+ *
+ * The ledger places parts on the smallest nodes, including those that are created for other needs of the group. So created nodes are planned again as booting
+ * ones, until the group needs no further nodes.
  */
 function planDemands(group: Group, round: Round): GroupPlan {
   const before = markOf(round);

@@ -95,9 +95,9 @@ describe("a booting node", () => {
   });
 
   it.each([
-    ["is left alone while its provider is asked", { booting: new Set(["n"]) }, undefined],
+    ["is unchanged while its provider is called", { booting: new Set(["n"]) }, undefined],
     ["of an earlier leader ends", { term: 2 }, "RESTARTED"],
-    ["that no boot is in flight for ends", {}, "BOOT_FAILED"],
+    ["without a boot in flight ends", {}, "BOOT_FAILED"],
   ])("and is Creating %s", (_what, parts, code) => {
     const step = plan(node("Creating", { instanceId: undefined, kubernetesNode: undefined }), parts);
     expect(step?.spec?.terminate?.code).toBe(code);
@@ -146,7 +146,7 @@ it("uses the ready one of two names under which a node has joined, unless the fi
 });
 
 it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
-  "ends a node that is %s when the provider takes it away",
+  "ends a node that is %s when the provider reclaims it",
   (phase) => {
     const instances = listed(buildInstance("n", { lostAtMs: 31_000 }));
     expect(plan(node(phase), { instances })).toMatchObject({
@@ -154,7 +154,7 @@ it.each(["Created", "Available", "Claimed", "Cleaning"] as const)(
         terminate: {
           code: "SPOT_NOTICE",
           drainUntilMs: 31_000,
-          message: "the provider takes the instance away in 30 s",
+          message: "the provider reclaims the instance in 30 s",
         },
       },
     });

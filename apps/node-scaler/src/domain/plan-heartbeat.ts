@@ -114,7 +114,7 @@ function planLoss(
   const step = end(
     node,
     "SPOT_NOTICE",
-    `the provider takes the instance away in ${describeLeft(instance.lostAtMs - snapshot.nowMs)}`,
+    `the provider reclaims the instance in ${describeLeft(instance.lostAtMs - snapshot.nowMs)}`,
     snapshot,
   );
   const terminate = step.spec?.terminate;

@@ -112,7 +112,7 @@ function planCleaning(
   if (phaseSinceMs > nowMs) return begin(node, "clock-went-back");
   const waitedMs = nowMs - phaseSinceMs;
   if (waitedMs < policy.drainTimeoutMs) return undefined;
-  return returned(`what ran on it has not ended in ${describePassed(waitedMs)}`, "never-clean");
+  return returned(`its pods have not ended in ${describePassed(waitedMs)}`, "never-clean");
 }
 
 const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };

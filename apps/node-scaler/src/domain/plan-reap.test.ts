@@ -49,10 +49,10 @@ const shown = (record: ScaledNode, parts: Partial<ReapSnapshot> = {}) =>
 describe("the end of an idle node", () => {
   it.each<[string, Partial<ReapSnapshot>, string[]]>([
     ["is cordoned first", {}, ["cordon IDLE", "wait cordon-not-seen"]],
-    ["waits until the ledger has seen it", { kubeNodes: cordoned }, ["wait cordon-not-seen"]],
+    ["waits until the ledger has observed the cordon", { kubeNodes: cordoned }, ["wait cordon-not-seen"]],
     ["waits while the ledger is silent", { kubeNodes: cordoned, machines: undefined }, ["wait ledger-silent"]],
     [
-      "waits while the ledger does not know it and does not know all",
+      "waits while the ledger does not know it and its list is incomplete",
       { kubeNodes: cordoned, machines: { ...inLedger(), complete: false } },
       ["wait cordon-not-seen"],
     ],
@@ -62,33 +62,33 @@ describe("the end of an idle node", () => {
       ["wait watcher-silent"],
     ],
     [
-      "waits while the ledger has seen a taint and no cordon: the taint may go",
+      "waits while the ledger has observed a taint but no cordon, because the taint may disappear",
       { kubeNodes: cordoned, machines: inLedger({ ...buildMachine("n", "CORDONED"), cordoned: false }) },
       ["wait cordon-not-seen"],
     ],
     [
-      "is cordoned although it was never opened",
+      "is cordoned even if it still has its startup taint",
       { kubeNodes: inCluster(buildKubeNode("n", { hasStartupTaint: true })), machines: standing("CORDONED") },
       ["cordon IDLE", "wait cordon-not-seen"],
     ],
     [
-      "is drained then",
+      "is drained after the cordon was observed",
       { kubeNodes: cordoned, machines: standing("CORDONED"), pods },
       ["change drain-begins", "evict draining", "wait draining"],
     ],
     [
-      "ends when nothing runs on it, by a look at that moment",
+      "ends when a fresh list shows no pods on it",
       { kubeNodes: cordoned, machines: standing("CORDONED") },
       ["look-for-pods drained", "change drained"],
     ],
-    ["ends when it is in no cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
+    ["ends if it has not joined the cluster", { kubeNodes: inCluster() }, ["change not-in-cluster"]],
     [
-      "is kept when it was granted before the cordon was seen",
+      "is kept if it was granted before the cordon was observed",
       { machines: standing("HELD", holder) },
       ["uncordon held", "change taken-back"],
     ],
     [
-      "is uncordoned when it was granted before the cordon was seen",
+      "is uncordoned if it was granted before the cordon was observed",
       { kubeNodes: cordoned, machines: standing("CORDONED", holder) },
       ["uncordon held", "change taken-back"],
     ],

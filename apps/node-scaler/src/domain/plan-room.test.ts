@@ -19,7 +19,7 @@ describe("room in a pool that is full of idle nodes", () => {
   const wrong = (name: string, createdAtMs = NOW - 60_000) => aNode(name, { instanceType: "huge", createdAtMs });
   checkPlans([
     [
-      "is made by ending as many as are lacking, the newest first",
+      "is made by ending as many nodes as are lacking, the newest first",
       {
         nodes: [wrong("old", NOW - 3), wrong("new", NOW - 1), wrong("middle", NOW - 2)],
         demands: [aDemand("d1"), aDemand("d2")],
@@ -28,7 +28,7 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["new IDLE", "middle IDLE"], start: [], waits: ["d1 POOL_MAX d1", "d2 POOL_MAX d2"] },
     ],
     [
-      "is made of spot nodes for demand that is not for spot",
+      "is made of spot nodes for on-demand requests",
       { nodes: [aNode("n1", { spot: true })], demands: [aDemand("d1")], pools: full(1) },
       { stop: ["n1 IDLE"] },
     ],
@@ -43,7 +43,7 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["n1 IDLE"] },
     ],
     [
-      "is made in the same round for a gang that could only be given a node that ends in it",
+      "is made in the same round for a gang whose only possible node ends in it",
       {
         nodes: [aNode("idle", { spot: true, idleSinceMs: NOW - 400_000 }), aNode("private", { privateIpOnly: true })],
         demands: [aDemand("g/0", { group: "g" }), aDemand("g/1", { group: "g", spot: "Preferred" })],
@@ -52,12 +52,12 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["idle IDLE", "private IDLE"], start: [] },
     ],
     [
-      "is used once what was ended is gone, and then no more is ended",
+      "is used once the ended nodes are gone, and then no more nodes end",
       { nodes: [wrong("n1")], demands: [aDemand("d1")], pools: full(2) },
       { stop: [], start: ["large for d1"] },
     ],
     [
-      "is waited for while as many end as are lacking",
+      "is awaited while enough nodes end",
       {
         nodes: [wrong("n1"), aNode("n2", { terminate: aTermination() }), aNode("n3", { phase: "Terminating" })],
         demands: [aDemand("d1"), aDemand("d2")],
@@ -70,7 +70,7 @@ describe("room in a pool that is full of idle nodes", () => {
       },
     ],
     [
-      "is not made where a node ends in the same round because it has been idle for long",
+      "is not made if a node ends in the same round because it has been idle for long",
       {
         nodes: [aNode("idle", { instanceType: "huge", idleSinceMs: NOW - 400_000, createdAtMs: 0 }), wrong("new")],
         demands: [aDemand("d1")],
@@ -79,7 +79,7 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["idle IDLE"] },
     ],
     [
-      "is made beyond what is lacking where the pool is above its maximum",
+      "is also made for the excess if the pool is above its maximum",
       { nodes: [wrong("n1"), wrong("n2"), wrong("n3")], demands: [aDemand("d1")], pools: full(2) },
       { stop: ["n3 IDLE", "n2 IDLE"] },
     ],
@@ -141,7 +141,7 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["right IDLE"], start: [], bound: { older: "m1" } },
     ],
     [
-      "is not made for what could not be booted in it",
+      "is not made for demand that could not boot there",
       { nodes: [wrong("n1")], demands: [aDemand("d1")], unavailable: [aShortage()], pools: full(1) },
       { stop: [] },
     ],
@@ -151,12 +151,12 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: ["n3 IDLE", "n2 IDLE"], start: [], bound: {} },
     ],
     [
-      "is not made for a part of a gang, but for others that it is enough for",
+      "is not made for a part of a gang, but for other groups that it completes",
       { nodes: [wrong("n1")], demands: [...aGang(2), aDemand("younger", { createdAtMs: NOW })], pools: full(1) },
       { stop: ["n1 IDLE"] },
     ],
     [
-      "is not made in one pool for a gang that does not get its nodes of another",
+      "is not made in one pool for a gang that lacks nodes of another",
       {
         nodes: [wrong("n1")],
         demands: [aDemand("a", { group: "gang" }), aDemand("b", { group: "gang", pool: "cpu" })],
@@ -165,7 +165,7 @@ describe("room in a pool that is full of idle nodes", () => {
       { stop: [] },
     ],
     [
-      "is not given to standby while a gang waits for the rest of it",
+      "does not serve standby while a gang waits for more of it",
       {
         nodes: [aNode("n1", { phase: "Terminating" })],
         demands: aGang(2),

@@ -26,9 +26,9 @@ type RoomPlan = {
 };
 
 /**
- * Plans which idle nodes end early, because a group waits for nodes of a full pool: the newest first, and no standby node. Nodes stay that could serve a
- * waiting demand, or a group that a waiting one may displace. The number is what the group lacks, less the nodes that already end, and zero if all of them were
- * not enough.
+ * Plans which idle nodes end early, because a group waits for nodes of a full pool: the newest first, and no standby node. Nodes stay if they could serve a
+ * waiting demand, or a group that a waiting one may displace. The number is what the group lacks, less the nodes that already end; zero if even all of them do
+ * not suffice.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;

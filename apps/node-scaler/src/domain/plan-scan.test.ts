@@ -72,7 +72,7 @@ describe("an instance", () => {
       "of a record that is ending",
       { nodes: [buildNode("n", { status: { phase: "Terminating", instanceId: "i-other" } })] },
     ],
-    ["of a record that came meanwhile", { newcomers: new Set(["n"]) }],
+    ["of a record that was created meanwhile", { newcomers: new Set(["n"]) }],
     ["that is stopping", { instances: listed(buildInstance("n", { state: "stopping" })) }],
   ])("%s is not stopped", (_what, parts) => {
     expect(twice({ instances: listed(buildInstance("n")), ...parts })).toEqual([]);
@@ -93,7 +93,7 @@ describe("an instance", () => {
   });
 
   it.each([
-    ["waits for a pod of work, of whom nothing else may be known here", holder.owner, "wait"],
+    ["waits for a pod of an owner that is otherwise unknown here", holder.owner, "wait"],
     ["does not wait for a pod without an owner", undefined, "stop-orphan"],
   ])("%s", (_what, owner, wanted) => {
     const seen = {

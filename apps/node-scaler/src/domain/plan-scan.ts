@@ -184,7 +184,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
     )
       return [];
     if (joinedNodes(node, byRecord, kubeNodes).some(({ ready }) => ready)) return [];
-    const message = "its provider does not list the instance any more";
+    const message = "its provider no longer lists the instance";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
     const step = {
       kind: "change",

@@ -21,7 +21,7 @@ export function mergeStandby(standby: readonly StandbyNodeSpec[]): readonly Stan
 }
 
 /** Whether an unbound node stands by for an entry. Nodes with an unusual volume size suit too few demands for that. */
-export function standsBy({ spec }: ScaledNode, entry: StandbyNodeSpec, { policy }: Pool): boolean {
+export function isStandbyFor({ spec }: ScaledNode, entry: StandbyNodeSpec, { policy }: Pool): boolean {
   return (
     spec.pool === policy.name &&
     spec.instanceType === entry.instanceType &&
@@ -41,7 +41,7 @@ export function planStandby(
   const lacks: StandbyPlan["lacks"][number][] = [];
   const { policy } = pool;
   for (const entry of mergeStandby(policy.standby)) {
-    const missing = entry.count - unbound.filter((node) => standsBy(node, entry, pool)).length;
+    const missing = entry.count - unbound.filter((node) => isStandbyFor(node, entry, pool)).length;
     if (missing <= 0) continue;
     const wish = { instanceTypes: [entry.instanceType], spot: spotPolicyOf(entry), zone: undefined };
     const boot = decideBoot(wish, pool, conditions);

@@ -16,8 +16,8 @@ it("removes the taint of a node that its record has observed ready, even if a he
 
 it.each<[string, ScaledNode[]]>([
   ["no record", []],
-  ["a record that has not seen it ready", [buildNode("n", { status: { phase: "Created" } })]],
-  ["a record that is to end", [buildNode("n", { spec: { terminate: ordered } })]],
+  ["a record that has not observed it ready", [buildNode("n", { status: { phase: "Created" } })]],
+  ["a record that must end", [buildNode("n", { spec: { terminate: ordered } })]],
   ["a record that ends", [buildNode("n", { status: { phase: "Terminating" } })]],
   ["a record whose node has another name", [buildNode("n", { status: { kubernetesNode: "k-other" } })]],
 ])("keeps the taint of the node of %s", (_title, records) => {

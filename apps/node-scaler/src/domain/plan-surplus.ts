@@ -1,7 +1,7 @@
 import { describePassed } from "./describe-duration.ts";
 import { compareNames, type Pool } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
-import { mergeStandby, standsBy } from "./plan-standby.ts";
+import { mergeStandby, isStandbyFor } from "./plan-standby.ts";
 
 export type StopStep = {
   readonly name: string;
@@ -26,7 +26,7 @@ export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[]
   const keep = new Map(standby.map((entry) => [entry, entry.count]));
   const spares: ScaledNode[] = [];
   for (const node of nodes.toSorted(oldestFirst)) {
-    const entry = standby.find((candidate) => standsBy(node, candidate, pool));
+    const entry = standby.find((candidate) => isStandbyFor(node, candidate, pool));
     const left = entry === undefined ? 0 : (keep.get(entry) ?? 0);
     if (entry === undefined || left === 0) spares.push(node);
     else keep.set(entry, left - 1);

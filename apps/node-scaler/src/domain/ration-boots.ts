@@ -7,9 +7,10 @@ export type BootUnit = {
 };
 
 /**
- * Plans how many boots of each unit are made in this round; a unit outside the result waits. Kinds take turns, and the seed decides which one begins, so that a
- * kind that can never be booted takes no more than its share. Within a kind the given order applies.  A unit that fits a round is not split. A larger one
- * starts only in a round of its own, and continues in later ones.
+ * Plans how many boots of each unit start in this round; a unit outside the result waits. Kinds take turns, and the seed decides which one begins, so a kind
+ * that never boots takes no more than its share. Within a kind the given order applies.
+ *
+ * A unit that fits a round is not split. A larger one starts only in a round of its own, and continues in later ones.
  */
 export function planBoots(
   units: readonly BootUnit[],

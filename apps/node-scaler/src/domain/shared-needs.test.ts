@@ -20,7 +20,7 @@ const gang = { group: "gang" };
 describe("needs of parts", () => {
   checkPlans([
     [
-      "share one new node that holds them",
+      "share one new node with room for them",
       { pools, demands: [part("a", 4), part("b", 4)] },
       { start: ["large for a"], bound: { a: "gpu-r1-0", b: "gpu-r1-0" } },
     ],
@@ -86,22 +86,22 @@ describe("needs of parts, among existing nodes", () => {
       { bound: { a: "m1" } },
     ],
     [
-      "fill what is left before a node is made",
+      "fill existing room before a node is created",
       { pools, parts: [aMachine("m1", room(2))], demands: [part("a", 2), part("b", 2)] },
       { start: ["large for b"], bound: { a: "m1", b: "gpu-r1-0" } },
     ],
     [
-      "use machines that the scaler did not make",
+      "use machines that the scaler did not create",
       { pools, machines: [aMachine("m1", room(8))], demands: [part("a", 2)] },
       { start: [], bound: { a: "m1" } },
     ],
     [
-      "get nothing of a machine of unknown size that the scaler did not make",
+      "get nothing of a machine of unknown size that the scaler did not create",
       { pools, machines: [aMachine("m1")], demands: [part("a", 2)] },
       { start: ["large for a"] },
     ],
     [
-      "use free nodes, which are not idle any more",
+      "use free nodes, which are then no longer idle",
       { pools, nodes: [{ ...aNode("n1", { idleSinceMs: NOW - 400_000 }), ...room(8) }], demands: [part("a", 2)] },
       { start: [], stop: [], bound: { a: "n1" }, updates: ["n1 a"] },
     ],
@@ -111,7 +111,7 @@ describe("needs of parts, among existing nodes", () => {
       { start: ["large for c"], bound: { a: "n1", b: "n1", c: "gpu-r1-0" } },
     ],
     [
-      "use nodes that start",
+      "use booting nodes",
       { pools, nodes: [aNode("n1", { phase: "Creating", boundTo: "a" })], demands: [part("a", 4), part("b", 4)] },
       { start: [], bound: { a: "n1", b: "n1" }, updates: [] },
     ],
@@ -121,12 +121,12 @@ describe("needs of parts, among existing nodes", () => {
       { start: [], updates: [] },
     ],
     [
-      "use no node that starts for a need of a whole node",
+      "use no node that boots for a need of a whole node",
       { pools, nodes: [aNode("n1", { phase: "Creating", boundTo: "d" })], demands: [part("a", 4), aDemand("d")] },
       { start: ["large for a"], bound: { d: "n1", a: "gpu-r1-0" } },
     ],
     [
-      "leave no whole node behind where they take a part",
+      "leave no whole node where they take a part",
       { pools, nodes: [{ ...aNode("n1"), ...room(8) }], demands: [part("a", 1), aDemand("b")] },
       { start: ["large for b"], bound: { a: "n1", b: "gpu-r1-0" } },
     ],
@@ -136,7 +136,7 @@ describe("needs of parts, among existing nodes", () => {
       { start: ["large for b"], bound: { a: "m1", b: "gpu-r1-0" } },
     ],
     [
-      "take nothing from another pool",
+      "use no node of another pool",
       {
         pools: [sized(), sized({ name: "cpu" })],
         parts: [aMachine("m1", { pool: "cpu", ...room(8) })],
@@ -165,24 +165,24 @@ describe("a new node for needs of parts", () => {
       { start: ["huge for a"], bound: { a: "gpu-r1-0", b: "gpu-r1-0", c: "gpu-r1-0" } },
     ],
     [
-      "is not made for a need that no node of the pool can hold, nor for the gang of it",
+      "is not created for a need that no node of the pool can hold, nor for the gang of it",
       { pools, demands: [part("a", 9, 1, gang), part("b", 1, 1, gang), part("c", 1)] },
       {
         start: ["large for c"],
         waits: ["gang TOO_LARGE a,b", "c BOOTING c"],
         messages: [
-          "1 of 2 nodes that are needed together can be had: no instance type of pool gpu is large enough",
+          "1 of 2 nodes that are needed together are available: no instance type of pool gpu is large enough",
           "waiting for 1 node of type large, booting for 0 s",
         ],
       },
     ],
     [
-      "is not made while its type is short",
+      "is not created while its type is short",
       { pools, unavailable: [aShortage()], demands: [part("a", 4), part("b", 4)] },
       { start: [], waits: ["a UNAVAILABLE a", "b UNAVAILABLE b"] },
     ],
     [
-      "is not made in a full pool, and another gang may use what it would have taken",
+      "is not created in a full pool, and another gang may use the room",
       {
         pools: [sized({ max: 1 })],
         demands: [part("a", 8, 8, gang), part("b", 8, 8, gang), part("c", 8, 8, { createdAtMs: NOW })],
@@ -195,7 +195,7 @@ describe("a new node for needs of parts", () => {
       { messages: ["waiting for 1 node of type large, booting for 0 s"], waits: ["gang BOOTING a,b"] },
     ],
     [
-      "is waited for by those that join it while it waits for its turn",
+      "makes needs that join it wait while it waits for its turn",
       {
         pools,
         limits: { bootsPerRound: 1, spotRequestPauseMs: 0 },
@@ -232,7 +232,7 @@ describe("room for needs of parts in a full pool", () => {
   });
   checkPlans([
     [
-      "is not made of nodes for a younger part that loses its place to the group",
+      "is not made of nodes for a younger part whose room the group takes",
       {
         pools: [sized({ max: 3 })],
         nodes: [small("right", 4), small("n1", 1), small("n2", 1)],

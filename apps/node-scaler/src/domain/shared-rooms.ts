@@ -2,7 +2,7 @@ import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/res
 import { classOf, type Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
-import { CLOSED, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
+import { NO_ROOM, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
 import { amountsOf, type NodeSize } from "./node-sizes.ts";
 import type { NewNode } from "./node.ts";
 
@@ -62,7 +62,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     return place;
   };
   const change = ({ rooms, place }: Place, room: Room): void => {
-    const before = rooms.at(place) ?? CLOSED;
+    const before = rooms.at(place) ?? NO_ROOM;
     rooms.set(place, room);
     undo.push(() => rooms.set(place, before));
   };
@@ -72,7 +72,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
   const reserved = new Map<RoomNode, Room>();
   for (const { node, room } of existingRooms(world)) {
     if (isReserved.has(node)) reserved.set(node, room);
-    add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? CLOSED : room);
+    add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? NO_ROOM : room);
   }
   return {
     take: (demand, requests) => {
@@ -84,15 +84,15 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
       return of.nodes[place];
     },
     open: (node, requests) => {
-      change(places.get(node) ?? add(node.spec.pool, node, CLOSED), takeFrom(newRoom(node), requests));
+      change(places.get(node) ?? add(node.spec.pool, node, NO_ROOM), takeFrom(newRoom(node), requests));
     },
     offer: (node) => {
       const room = "status" in node ? reserved.get(node) : newRoom(node);
-      if (room !== undefined) change(places.get(node) ?? add(node.spec.pool, node, CLOSED), room);
+      if (room !== undefined) change(places.get(node) ?? add(node.spec.pool, node, NO_ROOM), room);
     },
     close: (node) => {
       const place = places.get(node);
-      if (place !== undefined) change(place, CLOSED);
+      if (place !== undefined) change(place, NO_ROOM);
     },
     hasRoom: (node, requests) => {
       const place = places.get(node);

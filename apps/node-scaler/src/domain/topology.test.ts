@@ -25,7 +25,7 @@ const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.ent
 describe("a gang in one zone", () => {
   checkPlans([
     [
-      "gets all of its nodes in the first zone by name, where none is better",
+      "gets all of its nodes in the first zone by name if none is better",
       { pools: [aPool({ zones: ["b", "a"] })], demands: aGang(2, { topology }) },
       { start: ["large in a for gang/0", "large in a for gang/1"] },
     ],
@@ -35,12 +35,12 @@ describe("a gang in one zone", () => {
       { start: ["large in b for gang/2"], bound: { "gang/0": "n2", "gang/1": "n3", "gang/2": "gpu-r1-0" } },
     ],
     [
-      "takes another zone where its own is short",
+      "uses another zone if its own is short",
       { pools, unavailable: [aShortage({ zone: "a" })], nodes: [free("n1", "a")], demands: aGang(2, { topology }) },
       { start: ["large in b for gang/0", "large in b for gang/1"] },
     ],
     [
-      "takes free machines of a zone where the pool creates none",
+      "uses free machines of a zone in which the pool creates none",
       { pools, machines: [aMachine("m1", inZone("m1", "c"))], demands: aGang(1, { topology }) },
       { start: [], bound: { "gang/0": "m1" } },
     ],
@@ -91,7 +91,7 @@ describe("a gang in one zone", () => {
       },
     ],
     [
-      "has idle nodes of other zones ended when the pool is full",
+      "ends idle nodes of other zones when the pool is full",
       {
         pools: [aPool({ zones: ["a", "b"], max: 4 })],
         nodes: [free("n1", "a"), free("n2", "a"), free("n3", "b"), free("n4", "b")],
@@ -101,7 +101,7 @@ describe("a gang in one zone", () => {
         start: [],
         stop: ["n4 IDLE", "n3 IDLE"],
         messages: [
-          "2 of 4 nodes that are needed together can be had: pool gpu has 4 nodes of 4 at most, in topology.kubernetes.io/zone=a",
+          "2 of 4 nodes that are needed together are available: pool gpu has 4 nodes of 4 at most, in topology.kubernetes.io/zone=a",
         ],
       },
     ],
@@ -134,7 +134,7 @@ describe("a gang in one zone", () => {
       { start: ["large in z for gang/0"] },
     ],
     [
-      "leaves to a gang behind it the nodes of other zones",
+      "leaves nodes of other zones to a gang behind it",
       {
         pools,
         nodes: [free("n1", "a"), free("n2", "b")],
@@ -189,7 +189,7 @@ describe("a gang in one zone of several pools", () => {
         start: [],
         waits: ["g TOPOLOGY d1,d2"],
         messages: [
-          `1 of 2 nodes that are needed together can be had: new nodes of pool cpu are not known to have ${KEY}=a, in ${KEY}=a`,
+          `1 of 2 nodes that are needed together are available: new nodes of pool cpu are not known to have ${KEY}=a, in ${KEY}=a`,
         ],
       },
     ],
@@ -205,12 +205,12 @@ describe("a gang in one zone of an unscaled pool", () => {
   const fixed = (counts: Readonly<Record<string, number>>) => new Map([["fixed", new Map(Object.entries(counts))]]);
   checkPlans([
     [
-      "gets its nodes in a zone where that pool has enough",
+      "gets its nodes in a zone in which that pool has enough",
       { pools, demands, unscaledZones: fixed({ a: 1, b: 2 }) },
       { start: ["large in b for d1"] },
     ],
     [
-      "gets none where no such zone exists",
+      "gets none if no such zone exists",
       { pools, demands, unscaledZones: fixed({ a: 1, c: 2 }) },
       { start: [], waits: ["g TOPOLOGY d1"] },
     ],

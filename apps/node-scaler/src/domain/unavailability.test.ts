@@ -5,7 +5,7 @@ import {
   buildMark,
   buildShortages,
   dropExpired,
-  mark,
+  rememberShortage,
   REMEMBERED_MS,
   type Asked,
   type Shortage,
@@ -16,7 +16,7 @@ const onDemand: Asked = { ...spot, spot: false };
 const full = (zone?: string, subnet?: string): Shortage => ({ kind: "no-capacity", zone, subnet, message: "full" });
 
 function memoryOf(...marks: readonly Unavailability[]): readonly Unavailability[] {
-  return marks.reduce<readonly Unavailability[]>(mark, []);
+  return marks.reduce<readonly Unavailability[]>(rememberShortage, []);
 }
 
 it("remembers a shortage for ten minutes, to the millisecond", () => {
@@ -98,7 +98,7 @@ it("answers after any history, swept or not, as a search through all marks would
       let memory: readonly Unavailability[] = [];
       for (const { asked: kind, shortage, afterMs } of history) {
         nowMs += afterMs;
-        memory = mark(memory, buildMark(kind, shortage, nowMs));
+        memory = rememberShortage(memory, buildMark(kind, shortage, nowMs));
       }
       const covering = memory.some(
         (entry) =>

@@ -37,8 +37,8 @@ export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unav
   };
 }
 
-/** Remembers a mark. An equal mark that has not expired stays unchanged, because a type that fails repeatedly would otherwise stay blocked forever. */
-export function mark(memory: readonly Unavailability[], found: Unavailability): readonly Unavailability[] {
+/** Remembers a shortage. An equal mark that has not expired stays unchanged, because a type that fails repeatedly would otherwise stay blocked forever. */
+export function rememberShortage(memory: readonly Unavailability[], found: Unavailability): readonly Unavailability[] {
   const same = memory.findIndex((entry) => keyOf(entry) === keyOf(found));
   if (same === -1) return [...memory, found];
   const before = memory[same];

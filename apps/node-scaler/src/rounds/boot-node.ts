@@ -2,7 +2,7 @@ import { labels, taints } from "@muster/proto";
 import { bootKindKey, decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
-import { buildMark, mark } from "../domain/unavailability.ts";
+import { buildMark, rememberShortage } from "../domain/unavailability.ts";
 import { inNodeSpan } from "../node-trace.ts";
 import type { Boot, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
@@ -24,7 +24,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
     const outcome = await takeAnswer(scaler, provider, { node, policy, answer });
     span.setAttributes({ "muster.outcome": outcome });
     scaler.report.booted(outcome, scaler.now() - beganMs);
-  }).catch((error: unknown) => scaler.report.failed("pool", `writing what became of the boot of ${name}`, error));
+  }).catch((error: unknown) => scaler.report.failed("pool", `recording the outcome of the boot of ${name}`, error));
 }
 
 async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
@@ -50,7 +50,7 @@ async function takeAnswer(
   if (outcome.because === "short") {
     const { instanceType, spot } = spec;
     const found = buildMark({ provider: policy.provider, instanceType, spot }, outcome.shortage, now());
-    memory.unavailable = mark(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
+    memory.unavailable = rememberShortage(memory.unavailable, { ...found, untilMs: found.sinceMs + unavailableMs });
     report.planned("pool", { kind: "mark", node: node.name, because: outcome.shortage.kind, message: found.message });
   }
   const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };

@@ -61,11 +61,11 @@ async function noteMissingProviders(
     left,
     MAX_NODES_IN_FLIGHT,
     async ({ name, spec: { provider } }) => {
-      const message = `provider ${provider} is not in the file of pools any more, and may still have the instance`;
+      const message = `provider ${provider} is no longer in the file of pools, and may still have the instance`;
       const trouble: NodeTrouble = { code: "PROVIDER_MISSING", message };
       await records.changeNode({ node: name, expected: "Terminating", status: { trouble } });
     },
-    ({ name }, error) => report.failed("reaper", `writing why ${name} does not end`, error),
+    ({ name }, error) => report.failed("reaper", `recording why ${name} does not end`, error),
   );
 }
 

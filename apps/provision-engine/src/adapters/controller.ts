@@ -22,14 +22,14 @@ export type ControllerAnswer = {
 export type Controller = {
   /**
    * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all
-   * calls back off for the time that the controller asks for, and for a moment after a timeout, because queued calls would probably time out, too.
+   * calls pause for the time that the controller requests, and briefly after a timeout, because queued calls would probably time out, too.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };
 
 const MAX_CONCURRENT_CALLS = 32;
 const RETRY_AFTER_MS = 1000;
-/** Maximum time that a controller can make calls back off. */
+/** Maximum pause of calls that a controller can request. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 const UNPROCESSED: readonly number[] = [401, 403, 408, 429];
 const BACK_OFF: readonly number[] = [429, 503];
@@ -155,7 +155,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
     const same = lastId !== undefined && lastId > from ? await read(lastId, 1, signal) : answer;
     if (same.kind === "failed") return same;
     const isCertain = same.kind === "unreadable" && same.lastId === lastId;
-    const doubt = isCertain ? "" : `; x-last-id ${String(lastId)} is not that of this order, so nothing is passed over`;
+    const doubt = isCertain ? "" : `; x-last-id ${String(lastId)} is not that of this order, so no order is skipped`;
     failed("unreadable", `${because}, from ${String(from)}, with at most ${limit}${doubt}`);
     return { kind: "unreadable", lastId: isCertain ? lastId : undefined };
   };

@@ -7,7 +7,7 @@ import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
-import { bucketFill, bucketMadeMs, openView } from "@muster/store";
+import { bucketFill, bucketCreatedAtMs, openView } from "@muster/store";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { leaseQueue } from "../types/lease-queue.ts";
@@ -112,7 +112,8 @@ export async function openDeps(
     requests,
     polled: http?.open({ requests, feedback, sign, cleaner }),
     cleaner,
-    staleness: () => (view.ageMs() > MAX_VIEW_AGE_MS ? `leases were followed last ${view.ageMs()} ms ago` : undefined),
+    staleness: () =>
+      view.ageMs() > MAX_VIEW_AGE_MS ? `the view of leases was current ${view.ageMs()} ms ago` : undefined,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
@@ -236,7 +237,7 @@ function cleanerOf(
       nowMs: Date.now,
       census: async () => ({
         records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
-        bucketCreatedMs: await bucketMadeMs(bus.connection, buckets.leases),
+        bucketCreatedMs: await bucketCreatedAtMs(bus.connection, buckets.leases),
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
       report: {

@@ -28,10 +28,10 @@ it("lists the leases that block the end of a network, with their ends, and is no
 });
 
 it.each<[what: string, record: Partial<Omit<LeaseRecord, "order">>, stuck: boolean, because: string]>([
-  ["is taken down", {}, false, ""],
-  ["was not taken down at once", { attempts: 1, trouble: "away" }, false, "away"],
-  ["cannot be taken down", { attempts: 10, trouble: "away" }, true, "away"],
-  ["is there, and used", { phase: "ACTIVE", expiresAtNs: 1n }, false, ""],
+  ["is being removed", {}, false, ""],
+  ["is not removed at the first attempt", { attempts: 1, trouble: "away" }, false, "away"],
+  ["cannot be removed", { attempts: 10, trouble: "away" }, true, "away"],
+  ["is active, and in use", { phase: "ACTIVE", expiresAtNs: 1n }, false, ""],
 ])("shows for a lease that %s whether it needs the operator", (_what, record, stuck, waitingBecause) => {
   expect(reported(record)).toMatchObject({ stuck, waitingBecause, usedBy: [], usedByCount: 0 });
 });

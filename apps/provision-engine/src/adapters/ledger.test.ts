@@ -10,9 +10,9 @@ const grantOf = (kind: string, id: string) =>
 it.each<[what: string, payload: Uint8Array, lease: string | undefined]>([
   ["a run of a lease", grantOf("lease", "4711-1-2"), "4711-1"],
   ["a session", grantOf("session", "4711-1-2"), undefined],
-  ["a name that no engine gives", grantOf("lease", "4711"), undefined],
+  ["an owner id that no engine uses", grantOf("lease", "4711"), undefined],
   ["no owner", ReservationGranted.encode({}).finish(), undefined],
-  ["what cannot be read", new Uint8Array([255]), undefined],
+  ["an unreadable event", new Uint8Array([255]), undefined],
 ])("reads the lease of a grant for %s", async (_what, payload, lease) => {
   let publish: ((message: { payload: Uint8Array }) => void) | undefined;
   const bus = {

@@ -81,10 +81,13 @@ it.each<[string, Lists]>([
   ["claims cannot be listed", { persistentvolumeclaims: "refused" }],
   ["some kind cannot be listed", { deployments: "refused" }],
   ["pods cannot be listed", { pods: "refused" }],
-  ["a claim in it is no lease's", { persistentvolumeclaims: [object("data", "net", { [labels.managedBy]: "user" })] }],
-  ["a claim in it has just been made", { persistentvolumeclaims: [object("data", "net")] }],
+  [
+    "a claim in it belongs to no lease",
+    { persistentvolumeclaims: [object("data", "net", { [labels.managedBy]: "user" })] },
+  ],
+  ["a claim in it has just been created", { persistentvolumeclaims: [object("data", "net")] }],
   ["a pod runs in it", { pods: [pod] }],
-])("keeps a namespace where %s, in the sweep and just before the removal", async (_what, lists) => {
+])("keeps a namespace if %s, in the sweep and just before the removal", async (_what, lists) => {
   await using world = await leftNamespace();
   Object.assign(world.lists, lists);
   expect(await world.look()).toEqual([]);

@@ -80,7 +80,7 @@ function inNamespace(kind: ObjectKind, within: string | undefined): ObjectKind &
   return within === undefined ? kind : { ...kind, namespace: within };
 }
 
-/** The same condition as the selector. */
+/** Applies the same condition as the selector. */
 function isOfLease({ metadata }: KubeObject): boolean {
   const { [labels.managedBy]: by, ...others } = metadata?.labels ?? {};
   return by === "muster" && [labels.lease, labels.leaseRun, labels.leaseUser].every((each) => each in others);

@@ -123,7 +123,7 @@ export function openRoom({ name, fill, promised, nowMs }: RoomDeps): Room {
       });
       const verdict = decideRoom(filled, promised() + now.taken, bytes);
       if (verdict.kind === "none") {
-        const what = `size of bucket ${name} without what is kept for the ends of leases`;
+        const what = `size of bucket ${name} without the part that is reserved for ends of leases`;
         throwFault({ code: "limit_exceeded", what, limit: verdict.limit, retryAfterMs: RETRY_MS });
       }
       now.taken += bytes;

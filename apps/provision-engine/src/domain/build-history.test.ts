@@ -10,10 +10,10 @@ const eventsOf = (createdNs: bigint) => {
 const [older, later] = [eventsOf(5n), eventsOf(50n)];
 
 it.each([
-  ["the one that its record names", [...older, ...later], "50", { events: later, order: "50", isWhole: true }],
-  ["the one that its record names, without events yet", older, "50", { events: [], isWhole: true }],
-  ["the last one where there is no record", [...older, ...later], undefined, { events: later, order: "50" }],
-  ["that one only, where no other has events", later, undefined, { events: later, isWhole: false }],
+  ["the order that the record names", [...older, ...later], "50", { events: later, order: "50", isWhole: true }],
+  ["the order that the record names, without events yet", older, "50", { events: [], isWhole: true }],
+  ["the last order if no record exists", [...older, ...later], undefined, { events: later, order: "50" }],
+  ["the only order with events", later, undefined, { events: later, isWhole: false }],
   ["none without events", [], undefined, { events: [], order: undefined, isWhole: false }],
 ])("has the history of one order alone, whichever order had its id before: %s", (_what, events, order, history) => {
   expect(buildHistory(events, order)).toMatchObject(history);

@@ -33,7 +33,7 @@ describe("a container that exits and restarts", () => {
     ["ended three times", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)]], 3],
     ["ended four times, the last at the window's end", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)], [pod(4, 105n)]], "4"],
     ["ended a fourth time after it", [[pod(1, 5n)], [pod(2, 6n)], [pod(3, 7n)], [pod(4, 106n)]], 1],
-    ["ended four times between two looks", [[pod(0, 0n)], [pod(4, 90n)]], "4"],
+    ["ended four times between two observations", [[pod(0, 0n)], [pod(4, 90n)]], "4"],
     ["ended four times unseen, over a longer time", [[pod(0, 0n)], [pod(4, 101n)]], 1],
     ["ended unseen after an end that was seen", [[pod(1, 50n)], [pod(4, 140n)]], "4"],
     ["lost its first pod", [[pod(3, 5n)], [], [pod(1, 9n, { pod: "q", startedNs: 6n })]], "4"],
@@ -104,9 +104,9 @@ const running = { running: { startedAt: SECOND } };
 it.each([
   ["runs for the first time", {}, { restartCount: 0, state: running }, 0, undefined],
   ["has just ended", {}, { restartCount: 0, state: exited(FIRST) }, 1, FIRST],
-  ["waits to be started again", {}, { restartCount: 1, state: waiting, lastState: exited(SECOND) }, 2, SECOND],
-  ["was started again", {}, { restartCount: 2, state: running, lastState: exited(SECOND) }, 2, SECOND],
-  ["waits for the first time", {}, { restartCount: 0, state: { waiting: {} } }, 0, undefined],
+  ["waits for its restart", {}, { restartCount: 1, state: waiting, lastState: exited(SECOND) }, 2, SECOND],
+  ["was restarted", {}, { restartCount: 2, state: running, lastState: exited(SECOND) }, 2, SECOND],
+  ["waits for its first start", {}, { restartCount: 0, state: { waiting: {} } }, 0, undefined],
   [
     "is ended with its pod",
     { deletionTimestamp: SECOND },
@@ -130,6 +130,6 @@ it.each([
   ["none", [], undefined],
   ["too few", [pod(MAX_EXITS - 1, 1n)], undefined],
   ["many", [pod(0, 1n), pod(MAX_EXITS, 1n)], "is not available and has exited 4 times, last with exit code 1 (Error)"],
-])("explains why a container with %s exits is unavailable", (_what, pods, said) => {
-  expect(describeCrashes(pods)).toBe(said);
+])("explains why a container with %s exits is unavailable", (_what, pods, description) => {
+  expect(describeCrashes(pods)).toBe(description);
 });

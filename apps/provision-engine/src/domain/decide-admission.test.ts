@@ -54,17 +54,17 @@ it.each([
 const LATER = { kind: "later", leases: ["1-2"] } as const;
 
 it.each<[string, Neighbour[], object]>([
-  ["a volume that is there", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
+  ["an active volume", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   [
-    "a volume that goes",
+    "a volume that is being removed",
     [volume("DECOMMISSIONING")],
     { kind: "no", because: "this user has no active volume 1-2; order it first" },
   ],
   ["no volume", [], { kind: "no", because: "this user has no active volume 1-2; order it first" }],
   [
-    "what is none",
+    "a lease that is no volume",
     [volume("ACTIVE", { type: "zdb" })],
     { kind: "no", because: "this user has no active volume 1-2; order it first" },
   ],
@@ -73,11 +73,7 @@ it.each<[string, Neighbour[], object]>([
 });
 
 it.each<[string, Neighbour[], object]>([
-  [
-    "a network that is there",
-    [network("ACTIVE"), network("ORDERED")],
-    { kind: "yes", because: "the capacity suffices" },
-  ],
+  ["an active network", [network("ACTIVE"), network("ORDERED")], { kind: "yes", because: "the capacity suffices" }],
   [
     "a network on its way",
     [network("PROVISIONING"), network("ORDERED"), network("DECOMMISSIONING")],

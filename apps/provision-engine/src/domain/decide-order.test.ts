@@ -81,7 +81,7 @@ describe("an order", () => {
 
   it.each<[string, Order, ReturnType<typeof refused>]>([
     ["that another key signed", signedOrder({}, other), refused("signature", FORGED)],
-    ["in another's name", { ...signedOrder(), user: other.userId }, refused("signature", FORGED)],
+    ["in the name of another user", { ...signedOrder(), user: other.userId }, refused("signature", FORGED)],
     ["without a signature", { ...signedOrder(), signature: new Uint8Array() }, refused("signature", "is missing")],
     [
       "of a user without a key",
@@ -99,7 +99,7 @@ describe("an order", () => {
     ["without a duration", signedOrder({ durationNs: 0n }), refused("duration", "is not above zero")],
     ["of a negative duration", signedOrder({ durationNs: -1n }), refused("duration", "is not above zero")],
     [
-      "of a duration beyond all",
+      "of a duration above the maximum",
       signedOrder({ durationNs: MAX_DURATION_NS + 1n }),
       refused("duration", "is above the maximum of 2^63 - 1 ns"),
     ],
@@ -110,7 +110,7 @@ describe("an order", () => {
       refused("duration", "ended 9s999ms ago", "deleted"),
     ],
     [
-      "from too far in the future",
+      "created too far in the future",
       signedOrder({ createdNs: NOW + MAX_CLOCK_SKEW_NS + 1n }),
       refused("created", "is 5m ahead; 5m are tolerated", "error"),
     ],
@@ -232,7 +232,7 @@ describe("a renewal", () => {
     ],
     ["of sequence 0", aRenewal({ sequence: 0 }), lease(), wrong("sequence", "0 is not above 0, the last one")],
     [
-      "that makes it no longer",
+      "that does not extend the lease",
       aRenewal({ expiresAtNs: END }),
       lease(),
       wrong("expires_at", "is not after the present end of the lease"),

@@ -25,7 +25,7 @@ export type PolledVerdict = {
 };
 
 /**
- * Decides what a listed order asks for. A controller lists all of its orders at every start, and unanswered ones in every page; answers that the controller
+ * Decides what a listed order requests. A controller lists all of its orders at every start, and unanswered ones in every page. Answers that the controller
  * has, or that are pending, are not sent again.
  */
 export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {

@@ -73,9 +73,9 @@ const bytesOf = ({ requestId, outbox }: LeaseRecord): number =>
 const heavy = withEvent(aLease({ requestId: "r".repeat(500) }), "FAILED", "m".repeat(500), 1n);
 
 it.each([
-  ["all of it where there is room", 1010, { requestId: heavy.requestId, outbox: heavy.outbox }],
+  ["the whole record if it fits", 1010, { requestId: heavy.requestId, outbox: heavy.outbox }],
   [
-    "no request id and brief texts where there is less",
+    "no request id and brief texts if there is less room",
     1009,
     { requestId: "", outbox: [{ eventType: "FAILED", message: "m".repeat(100) }] },
   ],
@@ -89,7 +89,7 @@ it.each([
 it.each([
   ["below nine tenths", { bytes: 800, maxBytes: 1000 }, 50, 50, { kind: "room" }],
   ["beyond them", { bytes: 800, maxBytes: 1000 }, 50, 51, { kind: "none", limit: 900 }],
-  ["beyond them with what is promised", { bytes: 800, maxBytes: 1000 }, 101, 0, { kind: "none", limit: 900 }],
+  ["beyond nine tenths with the promised bytes", { bytes: 800, maxBytes: 1000 }, 101, 0, { kind: "none", limit: 900 }],
   ["without a limit", { bytes: 1e12, maxBytes: undefined }, 1, 1, { kind: "room" }],
 ] as const)("%s", (_title, fill, promised, wanted, verdict) => {
   expect(decideRoom(fill, promised, wanted)).toEqual(verdict);

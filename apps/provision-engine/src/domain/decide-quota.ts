@@ -58,7 +58,7 @@ export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "pha
   return phase === "ORDERED" || phase === "PROVISIONING" ? Buffer.byteLength(order.data) : 0;
 }
 
-/** Growth of a compacted record that runs again: its order brings its data back. */
+/** Growth of a compacted record that runs again, because its order restores its data. */
 export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
   return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }

@@ -34,27 +34,22 @@ function seen({ waitingBecause = "", isStuck = false, users = NO_USERS, ...chang
 const NO_USERS = { count: 0, some: [] };
 
 it.each<[what: string, lease: Changes, code: string, message: RegExp]>([
-  ["was just ordered", { phase: "ORDERED" }, "ORDERED", /begun next/],
+  ["was just ordered", { phase: "ORDERED" }, "ORDERED", /begins next/],
   ["waits for another one", { phase: "ORDERED", waitingBecause: "waits for network home" }, "WAITING", /network home/],
-  ["is being made", { phase: "PROVISIONING" }, "PROVISIONING", /^it is being made$/],
-  ["is tried again", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /tried again: no image/],
+  ["is being provisioned", { phase: "PROVISIONING" }, "PROVISIONING", /^it is being made$/],
+  ["is retried", { phase: "PROVISIONING", waitingBecause: "no image" }, "NOT_YET", /retried: no image/],
   ["is there", {}, "ACTIVE", /it ends in 60m|it ends in 1h/],
   ["never ends", { expiresAtNs: 2n ** 63n - 1n }, "ACTIVE", /it ends never$/],
-  [
-    "is there, with a node that died",
-    { waitingBecause: "node n-0" },
-    "TROUBLED",
-    /a part of it is in trouble: node n-0/,
-  ],
+  ["is active, with a failed node", { waitingBecause: "node n-0" }, "TROUBLED", /a part of it is in trouble: node n-0/],
   ["crashed", { phase: "DECOMMISSIONING", ending: ENDING }, "CRASHED", /taken down: CRASHED: 4 exits/],
   [
-    "was not taken down at once",
+    "is not removed at the first attempt",
     { phase: "DECOMMISSIONING", ending: ENDING, waitingBecause: "away" },
     "CRASHED",
-    /^it is taken down, and that is tried again: CRASHED: 4 exits; away$/,
+    /^its resources are removed, and the removal is retried: CRASHED: 4 exits; away$/,
   ],
   [
-    "cannot be taken down",
+    "cannot be removed",
     { phase: "DECOMMISSIONING", ending: ENDING, waitingBecause: "away", isStuck: true },
     "NOT_TAKEN_DOWN",
     /4 exits; away/,
@@ -63,10 +58,10 @@ it.each<[what: string, lease: Changes, code: string, message: RegExp]>([
     "ends after others",
     { phase: "DECOMMISSIONING", ending: ENDING, waitingBecause: "it is in use by 4711-2", users: USERS },
     "IN_USE",
-    /^it ends \(CRASHED: 4 exits\), and stays until what uses it is gone: container 4711-2 \(ends in 1h00m\), 1 more$/,
+    /^it ends \(CRASHED: 4 exits\), and stays until the leases that use it have ended: container 4711-2 \(ends in 1h00m\), 1 more$/,
   ],
   ["is over", { phase: "ENDED", ending: ENDING, result: ERROR }, "CRASHED", /^all of it is taken down: CRASHED/],
-  ["is over and was never there", { phase: "ENDED", ending: ENDING }, "CRASHED", /^it never became ACTIVE, /],
+  ["is over and was never active", { phase: "ENDED", ending: ENDING }, "CRASHED", /^it never became ACTIVE, /],
   ["failed", { phase: "FAILED", result: ERROR }, "FAILED", /^no space$/],
 ])("explains a lease that %s", (_what, lease, code, message) => {
   const explained = explainLease(seen(lease), undefined, NOW_MS);
@@ -81,7 +76,7 @@ it("explains a lease that waits for machines by the ledger's reason", () => {
   expect(explainLease(waiting, machines, NOW_MS)).toEqual({
     code: "POOL_AVAILABILITY",
     message: "pool n has 0 of 1",
-    next: "mend the 1 unusable node of pool n",
+    next: "repair the 1 unusable node of pool n",
   });
   expect(explainLease(waiting, { ...machines, code: "" }, NOW_MS).code).toBe("NOT_YET");
 });

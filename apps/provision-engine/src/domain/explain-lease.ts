@@ -31,7 +31,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
   switch (record.phase) {
     case "ORDERED":
       return waitingBecause === ""
-        ? { code: "ORDERED", message: "it was accepted, and is begun next", next: ENGINE }
+        ? { code: "ORDERED", message: "it was accepted, and begins next", next: ENGINE }
         : because("WAITING", waitingBecause);
     case "PROVISIONING":
       return reasonOfWait(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
@@ -55,7 +55,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
       return {
         code: "FAILED",
         message: whyOf(seen),
-        next: "its order, sent again, is tried again: the same file with this id as metadata.name",
+        next: "send its order again to retry it: the same file with this id as metadata.name",
       };
   }
 }
@@ -96,7 +96,7 @@ function explainQueue({ whyNoQueue }: LeaseSeen): Reason | undefined {
 function explainProvisioning(waitingBecause: string): Reason {
   return waitingBecause === ""
     ? because("PROVISIONING", "it is being made")
-    : because("NOT_YET", `it is being made, and tried again: ${waitingBecause}`);
+    : because("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
 }
 
 /** Waiting for other leases and retrying count as no failure. */
@@ -107,30 +107,31 @@ function explainEnding(seen: LeaseSeen, nowMs: number): Reason {
   if (isStuck)
     return {
       code: "NOT_TAKEN_DOWN",
-      message: `what it had cannot be taken down, and that is tried again: ${whyOf(seen)}`,
+      message: `its resources cannot be removed, and the removal is retried: ${whyOf(seen)}`,
       next: "fix the cause; `muster doctor` checks the services",
     };
   if (users.count > 0) {
     const cause = [code, ending?.message ?? ""].filter((each) => each !== "").join(": ");
     return {
       code: "IN_USE",
-      message: `it ends (${cause}), and stays until what uses it is gone: ${describeUsers(users, nowMs)}`,
+      message: `it ends (${cause}), and stays until the leases that use it have ended: ${describeUsers(users, nowMs)}`,
       next: `wait, or end each of them: \`muster lease end ${users.some[0]?.order.id ?? "ID"}\``,
     };
   }
-  const how = waitingBecause === "" ? "it is taken down" : "it is taken down, and that is tried again";
+  const how = waitingBecause === "" ? "it is taken down" : "its resources are removed, and the removal is retried";
   return because(code, `${how}: ${whyOf(seen)}`);
 }
 
 function explainEnded(seen: LeaseSeen): Reason {
   const { ending, result } = seen.record;
-  const down = result === undefined ? "it never became ACTIVE, and all of it is taken down" : "all of it is taken down";
+  const down =
+    result === undefined ? "it never became ACTIVE, and all of its resources are removed" : "all of it is taken down";
   return {
     code: ending?.cause ?? "ENDED",
     message: `${down}: ${whyOf(seen)}`,
     next:
       ending?.cause === "CRASHED"
-        ? "fix what ends in it before you order another one, which would end likewise"
+        ? "fix the workload before you order another one, which would end in the same way"
         : "order another one: an id is used once",
   };
 }

@@ -3,16 +3,16 @@ import type { Ending, LeaseEventType, LeaseRecord, Origin, CrashWindow } from ".
 
 /** A change of a lease. */
 export type LeaseChange =
-  /** The order came again, with its data; undefined if the source only asks for the answer again. */
+  /** The order was sent again, with its data; undefined: the source only requests the answer again. */
   | { readonly kind: "resent"; readonly data?: string }
   | { readonly kind: "renewed"; readonly renewal: Renewal }
-  /** With CRASHED, `result` is the error to keep. */
+  /** With CRASHED, `result` is the error that stays in the record. */
   | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
   /** With `takesOver`, nothing is created. */
   | { readonly kind: "provisioning"; readonly takesOver?: string }
   /** Its workload passes to the heir. */
   | { readonly kind: "migrated"; readonly heir: string }
-  /** The workload of the lease in `takesOver` is now its own, with the exits counted so far. */
+  /** The workload of the lease in `takesOver` is now this lease's, with the exits counted so far. */
   | { readonly kind: "taken-over"; readonly madeFor: Origin; readonly crashes: CrashWindow | undefined }
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
@@ -37,7 +37,7 @@ export type LeaseChange =
   /** The feedback of this number has arrived. */
   | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: Resigned }
   | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
-  /** The source refuses the feedback. `notBeforeNs` undefined: it is given up. */
+  /** The source refuses the feedback. `notBeforeNs` undefined: it is abandoned. */
   | {
       readonly kind: "feedback-refused";
       readonly number: number;
@@ -127,7 +127,7 @@ export const NOT_IN_THIS_PHASE: LeaseTransition = { next: undefined, because: "o
 export const MAX_EVENTS = 480;
 /** After that, one event of this many is recorded, except ends. */
 const SAMPLED_EVERY = 50;
-/** An order that keeps failing and being sent again has unlimited ends: after this many runs they are sampled, too. */
+/** An order that repeatedly fails and is sent again has an unlimited number of ends, so after this many runs they are sampled, too. */
 const MAX_RECORDED_RUNS = 100;
 const END_EVENTS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { describeBrake, FEW } from "@muster/ledger-client/plan-sweep";
+import { describeBrake, MAX_LEFT_AT_ANY_SHARE } from "@muster/ledger-client/plan-sweep";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import {
@@ -45,39 +45,59 @@ const ofTruth = (truth: LeaseTruth): Partial<CleanupSnapshot> => ({ truth: new M
 const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
 
 it.each<[string, Partial<CleanupSnapshot>, string]>([
-  ["what has no record goes", {}, "remove"],
-  ["but not what another installation has made", { objects: [object({ otherInstallation: "muster-2" })] }, "keep"],
+  ["an object without a record is removed", {}, "remove"],
+  ["an object of another installation is kept", { objects: [object({ otherInstallation: "muster-2" })] }, "keep"],
   [
-    "nor where a lease of that id has ended here",
+    "and is kept even if a lease of that id has ended here",
     { ...ofTruth(lease({ phase: "ENDED" })), objects: [object({ otherInstallation: "muster-2" })] },
     "keep",
   ],
-  ["nor what has no record at the first look", { leftSince: new Map() }, "suspect"],
-  ["nor soon after it", { leftSince: new Map([["u-1", 401]]) }, "suspect"],
-  ["nor because another object of its name looked so", { leftSince: new Map([["u-0", 0]]) }, "suspect"],
-  ["what belongs to a lease that has ended goes", ofTruth(lease({ phase: "ENDED" })), "remove"],
-  ["and to one that failed", ofTruth(lease({ phase: "FAILED" })), "remove"],
-  ["and what an earlier run has left of one that is there", ofTruth(lease({ run: 3 })), "remove"],
-  ["what another lease has taken over stays", ofTruth(lease({ run: 7, madeFor: { id: "1-1", run: 2 } })), "keep"],
-  ["and what one is about to take", ofTruth(lease({ run: 1, takesOver: "1-1", phase: "DECOMMISSIONING" })), "keep"],
-  ["what that one has left goes", ofTruth(lease({ phase: "ENDED", run: 7, madeFor: { id: "1-1", run: 2 } })), "remove"],
-  ["and what was made for itself before", ofTruth(lease({ run: 7, madeFor: { id: "0-1", run: 9 } })), "remove"],
-  ["what is there for a lease stays", ofTruth(lease()), "keep"],
-  ["and what is being made for one", ofTruth(lease({ phase: "PROVISIONING" })), "keep"],
-  ["and what one may be made of", ofTruth(lease({ phase: "ORDERED", run: 3 })), "keep"],
-  ["and what is being taken down: that is retried", ofTruth(lease({ phase: "DECOMMISSIONING" })), "keep"],
-  ["what a run has made that the record does not know yet stays", ofTruth(lease({ phase: "ENDED", run: 1 })), "keep"],
+  ["an object without a record is suspected in the first sweep", { leftSince: new Map() }, "suspect"],
+  ["and in a second one within the grace period", { leftSince: new Map([["u-1", 401]]) }, "suspect"],
+  ["and after a sweep that suspected another object of its name", { leftSince: new Map([["u-0", 0]]) }, "suspect"],
+  ["an object of an ended lease is removed", ofTruth(lease({ phase: "ENDED" })), "remove"],
+  ["an object of a failed lease is removed", ofTruth(lease({ phase: "FAILED" })), "remove"],
+  ["an object of an earlier run of an active lease is removed", ofTruth(lease({ run: 3 })), "remove"],
   [
-    "what another engine serves stays",
+    "an object that another lease has taken over is kept",
+    ofTruth(lease({ run: 7, madeFor: { id: "1-1", run: 2 } })),
+    "keep",
+  ],
+  [
+    "an object that another lease is taking over is kept",
+    ofTruth(lease({ run: 1, takesOver: "1-1", phase: "DECOMMISSIONING" })),
+    "keep",
+  ],
+  [
+    "an object of an ended lease that took it over is removed",
+    ofTruth(lease({ phase: "ENDED", run: 7, madeFor: { id: "1-1", run: 2 } })),
+    "remove",
+  ],
+  [
+    "an object that a lease had before its take-over is removed",
+    ofTruth(lease({ run: 7, madeFor: { id: "0-1", run: 9 } })),
+    "remove",
+  ],
+  ["an object of an active lease is kept", ofTruth(lease()), "keep"],
+  ["an object of a lease in PROVISIONING is kept", ofTruth(lease({ phase: "PROVISIONING" })), "keep"],
+  ["an object of an ordered lease is kept", ofTruth(lease({ phase: "ORDERED", run: 3 })), "keep"],
+  [
+    "an object of a lease in DECOMMISSIONING is kept, because its removal is retried",
+    ofTruth(lease({ phase: "DECOMMISSIONING" })),
+    "keep",
+  ],
+  ["an object of a later run than that of the record is kept", ofTruth(lease({ phase: "ENDED", run: 1 })), "keep"],
+  [
+    "an object of a lease of another engine is kept",
     ofTruth(lease({ phase: "ENDED", order: aLease({ order: { engine: "west" } }).order })),
     "keep",
   ],
-  ["on a record that cannot be read it stays", ofTruth({ kind: "unknown", because: "?" }), "keep"],
-  ["and on one that was not read", { truth: new Map() }, "keep"],
-  ["what is mounted stays", { inUse: mounted }, "keep"],
-  ["and if the mounted claims are unknown", { inUse: undefined }, "keep"],
-  ["an object with a label of Muster and no lease stays", { objects: [object({ lease: undefined })] }, "keep"],
-  ["what goes already is left alone", { objects: [object({ isTerminating: true })] }, "keep"],
+  ["an object with an unreadable record is kept", ofTruth({ kind: "unknown", because: "?" }), "keep"],
+  ["an object with a record that was not read is kept", { truth: new Map() }, "keep"],
+  ["a mounted claim is kept", { inUse: mounted }, "keep"],
+  ["a claim is kept while the mounted claims are unknown", { inUse: undefined }, "keep"],
+  ["an object with a label of Muster but no lease is kept", { objects: [object({ lease: undefined })] }, "keep"],
+  ["an object that is being deleted is kept", { objects: [object({ isTerminating: true })] }, "keep"],
   ["a secret cannot be mounted alone", { objects: [object({ kind: "Secret" })], inUse: undefined }, "remove"],
 ])("%s", (_title, changes, step) => {
   expect(plan(changes)).toEqual([step]);
@@ -194,16 +214,22 @@ const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
   decideCleanupBrake(found, { truth: gone(found) }, census, confirmed, BRAKE_POLICY);
 
 it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
-  ["a few that are left over go", steps(0, FEW), CENSUS, 0, undefined],
-  ["and half of many", steps(20, 20), CENSUS, 0, undefined],
-  ["not more than half of many", steps(20, 21), CENSUS, 0, "more than 50 %"],
-  ["nor more than so many, however many there are", steps(500, 51), CENSUS, 0, "more than 50"],
-  ["nor anything without any record", steps(5, 1), { ...CENSUS, records: 0 }, 0, "no record of any lease"],
-  ["nor what is older than the bucket of its record", steps(5, 1, 939_999), CENSUS, 0, "older than the bucket"],
+  ["a few leftovers are removed", steps(0, MAX_LEFT_AT_ANY_SHARE), CENSUS, 0, undefined],
+  ["half of many objects are removed", steps(20, 20), CENSUS, 0, undefined],
+  ["more than half of many objects are held up", steps(20, 21), CENSUS, 0, "more than 50 %"],
+  ["more than the maximum is held up, whatever the total is", steps(500, 51), CENSUS, 0, "more than 50"],
+  ["every removal is held up without any record", steps(5, 1), { ...CENSUS, records: 0 }, 0, "no record of any lease"],
+  [
+    "objects older than the bucket of their records are held up",
+    steps(5, 1, 939_999),
+    CENSUS,
+    0,
+    "older than the bucket",
+  ],
   ["clocks may differ a little", steps(5, 1, 940_000), CENSUS, 0, undefined],
-  ["nothing is held up where nothing is left over", steps(5, 0), { ...CENSUS, records: 0 }, 0, undefined],
+  ["nothing is held up without leftovers", steps(5, 0), { ...CENSUS, records: 0 }, 0, undefined],
   ["confirmed leftovers are removed", steps(0, 51), { ...CENSUS, records: 0 }, 51, undefined],
-  ["and no more than that", steps(0, 52), CENSUS, 51, "more than 50"],
+  ["more than the confirmed number is held up", steps(0, 52), CENSUS, 51, "more than 50"],
 ])("%s", (_title, found, census, confirmed, because) => {
   const verdict = brake(found, census, confirmed);
   if (because === undefined) expect(verdict).toBeUndefined();

@@ -177,14 +177,16 @@ const MAX_CLOCK_SKEW_MS = 60_000;
 export function decideCleanupBrake(
   steps: readonly CleanupStep[],
   { truth }: Pick<CleanupSnapshot, "truth">,
-  { records, bucketCreatedMs: bucketMadeMs }: Census,
+  { records, bucketCreatedMs: bucketCreatedAtMs }: Census,
   confirmed: number,
   policy: BrakePolicy,
 ): Brake | undefined {
   const leftOver = steps.filter((step) => step.kind !== "keep");
   const older = leftOver.filter(
     ({ object: { lease, createdMs: madeMs } }) =>
-      truth.get(lease?.id ?? "")?.kind === "none" && madeMs !== undefined && madeMs + MAX_CLOCK_SKEW_MS < bucketMadeMs,
+      truth.get(lease?.id ?? "")?.kind === "none" &&
+      madeMs !== undefined &&
+      madeMs + MAX_CLOCK_SKEW_MS < bucketCreatedAtMs,
   );
   const counts = { left: leftOver.length, olderThanStore: older.length, found: steps.length };
   return decideSweepBrake({ ...counts, owners: records, owner: "lease", confirmed }, policy);

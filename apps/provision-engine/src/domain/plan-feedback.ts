@@ -67,7 +67,7 @@ export type FeedbackPolicy = {
   readonly retry: RetryPolicy;
   /** Pause after the source refuses feedback. */
   readonly refusedRetryMs: number;
-  /** Feedback is given up after this number of refusals. */
+  /** Feedback is abandoned after this number of refusals. */
   readonly maxRefusals: number;
 };
 

@@ -76,7 +76,7 @@ describe("an order", () => {
     });
   });
 
-  it("waits for what it needs, but not beyond its end", () => {
+  it("waits for its dependencies, but not beyond its end", () => {
     const mounts = aLease({ phase: "ORDERED", order: mounting });
     const named = [volume("PROVISIONING")];
     const waitsFor = { leases: ["1-2"], until: "changed" };
@@ -116,7 +116,7 @@ describe("a lease", () => {
     expect(plan(endless, MAX_DURATION_NS)).toMatchObject({ kind: "wait", untilNs: MAX_DURATION_NS + 1_000n });
   });
 
-  it("that is ACTIVE has its exits counted, and is given up after four within their window", () => {
+  it("that is ACTIVE has its exits counted, and ends after four within their window", () => {
     const pod = { pod: "p", startedNs: 0n, exits: 1, lastNs: 5n, how: "exit code 1 (Error)" };
     const once = plan(aLease(), 5n, { exits: [pod] });
     expect(once).toMatchObject({ kind: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
@@ -169,7 +169,7 @@ describe("a lease", () => {
   });
 
   it.each(phases("ENDED", "FAILED"))(
-    "that is %s is remembered as long as its order would run, and a while longer",
+    "that is %s keeps its record as long as its order would run, and a while longer",
     (phase) => {
       const record = aLease({ phase, endedAtNs: 10n, orderHash });
       expect(plan(record, END + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: END + TOMBSTONE });
@@ -188,13 +188,13 @@ describe("the record of a lease that is over", () => {
 
   it.each<[title: string, record: LeaseRecord, plan: LeasePlan["kind"]]>([
     ["loses its data once everything is reported", over, "compact"],
-    ["also where it failed", { ...over, phase: "FAILED" }, "compact"],
+    ["also if it failed", { ...over, phase: "FAILED" }, "compact"],
     ["once only", { ...over, orderHash }, "wait"],
-    ["also where another lease has its workload", { ...over, heir: "2-1" }, "compact"],
+    ["also if another lease has its workload", { ...over, heir: "2-1" }, "compact"],
     ["not before its result is reported", { ...over, feedback: { ...reported, result: true } }, "wait"],
     ["not before its end is reported", { ...over, feedback: { ...reported, deleted: true } }, "wait"],
     ["not before its history is on the stream", withEvent(over, "DECOMMISSIONED", "", 1n), "wait"],
-    ["not while something of it may be there", { ...over, phase: "DECOMMISSIONING" }, "decommission"],
+    ["not while a resource of it may exist", { ...over, phase: "DECOMMISSIONING" }, "decommission"],
   ])("%s", (_title, record, what) => {
     expect(plan(record, END).kind).toBe(what);
   });

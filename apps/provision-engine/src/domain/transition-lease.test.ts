@@ -45,7 +45,7 @@ function inPhase(phase: Phase): LeaseRecord {
 type Row = readonly [change: string, made: LeaseChange, phases: Readonly<Partial<Record<Phase, Phase>>>];
 
 const TABLE: readonly Row[] = [
-  ["its order comes again", { kind: "resent" }, { ACTIVE: "ACTIVE", ENDED: "ENDED", FAILED: "ORDERED" }],
+  ["its order is sent again", { kind: "resent" }, { ACTIVE: "ACTIVE", ENDED: "ENDED", FAILED: "ORDERED" }],
   [
     "it is renewed",
     { kind: "renewed", renewal },
@@ -67,34 +67,34 @@ const TABLE: readonly Row[] = [
     { ORDERED: "ENDED", PROVISIONING: "DECOMMISSIONING", ACTIVE: "DECOMMISSIONING", FAILED: "ENDED" },
   ],
   ["it crashed", ending("CRASHED"), { ORDERED: "ENDED", PROVISIONING: "DECOMMISSIONING", ACTIVE: "DECOMMISSIONING" }],
-  ["it is begun", { kind: "provisioning" }, { ORDERED: "PROVISIONING" }],
+  ["it begins", { kind: "provisioning" }, { ORDERED: "PROVISIONING" }],
   ["it is handed over", { kind: "migrated", heir: "2-1" }, { ACTIVE: "ENDED" }],
-  ["it is there", { kind: "provisioned", result: result("ok") }, { PROVISIONING: "ACTIVE" }],
+  ["it is provisioned", { kind: "provisioned", result: result("ok") }, { PROVISIONING: "ACTIVE" }],
   [
     "it failed",
     { kind: "provision-failed", result: result("error") },
     { ORDERED: "FAILED", PROVISIONING: "DECOMMISSIONING" },
   ],
-  ["all of it is removed", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
+  ["all of its resources are removed", { kind: "decommissioned" }, { DECOMMISSIONING: "ENDED" }],
   [
     "an attempt failed",
     { kind: "delayed", message: "x", notBeforeNs: 9n },
     { PROVISIONING: "PROVISIONING", DECOMMISSIONING: "DECOMMISSIONING" },
   ],
-  ["it waits for something", { kind: "waiting", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
+  ["it waits", { kind: "waiting", message: "no machine is free" }, { PROVISIONING: "PROVISIONING" }],
   ["a machine of it is lost", { kind: "lost", message: "node n is LOST" }, { PROVISIONING: "PROVISIONING" }],
   ["it still waits for the same", { kind: "waiting", message: inPhase("PROVISIONING").trouble }, {}],
-  ["it waits for nothing new", { kind: "waiting", message: "" }, {}],
-  ["it was found troubled", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
-  ["it was found well", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
-  ["it was found with another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
+  ["it waits without a new reason", { kind: "waiting", message: "" }, {}],
+  ["a check finds trouble", { kind: "checked", trouble: "gone", result: undefined }, { ACTIVE: "ACTIVE" }],
+  ["a check finds it healthy", { kind: "checked", trouble: "", result: undefined }, { ACTIVE: "ACTIVE" }],
+  ["a check finds another result", { kind: "checked", trouble: "", result: result("ok") }, { ACTIVE: "ACTIVE" }],
   [
     "its source has the feedback",
     { kind: "feedback-sent", number: 7 },
     Object.fromEntries(PHASES.map((phase) => [phase, phase])),
   ],
   ["its source has older feedback", { kind: "feedback-sent", number: 6 }, {}],
-  ["a history that is none of its was published", { kind: "published", upTo: "1-1.9" }, {}],
+  ["a history of another lease is published", { kind: "published", upTo: "1-1.9" }, {}],
 ];
 
 describe.each(TABLE)("when %s", (_title, change, phases) => {
@@ -188,7 +188,7 @@ describe("a lease that is over, without its data", () => {
     expect(compacted({})).toBeUndefined();
   });
 
-  it.each(["ENDED", "FAILED"] as const)("gets the same answer again as with them (%s)", (phase) => {
+  it.each(["ENDED", "FAILED"] as const)("gets the same answer as with its data (%s)", (phase) => {
     const after = inPhase(phase).expiresAtNs + 1n;
     const [with_, without] = [reported(phase), compact(phase)].map((record) => {
       const { next } = transitionLease(record, { kind: "resent", data: reported(phase).order.data }, after);
@@ -238,9 +238,9 @@ it("keeps the error of a lease that crashed", () => {
 });
 
 it.each<[string, Partial<Renewal>, bigint]>([
-  ["of a sequence that was there before", { sequence: 1 }, NOW],
+  ["of a known sequence", { sequence: 1 }, NOW],
   ["of an older sequence", { sequence: 0 }, NOW],
-  ["that makes it no longer", { sequence: 2, expiresAtNs: 2_000_000n }, NOW],
+  ["that does not extend it", { sequence: 2, expiresAtNs: 2_000_000n }, NOW],
   ["that comes after the end", { sequence: 2, expiresAtNs: 3_000_000n }, 2_000_001n],
 ])("refuses a renewal %s", (_title, changes, nowNs) => {
   const renewed = transitionLease(inPhase("ACTIVE"), { kind: "renewed", renewal }, NOW).next!;

@@ -238,7 +238,7 @@ it("reads equally many leases of a user when many of them end as when few do", (
   expect(looksPerLease(400)).toBeLessThan(1.1 * looksPerLease(100));
 });
 
-describe("while one lease takes over what another one has", () => {
+describe("while one lease takes over the workload of another", () => {
   const data = dataOf.volume(1);
   const older = aLease({ order: { id: "1-1", type: "volume", data } });
   const order = { id: "2-1", type: "volume", data, reference: "1-1" };

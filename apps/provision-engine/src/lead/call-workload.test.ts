@@ -63,16 +63,16 @@ const circular: { self?: unknown } = {};
 circular.self = circular;
 
 it.each<[string, Workload["provision"], object]>([
-  ["gives JSON has made it", given('{"a":1}'), { ok: true, data: '{"a":1}' }],
-  ["gives what is no JSON has failed", given("{a:1}"), { ok: false, isRetryable: false }],
-  ["gives nothing has failed", given(undefined), { ok: false, isRetryable: false }],
-  ["gives an object has failed", given({ a: 1 }), { ok: false, isRetryable: false }],
-  ["gives more than a record holds has failed", given(`"${"x".repeat(300_000)}"`), { ok: false, isRetryable: false }],
-  ["cannot write what it gives is tried again", () => Promise.resolve(JSON.stringify(circular)), { isRetryable: true }],
-  ["throws before it waits is tried again", () => boom(), { ok: false, isRetryable: true }],
-  ["rejects with no fault is tried again", () => Promise.reject(new Error("boom")), { ok: false, isRetryable: true }],
+  ["returns JSON succeeds", given('{"a":1}'), { ok: true, data: '{"a":1}' }],
+  ["returns invalid JSON fails", given("{a:1}"), { ok: false, isRetryable: false }],
+  ["returns nothing fails", given(undefined), { ok: false, isRetryable: false }],
+  ["returns an object fails", given({ a: 1 }), { ok: false, isRetryable: false }],
+  ["returns more than a record holds fails", given(`"${"x".repeat(300_000)}"`), { ok: false, isRetryable: false }],
+  ["cannot serialise its result is retried", () => Promise.resolve(JSON.stringify(circular)), { isRetryable: true }],
+  ["throws before it waits is retried", () => boom(), { ok: false, isRetryable: true }],
+  ["rejects with no fault is retried", () => Promise.reject(new Error("boom")), { ok: false, isRetryable: true }],
   [
-    "refuses has failed",
+    "refuses fails",
     () => Promise.reject(new FaultError({ code: "invalid_request", field: "data", reason: "no" })),
     { ok: false, isRetryable: false, message: "data: no" },
   ],

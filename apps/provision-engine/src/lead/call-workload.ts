@@ -206,7 +206,7 @@ async function outcomeOf(
     const data = await work();
     return isJson(data)
       ? { ok: true, data }
-      : failed(`its result is no JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
+      : failed(`its result is not JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
   } catch (error) {
     const fault = faultOf(error);
     // An unavailable dependency does not count as a failure of the order.

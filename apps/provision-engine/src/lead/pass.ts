@@ -17,7 +17,7 @@ import type { Stored } from "../holdings/records.ts";
 
 /**
  * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
- * ended first; it never counts as a failure.
+ * ended first; that is never a failure.
  */
 export type Outcome =
   /** `recreated`: objects of an existing lease that were missing. */

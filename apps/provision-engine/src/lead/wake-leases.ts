@@ -29,7 +29,7 @@ type Hinted = {
   readonly wake: (id: string) => void;
 };
 
-/** Wakes the leases that hints are about; a lost hint is made up for by the next scheduled pass. Returns the function that stops it. */
+/** Wakes the leases that hints concern; the next scheduled pass replaces a lost hint. Returns the function that stops it. */
 export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): () => void {
   const { crashes, grants, nowNs } = ops;
   const stops = [
@@ -41,7 +41,7 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
     }),
     grants.onGrant((id) => {
       const holder = holderOf(ops, id);
-      // A pending call can be retried now; an active lease may have got machines back.
+      // A pending call can be retried now; an active lease may have regained machines.
       if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.noteGrant(holder);
       checks.soon(holder, nowNs());
       wake(holder);

@@ -44,14 +44,14 @@ function foresee(
 }
 
 it.each<[string, Order, World, string]>([
-  ["data that are none", anOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
+  ["invalid data", anOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
   ["a type that is not served", anOrder({ type: "zdb", data: ZDB }), {}, "not served: zdb"],
   ["a network that is not ordered", container(WITHIN), {}, "no active network net"],
   ["a network of another user", container(WITHIN), { before: [{ ...network(), user: "other" }] }, "no active"],
   ["a volume that is not ordered", mounting, {}, "volume 3-1"],
-  ["a volume that had failed", mounting, { there: [{ order: volume, phase: "FAILED" }] }, "volume 3-1"],
+  ["a volume whose order failed", mounting, { there: [{ order: volume, phase: "FAILED" }] }, "volume 3-1"],
   [
-    "more than those leave free that had failed, and are tried again before",
+    "more than the earlier retried orders leave free",
     container(),
     {
       capacity: { cru: 1n },
@@ -68,13 +68,13 @@ it.each<[string, Order, World, string]>([
   ],
   ["more than is free", container(), { capacity: { cru: 0n } }, "1 of CRU needed, 0 free"],
   [
-    "more than the ones before leave free",
+    "more than the earlier orders leave free",
     container(),
     { capacity: { cru: 2n }, before: [container("", "1-2"), container("", "1-3")] },
     "1 of CRU needed, 0 free",
   ],
   [
-    "what its workload would refuse for good",
+    "an order that its workload refuses permanently",
     container(),
     { fault: { code: "pool_capacity", pool: "a", requested: 7, capacity: 6 } },
     "7",
@@ -84,10 +84,10 @@ it.each<[string, Order, World, string]>([
 });
 
 it.each<[string, Order, World]>([
-  ["what is served and has room", container(), { capacity: { cru: 1n } }],
+  ["a served order that fits", container(), { capacity: { cru: 1n } }],
   ["a network that is ordered before", container(WITHIN), { before: [network()] }],
   [
-    "what fits beside those of before that are there",
+    "an order that fits beside earlier ones that exist",
     container(),
     {
       capacity: { cru: 2n },
@@ -96,12 +96,12 @@ it.each<[string, Order, World]>([
     },
   ],
   [
-    "what fits beside those of before that have ended",
+    "an order that fits beside earlier ones that have ended",
     container(),
     { capacity: { cru: 1n }, before: [container("", "1-2")], there: [{ order: container("", "1-2"), phase: "ENDED" }] },
   ],
   [
-    "what fits beside those of before that take over what is there",
+    "an order that fits beside earlier ones that take over existing leases",
     container(),
     {
       capacity: { cru: 2n },
@@ -110,11 +110,15 @@ it.each<[string, Order, World]>([
     },
   ],
   [
-    "what mounts a volume that had failed, and is tried again before",
+    "a mount of a volume whose order failed and is retried before",
     mounting,
     { before: [volume], there: [{ order: volume, phase: "FAILED" }] },
   ],
-  ["what waits for machines", container(), { fault: { code: "unavailable", dependency: "ledger", retryAfterMs: 1 } }],
+  [
+    "an order that waits for machines",
+    container(),
+    { fault: { code: "unavailable", dependency: "ledger", retryAfterMs: 1 } },
+  ],
 ])("predicts no failure of %s", async (_what, order, world) => {
   expect(await foresee(order, world)).toBe("");
 });

@@ -81,7 +81,7 @@ export function machineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
       const lost =
         lease.madeFor === undefined ? await findMachine(ledger, { owner, pool }, UNUSABLE, signal) : undefined;
       if (lost === undefined) return result;
-      await lease.onLost?.(`${describeMachine(lost)}: other machines are asked for`);
+      await lease.onLost?.(`${describeMachine(lost)}: other machines are requested`);
       await releaseMachines(ledger, owner, signal);
       result = await hold(lease, signal).catch((error: unknown) => throwLost(lost, error));
     }

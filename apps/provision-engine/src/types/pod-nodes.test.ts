@@ -25,7 +25,7 @@ it.each<[string, LeaseNodes, object[], string]>([
     'it runs on nodes without the label "pool" (PROVISION_CONTAINER_POOLS)',
   ],
   [
-    "no machine of a pool but those that are set aside for leases",
+    "no machine of a pool except those reserved for leases",
     { poolLabel: "example.org/pool", pools: ["leased", "spare"] },
     [
       { matchExpressions: [{ key: "example.org/pool", operator: "DoesNotExist" }] },

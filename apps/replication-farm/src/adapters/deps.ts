@@ -3,7 +3,7 @@ import { client, type NatsBus } from "@muster/bus";
 import { faultOf, logLevelOf } from "@muster/faults";
 import { kubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
-import { reportForeignObjects, type ServiceContext } from "@muster/service";
+import { reportForeignObjects, type Logger, type ServiceContext } from "@muster/service";
 import { installationOf, type Session } from "@muster/store";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
@@ -75,7 +75,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     scheduler,
     queueOf: queues.choose,
     templateHash,
-    failsafe: watchFailsafe(world, alerts),
+    failsafe: watchFailsafe(world, alerts, logger),
     policy: config.policy,
     unhealthyMs: config.unhealthyMs,
     force: { nodeLostMs: config.nodeLostMs },
@@ -145,8 +145,9 @@ async function create(
 }
 
 /** True from the start until some set wants replicas. It never becomes true again, because sets without replicas are intended then. */
-function watchFailsafe(world: World, alerts: Alerts): () => boolean {
+function watchFailsafe(world: World, alerts: Alerts, logger: Pick<Logger, "info">): () => boolean {
   let lifted = false;
+  let isLogged = false;
   return () => {
     if (lifted) return false;
     const sets = world.sets().flatMap(({ read }) => ("record" in read ? [read.record] : []));
@@ -158,10 +159,15 @@ function watchFailsafe(world: World, alerts: Alerts): () => boolean {
       alerts.resolve("no-replicas");
       return false;
     }
-    const found = verdict === "no-sets" ? "there are no replica sets" : "no replica set wants any replica";
+    if (verdict === "no-sets") {
+      // A new installation has none. The sweep raises an alert if pods show that their records are lost.
+      if (!isLogged) logger.info({}, "no replica set exists: this farm removes nothing until one does");
+      isLogged = true;
+      return true;
+    }
     alerts.raise({
       incidentKey: verdict,
-      description: `${found}: this farm removes nothing until one does`,
+      description: "no replica set wants any replica: this farm removes nothing until one does",
       urgency: "HIGH",
       details: { sets: sets.length },
       replicaSet: "",
@@ -193,7 +199,7 @@ function alertUnreadable(world: World, alerts: Alerts): () => void {
       if (unreadable.delete(incidentKey)) alerts.resolve(incidentKey);
       return;
     }
-    const description = `the record of ${kind} ${name} cannot be read and nothing of it is touched: ${read.unreadable}`;
+    const description = `the record of ${kind} ${name} cannot be read, and its pods and machines stay unchanged: ${read.unreadable}`;
     unreadable.set(incidentKey, {
       incidentKey,
       description,

@@ -5,7 +5,7 @@ import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
 import { readLabelSelector } from "@muster/names";
 import { OWNER_KIND } from "../domain/build-pod.ts";
-import { findContest, type Contest } from "../domain/find-overlap.ts";
+import { findContestedNodes, type ContestedNodes } from "../domain/find-overlap.ts";
 import { findNodes, type ObservedNode, type Nodes } from "../domain/eligible-nodes.ts";
 import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
@@ -48,7 +48,7 @@ export type World = AsyncDisposable & {
   /** Nodes where another set has a live pod, or a placement, of the set's pod id. */
   takenFrom(set: ReplicaSet): ReadonlySet<string>;
   /** The nodes that the set yields to older sets of its pod id. */
-  contestFor(set: ReplicaSet): Contest;
+  contestFor(set: ReplicaSet): ContestedNodes;
   /** The sets and rolling updates that a change of this one may affect: itself, sets of the same pod id, and both sides of a rolling update. */
   concernedBy(name: string): ReadonlySet<string>;
   onChange(listener: (change: WorldChange) => void): () => void;
@@ -128,7 +128,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
           .filter(({ owner }) => owner?.id !== name)
           .map(({ node }) => node),
       ]),
-    contestFor: (set) => findContest(set, records.setsOf(set.spec.podId), observedNodes() ?? []),
+    contestFor: (set) => findContestedNodes(set, records.setsOf(set.spec.podId), observedNodes() ?? []),
     onChange: (listener) => {
       const stops = [
         sets.onChange((name) => listener({ kind: "set", name })),

@@ -3,7 +3,7 @@ import type { ReplicaSet } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** A set and its places. */
+/** A set and its placements. */
 type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
 
 /** Advises the user on a trouble; empty: wait. */
@@ -18,9 +18,9 @@ export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: numbe
       return `check nodeSelector ${spec.nodeSelector} against \`kubectl get nodes --show-labels\``;
     case "TRANSFER_FAILED": {
       const audit = `\`muster audit ${name}\` shows what was tried`;
-      if (spec.allocationStrategy === "static") return `it is not tried again; ${audit}`;
+      if (spec.allocationStrategy === "static") return `it is not retried; ${audit}`;
       const pauseMs = transferNotBeforeMs - nowMs;
-      return `it is tried again${pauseMs > 0 ? ` in ${formatElapsed(pauseMs)}` : ""}; ${audit}`;
+      return `it is retried${pauseMs > 0 ? ` in ${formatElapsed(pauseMs)}` : ""}; ${audit}`;
     }
     case "POD_REFUSED":
       return "fix the template and `muster apply -f FILE --replace`";
@@ -29,21 +29,21 @@ export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: numbe
     case "WAITING_FOR_MACHINE":
       return [
         `\`muster get reservations\` shows who has the machines of pool ${spec.pool ?? ""}, and \`muster nodes\` what is booting`,
-        `\`muster scale ${name} --replicas ${replicas}\` is content with what it has`,
+        `\`muster scale ${name} --replicas ${replicas}\` reduces it to the machines that it has`,
       ].join("; ");
     case "MACHINE_REFUSED":
       return `\`muster get pools\` shows the pools and their sizes; name another one in spec.pool, or \`muster scale ${name} --replicas ${replicas}\``;
     case "MACHINES_GONE":
       return [
-        "`muster get reservations` shows what the ledger has",
-        "nothing is to be done if it lost them: others may get the machines, and the replicas move one by one",
+        "`muster get reservations` shows the machines that the ledger has granted",
+        "no action is needed if it lost them: others may get the machines, and the replicas move one by one",
       ].join("; ");
     case "LEDGER_AWAY":
       return "its replicas stay where they are, and it continues once the ledger answers; `muster doctor` checks the reservation-manager";
     case "NOT_HEALTHY":
       return `\`muster get replica-set ${name}\` shows which pods are not ready, and why`;
     case "ROLL_SET_MISSING":
-      return `its pods stay as they are; start the farms of the version that wrote the update, or \`muster delete ${name} --force\` gives it up with its pods`;
+      return `its pods stay as they are; start the farms of the version that wrote the update, or \`muster delete ${name} --force\` removes it with its pods`;
     default:
       return "";
   }
@@ -63,9 +63,9 @@ export function adviseReplica(replica: {
 }): string {
   const { pod, node, reason } = replica;
   if (reason === "NO_POD")
-    return `\`kubectl get events --field-selector involvedObject.name=${pod}\` says how the one before it ended`;
-  if (reason === "NODE_UNUSABLE") return `\`kubectl describe node ${node}\` says more`;
-  return `\`kubectl describe pod ${pod}\` and \`kubectl logs ${pod}\` say more`;
+    return `\`kubectl get events --field-selector involvedObject.name=${pod}\` shows how the pod before it ended`;
+  if (reason === "NODE_UNUSABLE") return `\`kubectl describe node ${node}\` shows more`;
+  return `\`kubectl describe pod ${pod}\` and \`kubectl logs ${pod}\` show more`;
 }
 
 /** Names the commands that follow, reverse, resume or finish a rolling update. */
@@ -77,6 +77,6 @@ export function adviseRollout({ id, undone, phase }: Rollout): string {
     return `${follow}, \`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
   }
   return isUndone
-    ? `${follow}, \`muster roll undo ${id} --minimum N\` goes back with less that has to stay ready`
-    : `${follow}, \`muster roll undo ${id}\` goes back`;
+    ? `${follow}, \`muster roll undo ${id} --minimum N\` reverses it with a lower minimum`
+    : `${follow}, \`muster roll undo ${id}\` reverses it`;
 }

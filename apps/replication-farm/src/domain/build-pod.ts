@@ -44,8 +44,8 @@ export type PodManifest = {
 };
 
 /**
- * The pod of one place: built from the set's template, on exactly that node, and restarted there while the place exists. Its name follows from the set and
- * the place's ordinal, so a repeated creation cannot make a second pod. Throws FaultError invalid_request for an invalid template.
+ * The pod of one placement: built from the set's template, on exactly that node, and restarted there while the placement exists. Its name follows from the set
+ * and the placement's ordinal, so a repeated creation cannot create a second pod. Throws FaultError invalid_request for an invalid template.
  */
 export function buildPod(
   { name: set, uid, spec, traceparent }: Pick<ReplicaSet, "name" | "uid" | "spec" | "traceparent">,
@@ -83,7 +83,7 @@ export function buildPod(
     spec: {
       ...pod,
       restartPolicy: "Always",
-      // The gate keeps the pod from running until its creator has reread the record. A creator that was frozen may create the pod long after its placement was
+      // The gate keeps the pod from running until its creator has reread the record, because a frozen creator may create the pod long after its placement was
       // removed.
       schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
       affinity: buildAffinity(objectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),

@@ -33,10 +33,10 @@ function checkPool(name: string, pool: string, { daemon, nodeSelector }: Replica
   if (daemon)
     refuse(
       "spec.daemon",
-      "cannot be with a pool, whose machines are granted to a number of replicas; leave one of them out",
+      "cannot be combined with a pool, whose machines are granted for a number of replicas; omit one of them",
     );
   if (nodeSelector !== "")
-    refuse("spec.node_selector", `cannot be with a pool: the ledger chooses its machines of ${pool}`);
+    refuse("spec.node_selector", `cannot be combined with a pool: the ledger chooses its machines of ${pool}`);
   if (!mayHaveMachines(name))
     refuse("name", `${name} has two hyphens in a row, which a set on machines of a pool cannot`);
 }
@@ -51,7 +51,7 @@ export function normaliseTemplate(template: string): string {
 }
 
 export function checkReplicas(field: string, count: number): void {
-  if (count > MAX_REPLICAS) refuse(field, `${count} is more than ${MAX_REPLICAS}, the most that one set may have`);
+  if (count > MAX_REPLICAS) refuse(field, `${count} is more than ${MAX_REPLICAS}, the maximum of one set`);
 }
 
 /** Returns the spec if the set may change to it now; throws the fault otherwise. */
@@ -63,8 +63,8 @@ export function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: bool
     refuse(`spec.${what}`, `cannot be changed while ${name} has ${placements.length} replicas: ${hint}`);
   if (placements.length > 0 && rollout === undefined) {
     if (spec.podId !== set.spec.podId) keeps("pod_id", "roll it to a new set");
-    if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 before");
-    if (spec.pool !== set.spec.pool) keeps("pool", "roll it to a new set, or scale it to 0 before");
+    if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 first");
+    if (spec.pool !== set.spec.pool) keeps("pool", "roll it to a new set, or scale it to 0 first");
     if (spec.template !== set.spec.template && !replace)
       keeps("template_json", "roll it to a new set, or use `replace` to recreate the pods a few at a time");
   }

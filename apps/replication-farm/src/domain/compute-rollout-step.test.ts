@@ -9,33 +9,33 @@ const counts = (...given: readonly [number, number, number, number, number]): Ro
 
 describe("one step of a rolling update", () => {
   it.each([
-    ["nothing is left to add", counts(3, 0, 3, 3, 2), 0, 0],
+    ["no replica is left to add", counts(3, 0, 3, 3, 2), 0, 0],
     ["the new set has more than it should", counts(4, 2, 4, 3, 2), 0, 0],
     ["the minimum leaves room for one", counts(0, 3, 0, 3, 2), 1, 1],
     ["the minimum leaves no room", counts(0, 3, 0, 3, 3), 0, 0],
     ["the minimum leaves no room, and the target is larger", counts(0, 3, 0, 5, 3), 2, 0],
     ["the new set alone has the minimum", counts(2, 2, 2, 4, 2), 2, 2],
-    ["the minimum is none: all at once", counts(0, 3, 0, 3, 0), 3, 3],
+    ["the minimum is 0: all move in one step", counts(0, 3, 0, 3, 0), 3, 3],
     ["a known bad version replaces another one", counts(0, 3, 0, 3, 0), 3, 3],
-    ["new replicas that are not healthy yet count for nothing", counts(0, 2, 1, 3, 2), 0, 0],
+    ["new replicas that are not healthy yet do not count", counts(0, 2, 1, 3, 2), 0, 0],
     ["new replicas have become healthy", counts(1, 2, 1, 3, 2), 1, 1],
-    ["old pods that are on their way out count for nothing", counts(0, 2, 3, 5, 2), 0, 0],
-    ["nothing old is healthy, and what holds the nodes goes", counts(1, 4, 1, 5, 3), 2, 2],
-    ["nothing is healthy, and what the minimum needs could become so", counts(0, 3, 2, 5, 3), 0, 0],
-    ["there is nothing old, and a minimum", counts(0, 0, 0, 3, 3), 3, 0],
-    ["it begins below the minimum, and has more to add than to take", counts(0, 1, 0, 2, 2), 1, 0],
-    ["the target is smaller than what is there", counts(0, 5, 0, 2, 4), 1, 1],
-    ["more are to be added than go", counts(0, 1, 0, 4, 0), 4, 1],
+    ["old pods that terminate do not count", counts(0, 2, 3, 5, 2), 0, 0],
+    ["no old replica is healthy, and those that hold the nodes are removed", counts(1, 4, 1, 5, 3), 2, 2],
+    ["no replica is healthy, and those that the minimum needs may become healthy", counts(0, 3, 2, 5, 3), 0, 0],
+    ["no old replica exists, and the minimum is above 0", counts(0, 0, 0, 3, 3), 3, 0],
+    ["it begins below the minimum, and has more to add than to remove", counts(0, 1, 0, 2, 2), 1, 0],
+    ["the target is below the present number", counts(0, 5, 0, 2, 4), 1, 1],
+    ["more replicas are added than removed", counts(0, 1, 0, 4, 0), 4, 1],
   ])("%s", (_case, given, add, remove) => {
     expect(computeRolloutStep(given)).toEqual({ add, remove });
   });
 
   it.each([
-    ["the new set has the minimum: all go", counts(2, 3, 2, 2, 2), 3],
+    ["the new set has the minimum: all are removed", counts(2, 3, 2, 2, 2), 3],
     ["two can be spared", counts(1, 3, 2, 2, 2), 2],
     ["one can be spared", counts(0, 3, 2, 2, 2), 1],
     ["none can be spared", counts(0, 2, 2, 2, 2), 0],
-    ["nothing has to stay", counts(0, 3, 2, 2, 0), 3],
+    ["the minimum is 0", counts(0, 3, 2, 2, 0), 3],
   ])("the remainder of a larger old set: %s", (_case, given, remove) => {
     expect(computeRemainder(given)).toBe(remove);
   });

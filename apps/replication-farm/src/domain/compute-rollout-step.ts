@@ -11,12 +11,12 @@ export type RolloutCounts = {
 type MovedReplicas = { readonly add: number; readonly remove: number };
 
 /**
- * Computes how many replicas the new set may get now, and how many the old set gives up for them. At least `minimum` stay healthy, whatever happens to the new
+ * Computes how many replicas the new set may get now, and how many the old set releases for them. At least `minimum` stay healthy, whatever happens to the new
  * ones. Both sets together never exceed the larger of the target and their present number. `remove` is at most `oldDesired`.
  *
- * The number of healthy old replicas does not matter, because unhealthy ones go first (`planSet`). While the old set keeps what the minimum needs beside the
- * healthy new ones, a step removes a healthy replica only if more than the minimum are healthy. From a set without healthy replicas it removes those that hold
- * the nodes.
+ * The number of healthy old replicas does not matter, because unhealthy ones are removed first (`planSet`). While the old set keeps the replicas that the
+ * minimum needs beside the healthy new ones, a step removes a healthy replica only if more than the minimum are healthy. From a set without healthy replicas it
+ * removes those that hold the nodes.
  */
 export function computeRolloutStep(counts: RolloutCounts): MovedReplicas {
   const { oldDesired, newDesired, target } = counts;
@@ -27,7 +27,7 @@ export function computeRolloutStep(counts: RolloutCounts): MovedReplicas {
   return { add, remove: Math.max(0, add - increase) };
 }
 
-/** Returns how many replicas the old set can give up now, also after the new set is complete if the old set was larger. */
+/** Returns how many replicas the old set can release now, also after the new set is complete if the old set was larger. */
 export function computeRemainder({
   newHealthy,
   oldDesired,

@@ -13,10 +13,10 @@ describe("a pod counts once it has been ready for the minReadySeconds of its set
     ["just ready", READY, 5, 1000, false],
     ["a moment too early", READY, 5, 5999, false],
     ["long enough", READY, 5, 6000, true],
-    ["at once where nothing is asked", READY, 0, 1000, true],
+    ["immediately if minReadySeconds is 0", READY, 0, 1000, true],
     ["ready by a clock that is ahead", READY, 0, 999, false],
     ["not ready, however long", { ...READY, health: "NOT_READY" }, 0, 9_000_000, false],
-    ["on its way out", { ...READY, deleting: true }, 0, 9_000_000, false],
+    ["terminating", { ...READY, deleting: true }, 0, 9_000_000, false],
     ["not there", undefined, 0, 9_000_000, false],
   ] as const)("%s", (_title, pod, minReadySeconds, nowMs, expected) => {
     expect(isAvailable(pod, { minReadySeconds }, nowMs)).toBe(expected);

@@ -6,10 +6,10 @@ import type { Rollout } from "./rollout.ts";
 export type RolloutWait = { readonly at: string; readonly sinceMs: number };
 
 const STUCK: Readonly<Record<string, string>> = {
-  "minimum-healthy": "no replica can be moved without too few that are healthy",
-  "places-missing": "the new set does not get its places",
-  "surplus-there": "the places that a set has to give up do not go",
-  "old-pods-there": "the places of the old set do not go",
+  "minimum-healthy": "moving a replica would leave too few healthy ones",
+  "places-missing": "the new set does not get its placements",
+  "surplus-there": "the surplus placements of a set are not removed",
+  "old-pods-there": "the placements of the old set are not removed",
 };
 
 /**

@@ -18,9 +18,14 @@ describe("nodes for a set", () => {
     ["matches, ready", node("a"), true, true],
     ["has other labels", node("a", { labels: { disk: "hdd" } }), false, true],
     ["is cordoned", node("a", { schedulable: false }), false, false],
-    ["has been not ready for a moment", node("a", { ready: false, unreadySinceMs: 50_000 }), true, false],
-    ["has been not ready for as long as the grace", node("a", { ready: false, unreadySinceMs: 40_000 }), false, false],
-    ["was seen not ready just now", node("a", { ready: false }), true, false],
+    ["has not been ready for a moment", node("a", { ready: false, unreadySinceMs: 50_000 }), true, false],
+    [
+      "has not been ready for the whole grace period",
+      node("a", { ready: false, unreadySinceMs: 40_000 }),
+      false,
+      false,
+    ],
+    ["has just become not ready", node("a", { ready: false }), true, false],
   ])("%s", (_case, given, eligible, usable) => {
     const found = findNodes(readLabelSelector("selector", "disk=ssd"), [given], look);
     expect(names(found.eligible)).toEqual(eligible ? ["a"] : []);

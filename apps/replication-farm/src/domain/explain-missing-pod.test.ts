@@ -28,7 +28,7 @@ it.each<[title: string, snapshot: SetSnapshot, reason: string, message: RegExp]>
     "NO_POD",
     /^pod web-9, which belongs to no replica set, runs pod id web there$/,
   ],
-  ["nothing is in its way", aSnapshot(set, ["a"]), "NO_POD", /creates one soon/],
+  ["the farm creates it next", aSnapshot(set, ["a"]), "NO_POD", /creates one soon/],
 ])("a placement has no pod because %s", (_title, snapshot, reason, message) => {
   const explained = explainMissingPod(snapshot, "a");
   expect(explained.reason).toBe(reason);

@@ -12,7 +12,7 @@ export function explainMissingPod(
     const obstacle = nodes.unusable.get(node);
     return obstacle === undefined
       ? { reason: "NODE_GONE", message: `node ${node} is gone` }
-      : { reason: "NODE_UNUSABLE", message: `node ${node} takes no pod: ${obstacle}` };
+      : { reason: "NODE_UNUSABLE", message: `node ${node} accepts no pod: ${obstacle}` };
   }
   return { reason: "NO_POD", message: explainWait(snapshot, node) };
 }

@@ -32,10 +32,10 @@ it.each<[title: string, sight: ObservedNode, taken: Record<string, string>, verd
 });
 
 it.each<[title: string, sights: readonly ObservedNode[], verdict: string]>([
-  ["is as it should be", [sight("n")], "n REPLICA"],
+  ["is on an eligible node", [sight("n")], "n REPLICA"],
   ["is on a node that is cordoned", [sight("n", { schedulable: false })], "n REPLICA it is cordoned"],
   [
-    "is on a node that may come back",
+    "is on a node that may become ready again",
     [sight("n", { ready: false, unreadySinceMs: 8 })],
     "n REPLICA it is not ready, which is allowed for a while",
   ],
@@ -59,7 +59,7 @@ it("reports a pool's machine that the set does not hold", () => {
   const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
   const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map(), foreign: new Map() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([
-    { node: "n", code: "NOT_GRANTED", message: "the set holds no such machine of pool workers" },
+    { node: "n", code: "NOT_GRANTED", message: "the set does not hold this machine of pool workers" },
   ]);
 });
 

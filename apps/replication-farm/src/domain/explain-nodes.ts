@@ -46,7 +46,7 @@ function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, for
   if (eligible.has(sight.name)) return undefined;
   const pod = foreign.get(sight.name);
   if (pod !== undefined) return { code: "TAKEN", message: describeForeign(pod, spec.podId) };
-  return { code: "NOT_GRANTED", message: `the set holds no such machine of pool ${spec.pool ?? ""}` };
+  return { code: "NOT_GRANTED", message: `the set does not hold this machine of pool ${spec.pool ?? ""}` };
 }
 
 /** Describes a pod that blocks a node for a set and that no farm may remove. */

@@ -17,9 +17,9 @@ it.each<[why: RegExp, rollout: Partial<Rollout>, rest?: Partial<RolloutSnapshot>
     { oldDesired: 2 },
     { fresh: { set: fresh, healthy: 0 } },
   ],
-  [/^web-2 has 1 of 3 places/, { oldDesired: 2, newDesired: 3 }],
-  [/^web or web-2 has not yet given up/, { oldDesired: 1 }],
-  [/^web has 2 places left/, { oldDesired: 0, newDesired: 3, phase: "FINISHING" }],
+  [/^web-2 has 1 of 3 placements/, { oldDesired: 2, newDesired: 3 }],
+  [/^web or web-2 has not removed its surplus placements yet/, { oldDesired: 1 }],
+  [/^web has 2 placements left/, { oldDesired: 0, newDesired: 3, phase: "FINISHING" }],
 ])("%s is why it waits", (why, rollout, rest) => {
   const snapshot = {
     nowMs: 2,

@@ -19,10 +19,10 @@ export function explainRollout(snapshot: RolloutSnapshot): string {
     case "minimum-healthy":
       return `${fresh?.healthy ?? 0} of ${newDesired} replicas of ${newSet} are healthy, so ${oldSet} keeps ${oldDesired}: together they must keep ${minimumOf(rollout)} healthy`;
     case "places-missing":
-      return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} places, and no other eligible node is free`;
+      return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} placements, and no other eligible node is free`;
     case "surplus-there":
-      return `${oldSet} or ${newSet} has not yet given up what it has to`;
+      return `${oldSet} or ${newSet} has not removed its surplus placements yet`;
     case "old-pods-there":
-      return `${oldSet} has ${old?.set.placements.length ?? 0} places left, which go now`;
+      return `${oldSet} has ${old?.set.placements.length ?? 0} placements left, which are being removed`;
   }
 }

@@ -68,7 +68,7 @@ it.each<[code: string, seen: SetSeen, message: RegExp, next: RegExp]>([
       { rollout: { ...inRollout(), waitingBecause: "it waits" } },
     ),
     /^roll web-2 RUNNING: web-2 has 1 of 2, 0 ready; web has 1, 1 ready; at least 1 stay ready \(it waits\); exceeded quota: pods$/,
-    /^`muster roll status web-2` follows it, `muster roll undo web-2` goes back$/,
+    /^`muster roll status web-2` follows it, `muster roll undo web-2` reverses it$/,
   ],
   [
     "IN_ROLL",
@@ -98,12 +98,12 @@ it.each<[code: string, seen: SetSeen, message: RegExp, next: RegExp]>([
     "TRANSFER_FAILED",
     seen({ trouble: trouble("TRANSFER_FAILED", "given up"), transferNotBeforeMs: NOW_MS + 5000 }),
     /given up/,
-    /again in 5.0s/,
+    /retried in 5.0s/,
   ],
   [
     "TOO_FEW_NODES",
     seen({}, { desired: 4, nodes: [node("n-1", "REPLICA"), node("n-2", "REPLICA"), node("n-3", "TAKEN")] }),
-    /2 nodes more would do, 0 of them are free \(2 REPLICA, 1 TAKEN\)/,
+    /2 more nodes are needed, and 0 are free \(2 REPLICA, 1 TAKEN\)/,
     /disk=ssd.*muster scale web --replicas 2/,
   ],
   [
@@ -146,7 +146,7 @@ it.each<[code: string, seen: SetSeen, message: RegExp, next: RegExp]>([
   [
     "STATIC",
     seen(
-      { spec: STATIC, trouble: trouble("NOT_HEALTHY", "pods have not been ready for long on 1 nodes, such as n-1") },
+      { spec: STATIC, trouble: trouble("NOT_HEALTHY", "pods have been unready for too long on 1 nodes, such as n-1") },
       {
         replicas: [GONE, aReplica("n-2")],
         healthy: 1,

@@ -92,7 +92,7 @@ function explainState(seen: SetSeen): Reason | undefined {
   if (farm === "")
     return {
       code: "NO_FARM",
-      message: "no farm owns it now, so that nothing is done about it; another one takes it over within seconds",
+      message: "no farm owns it now, so it does not change; another farm takes it over within seconds",
       next: "`muster doctor` shows the farms; one with FARM_RC_SELECTOR owns only sets whose labels match",
     };
   if (rollout !== undefined)
@@ -117,7 +117,7 @@ function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer):
   const parts = [
     `it ${move}: ${describeTransferReason(transfer.because)}`,
     ...(isShort ? [`no eligible node is free (${describeNodes(nodes)})`] : []),
-    `the old pod goes once the new one is ready, or all is taken back at ${by}`,
+    `the old pod is removed once the new one is ready; otherwise the transfer is rolled back at ${by}`,
     ...(waiting.length > 0 ? [`${waiting.join(", ")} ${waiting.length === 1 ? "is" : "are"} left after that`] : []),
   ];
   return { code: "TRANSFERRING", message: parts.join("; "), next: isShort ? adviseNode(set, replicas.length - 1) : "" };
@@ -129,7 +129,7 @@ function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
   if (nodes === undefined)
     return {
       code: "NODES_UNKNOWN",
-      message: "the watcher is silent, so that nothing is concluded about nodes, and nothing is moved",
+      message: "the watcher is silent, so the state of the nodes is unknown, and no replica moves",
       next: "`muster doctor` checks the watcher",
     };
   if (trouble !== undefined && !SEEN_IN_PLACES.has(trouble.code))
@@ -139,11 +139,11 @@ function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
     const missing = desired - replicas.length;
     const free = nodes.filter(({ code }) => code === "FREE").length;
     if (free >= missing) return because("PLACING", `${counts}; the rest follows now`);
-    const lacking = `${countOf(missing, "node")} more would do, ${free} of them ${free === 1 ? "is" : "are"} free`;
+    const lacking = `${countOf(missing, "more node")} ${missing === 1 ? "is" : "are"} needed, and ${free} ${free === 1 ? "is" : "are"} free`;
     const message = `${counts}: ${lacking} (${describeNodes(nodes)})`;
     return { code: "TOO_FEW_NODES", message, next: adviseTrouble("TOO_FEW_NODES", seen, nowMs) };
   }
-  if (replicas.length > desired) return because("REMOVING", `${counts}; what is too much is removed now`);
+  if (replicas.length > desired) return because("REMOVING", `${counts}; the surplus is removed now`);
   const unhealthy = replicas.filter(({ health, eligible }) => health !== "READY" && eligible);
   const [first] = unhealthy;
   if (first !== undefined) {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
 import type { ObservedNode } from "./eligible-nodes.ts";
-import { findContest, findOverlap } from "./find-overlap.ts";
+import { findContestedNodes, findOverlap } from "./find-overlap.ts";
 import { planSet } from "./plan-set.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
@@ -55,16 +55,16 @@ describe("of sets that overlap nevertheless", () => {
   const newer = set("newer", "zone=1", { createdAtMs: 2 });
 
   it("the older one keeps the shared nodes; of sets of one moment the first by name is older", () => {
-    expect(findContest(newer, [older], nodes).nodes).toEqual(new Map([["a", "older"]]));
-    expect(findContest(older, [newer], nodes).nodes).toEqual(new Map());
+    expect(findContestedNodes(newer, [older], nodes).nodes).toEqual(new Map([["a", "older"]]));
+    expect(findContestedNodes(older, [newer], nodes).nodes).toEqual(new Map());
     const twin = { ...newer, createdAtMs: 1 };
-    expect(findContest(older, [twin], nodes).nodes).toEqual(new Map([["a", "newer"]]));
-    expect(findContest(twin, [older], nodes).nodes).toEqual(new Map());
+    expect(findContestedNodes(older, [twin], nodes).nodes).toEqual(new Map([["a", "newer"]]));
+    expect(findContestedNodes(twin, [older], nodes).nodes).toEqual(new Map());
   });
 
   it("the newer one leaves only nodes that the older one uses or lacks", () => {
     const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2 });
-    const yieldsTo = (other: ReplicaSet): string[] => [...findContest(both, [other], nodes).yields];
+    const yieldsTo = (other: ReplicaSet): string[] => [...findContestedNodes(both, [other], nodes).yields];
     expect(yieldsTo(older)).toEqual([]);
     expect(yieldsTo({ ...older, spec: { ...older.spec, replicasDesired: 3 } })).toEqual(["a"]);
     expect(yieldsTo({ ...older, spec: { ...older.spec, daemon: true } })).toEqual(["a"]);
@@ -74,8 +74,8 @@ describe("of sets that overlap nevertheless", () => {
   it("that share on purpose take any free node, and of two on one node the newer one yields", () => {
     const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2, sharesWith: ["older"] });
     const there = { ...older, placements: placedOn(["a"]).placements };
-    expect(findContest(both, [there], nodes)).toEqual({ nodes: new Map(), yields: new Set(["a"]) });
-    expect(findContest(there, [both], nodes)).toEqual({ nodes: new Map(), yields: new Set() });
+    expect(findContestedNodes(both, [there], nodes)).toEqual({ nodes: new Map(), yields: new Set(["a"]) });
+    expect(findContestedNodes(there, [both], nodes)).toEqual({ nodes: new Map(), yields: new Set() });
   });
 
   it.each<[string, Partial<ReplicaSet>]>([
@@ -84,17 +84,17 @@ describe("of sets that overlap nevertheless", () => {
     ["is deleted", { deletion: { keepPods: false, atMs: 1 } }],
     ["shares them on purpose", { sharesWith: ["older"] }],
   ])("none yields to another when it %s", (_case, rest) => {
-    expect(findContest({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
+    expect(findContestedNodes({ ...newer, ...rest }, [older], nodes).nodes).toEqual(new Map());
   });
 
   it("none yields a node that the older one could not take: cordoned, or selected by a still older one", () => {
     const both = placedOn(["a"], { name: "newer", spec: newer.spec, createdAtMs: 3 });
     const short = { ...older, spec: { ...older.spec, replicasDesired: 1 } };
     const cordoned = nodes.map((node) => ({ ...node, schedulable: false }));
-    expect(findContest(both, [short], nodes).yields).toEqual(new Set(["a"]));
-    expect(findContest(both, [short], cordoned).yields).toEqual(new Set());
+    expect(findContestedNodes(both, [short], nodes).yields).toEqual(new Set(["a"]));
+    expect(findContestedNodes(both, [short], cordoned).yields).toEqual(new Set());
     const eldest = set("eldest", "disk=ssd", { createdAtMs: 0 });
-    expect(findContest(both, [short, eldest], nodes).yields).toEqual(new Set());
+    expect(findContestedNodes(both, [short, eldest], nodes).yields).toEqual(new Set());
   });
 });
 
@@ -148,7 +148,7 @@ function takeTurns(sets: ReplicaSet[], { names, cordoned, ending }: Turns): Repl
     const busy = [...endsAt].filter(([key, at]) => at > turn && key.startsWith(other.name));
     const placed = other.placements.map(({ node }) => node);
     const taken = new Set([...placed, ...busy.map(([key]) => key.slice(other.name.length))]);
-    const contest = findContest(mine, [other], sights);
+    const contest = findContestedNodes(mine, [other], sights);
     const next = planSet(aSnapshot(mine, usable, { taken, contest }), POLICY).change?.next ?? mine;
     quiet = next === mine ? quiet + 1 : 0;
     const kept = new Set(next.placements.map(({ node }) => node));

@@ -30,7 +30,7 @@ export function findOverlap(
 }
 
 /** The nodes that a set yields to older sets of the same pod id. */
-export type Contest = {
+export type ContestedNodes = {
   /** Nodes that an older set selects as well, and that set's name. */
   readonly nodes: ReadonlyMap<string, string>;
   /** The nodes that the set must leave. The older set is already there, or it lacks a node, can use this one, and has no other usable node. */
@@ -41,7 +41,11 @@ export type Contest = {
  * Sets that were created concurrently, or whose nodes were relabelled, may overlap although each was checked. The older set, by its record and then by its
  * name, gets the shared nodes. Every farm decides the same, so no node changes hands repeatedly.
  */
-export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sights: readonly ObservedNode[]): Contest {
+export function findContestedNodes(
+  set: ReplicaSet,
+  others: Iterable<ReplicaSet>,
+  sights: readonly ObservedNode[],
+): ContestedNodes {
   const nodes = new Map<string, string>();
   const yields = new Set<string>();
   // In a rolling update only the update moves replicas.
@@ -61,7 +65,7 @@ export function findContest(set: ReplicaSet, others: Iterable<ReplicaSet>, sight
     for (const { name } of shared) nodes.set(name, nodes.get(name) ?? other.name);
     const takeable = findTakeable(other, rivals, shared);
     const isOurs = new Set(set.placements.map(({ node }) => node));
-    // A node that was just left still has an ending pod but no placement. If it were not counted, the older set would take all nodes of this set.
+    // A node that was just left has an ending pod but no placement. It counts here, because the older set would otherwise take all nodes of this set.
     const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
     const due = Math.max(0, missingOf(other) - waiting);
     for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);

@@ -37,8 +37,8 @@ export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
   return { ...set, placements, nextOrdinal: set.nextOrdinal + 1 };
 }
 
-/** The audit of each change of the nodes; it lists all nodes after the change. */
-export function retarget(set: ReplicaSet): Audit {
+/** Builds the audit of a change of the nodes; it lists all nodes after the change. */
+export function auditNodes(set: ReplicaSet): Audit {
   const nodes = set.placements.map(({ node }) => node);
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }

@@ -42,8 +42,8 @@ describe("a round of a pass", () => {
   const rollout = { record: aRollout({ id: "web" }), sets: undefined, isFenced: true, blind: false, wait: undefined };
 
   it.each<[string, PassSnapshot, readonly string[]]>([
-    ["has no step for a set at rest", seenOf(whole), []],
-    ["takes a set of a former owner, and does nothing else", seenOf({ ...whole, fence: 0 }), ["take: new-owner"]],
+    ["has no step for a set in its desired state", seenOf(whole), []],
+    ["takes over a set of a former owner, and does nothing else", seenOf({ ...whole, fence: 0 }), ["take: new-owner"]],
     [
       "creates the pods of a change in the same round",
       seenOf(aSet({ spec: SPEC })),
@@ -55,11 +55,15 @@ describe("a round of a pass", () => {
       ["publish-audits: not-published", "change: too-few", "create: missing"],
     ],
     ["creates a missing pod", seenOf(whole, { snapshot: noPods }), ["create: missing"]],
-    ["does not create it while that is in flight", seenOf(whole, { snapshot: noPods, inFlight: new Set([name]) }), []],
-    ["confirms a pod", seenOf(whole, { snapshot: unconfirmed }), ["confirm: not-placed"]],
-    ["does not confirm it twice", seenOf(whole, { snapshot: unconfirmed, confirmed: new Set([pod.uid]) }), []],
     [
-      "gives a place whose name is taken another ordinal",
+      "does not create a pod whose creation is in flight",
+      seenOf(whole, { snapshot: noPods, inFlight: new Set([name]) }),
+      [],
+    ],
+    ["confirms a pod", seenOf(whole, { snapshot: unconfirmed }), ["confirm: not-placed"]],
+    ["does not confirm a pod twice", seenOf(whole, { snapshot: unconfirmed, confirmed: new Set([pod.uid]) }), []],
+    [
+      "gives a placement whose name is taken another ordinal",
       seenOf(whole, { snapshot: noPods, answers: [{ kind: "name-taken", ordinal: 1 }] }),
       ["change: pod-name-taken", "create: missing"],
     ],
@@ -69,12 +73,12 @@ describe("a round of a pass", () => {
       ["change: trouble-changed"],
     ],
     [
-      "removes the record of a deleted set once nothing is left of it",
+      "removes the record of a deleted set once its pods and machines are gone",
       seenOf(aSet({ deletion: { keepPods: false, atMs: 0 } })),
       ["remove-record: deleted"],
     ],
     [
-      "takes the rolling update of its name before it changes the set",
+      "takes over the rolling update of its name before it changes the set",
       seenOf(aSet({ spec: SPEC }), { rollout: { ...rollout, record: aRollout({ fence: 0 }) } }),
       ["take-roll: new-owner"],
     ],

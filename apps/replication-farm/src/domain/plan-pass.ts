@@ -203,7 +203,7 @@ export function requestOf({ record, snapshot, doneUnder }: PassSnapshot, because
  * should have.
  */
 function noteMissingRollout(set: ReplicaSet, nowMs: number): SetChange | undefined {
-  const message = `rolling update ${set.rollout ?? ""}, in which it is, is not there or cannot be read`;
+  const message = `rolling update ${set.rollout ?? ""}, in which it is, does not exist or cannot be read`;
   if (set.trouble?.code === "ROLL_SET_MISSING" && set.trouble.message === message) return undefined;
   const next = { ...set, trouble: { code: "ROLL_SET_MISSING", message, sinceMs: nowMs } as const };
   return { next, because: "trouble-changed", audits: [] };

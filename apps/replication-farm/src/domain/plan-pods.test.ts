@@ -52,10 +52,10 @@ describe("pods of a set", () => {
 
   it.each([
     ["has ended", "FAILED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
-    ["has ended well", "SUCCEEDED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
+    ["has succeeded", "SUCCEEDED" as const, { kind: "delete", pod: "web-1", uid: "uid-web-1", because: "ended" }],
   ])("are recreated when one %s", (_case, health, step) => {
     const [first, second] = set.placements;
-    if (first === undefined || second === undefined) throw new Error("no places");
+    if (first === undefined || second === undefined) throw new Error("no placements");
     const seen = withPods(aPod(set, first, { health }), aPod(set, second));
     expect(planPods(aSnapshot(set, ["a", "b"], seen), none, new Map())).toEqual([step]);
   });
@@ -70,9 +70,9 @@ describe("pods of a set", () => {
 
   it.each<[string, Partial<typeof set>, string, readonly string[]]>([
     ["is gone", {}, "", ["delete web-1: node-gone"]],
-    ["is gone, not of a disabled set", { disabled: true }, "", ["confirm web-1: not-placed"]],
-    ["is gone, not once it has run there", {}, "b", []],
-    ["is cordoned, which does not end it", {}, "", ["confirm web-1: not-placed"]],
+    ["is gone, but not for a disabled set", { disabled: true }, "", ["confirm web-1: not-placed"]],
+    ["is gone, but not once they have run there", {}, "b", []],
+    ["is cordoned, which does not delete them", {}, "", ["confirm web-1: not-placed"]],
   ])("are deleted if they wait for a node that %s", (what, more, node, expected) => {
     const one = placedOn(["b"], more);
     const unusable = new Map(what.startsWith("is cordoned") ? [["b", "it is cordoned"]] : []);
@@ -115,7 +115,7 @@ describe("pods of a set", () => {
       withPods(aPod(set, aPlacement("a", 1), { node: "" })),
       ["confirm web-1: not-placed", "wait web-2: disabled"],
     ],
-    ["has no place", { placements: [] }, {}, ["delete web-1: no-place", "delete web-2: no-place"]],
+    ["has no placement", { placements: [] }, {}, ["delete web-1: no-place", "delete web-2: no-place"]],
     [
       "is the new one of a transfer",
       { transfer: aTransfer("a", "b") },

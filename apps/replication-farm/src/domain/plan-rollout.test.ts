@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { aRollout, aSet, aSpec, aTransfer, placedOn, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
-import { findContest } from "./find-overlap.ts";
+import { findContestedNodes } from "./find-overlap.ts";
 import { planRollout, type RolloutSet, type RolloutSnapshot } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
 import { podNameOf, type ReplicaSet } from "./replica-set.ts";
@@ -86,7 +86,7 @@ describe("an update that runs", () => {
     ],
     ["waits between steps", { delayMs: 1000, lastStepAtMs: 999_500 }, {}, { because: "delay" }],
     ["does not wait before the first replica", { newDesired: 0, delayMs: 9e9 }, {}, { because: "next-step" }],
-    ["stands still when it is paused", { phase: "PAUSED" }, {}, { because: "paused" }],
+    ["does nothing while it is paused", { phase: "PAUSED" }, {}, { because: "paused" }],
     [
       "does not continue before the last step was carried out",
       { newDesired: 1, oldDesired: 2, minimum: 0 },
@@ -95,25 +95,25 @@ describe("an update that runs", () => {
     ],
     ["does nothing while health is unknown", {}, { blind: true }, { because: "blind" }],
     [
-      "waits until all new replicas have their places",
+      "waits until all new replicas have placements",
       { newDesired: 3, oldDesired: 0 },
       { old: oldOn([]), fresh: well(newSet(["d"])) },
       { because: "places-missing" },
     ],
     [
-      "is done with a version that is known to be bad, as the minimum requires",
+      "replaces a version that is known to be bad as the minimum permits",
       { newDesired: 3, oldDesired: 0, minimum: 0 },
       { old: oldOn([]), fresh: { set: newSet(["d", "e", "f"]), healthy: 0 } },
       { next: { phase: "FINISHING" } },
     ],
     [
-      "takes what is left of a larger old set",
+      "removes the remainder of a larger old set",
       { target: 1, newDesired: 1, oldDesired: 3, minimum: 2 },
       { fresh: well(newSet(["d"])) },
       { next: { oldDesired: 1 } },
     ],
     [
-      "leaves a canary beside the old set",
+      "keeps a canary beside the old set",
       { target: 1, newDesired: 1, oldDesired: 3, leaveOld: true },
       { fresh: well(newSet(["d"])) },
       { next: { phase: "FINISHING", oldDesired: 3 } },
@@ -224,7 +224,7 @@ class World {
     this.pods = web.placements.map(({ node, ordinal }) => this.#pod("web", ordinal, node, "READY"));
   }
 
-  /** The pods of both sets that have a place and are ready. */
+  /** The pods of both sets that have a placement and are ready. */
   healthy(): number {
     return [...this.sets.keys()].reduce((sum, name) => sum + (this.#rolled(name)?.healthy ?? 0), 0);
   }
@@ -351,7 +351,7 @@ class World {
       nodes: { eligible, usable, unusable: new Map(), foreign: new Map() },
       taken: new Set(others.flatMap(({ placements }) => placements.map(({ node }) => node))),
       unhealthy: [],
-      contest: findContest(set, others, sights),
+      contest: findContestedNodes(set, others, sights),
       ledger: { known: true, byNumber: new Map(), trouble: undefined },
       pods: new Map(this.pods.filter((pod) => pod.set === set.name).map((pod) => [pod.name, pod])),
       templateHash: "h1",

@@ -75,7 +75,7 @@ describe("a set on machines of a pool", () => {
     ["no reservation exists", [{ kind: "gone" }], [2]],
     ["another reservation exists", [{ kind: "granted", reservation: "r-9", pool: "gpu", node: "x" }], [2]],
     ["the ledger has reported nothing", [], [1, 2]],
-  ])("keeps or drops a grant under whose number %s", (_case, [sight], numbers) => {
+  ])("keeps or drops a grant if under its number %s", (_case, [sight], numbers) => {
     const set = onMachines(["a", "b"]);
     const ledger = ledgerOf(sight === undefined ? [] : [[1, sight]]);
     expect(numbersOf(plan(set, ["a", "b"], { ledger }).change?.next ?? set)).toEqual(numbers);
@@ -106,8 +106,8 @@ describe("a set on machines of a pool", () => {
   });
 
   it.each<[string, number, readonly number[] | undefined]>([
-    ["for longer than the grace is asked again", POLICY.nodeGraceMs, [1]],
-    ["for less than that is kept", POLICY.nodeGraceMs - 1, undefined],
+    ["for longer than the grace period is replaced", POLICY.nodeGraceMs, [1]],
+    ["for less than the grace period is kept", POLICY.nodeGraceMs - 1, undefined],
   ])("a machine without a replica whose node must not be used %s", (_case, ageMs, numbers) => {
     const set = onMachines(["a"], 2, { machines: [granted(1, "a"), granted(2, "b", NOW_MS - ageMs)], nextMachine: 3 });
     expect(numbersOf(plan(set, ["a"]).change?.next)).toEqual(numbers);
@@ -170,20 +170,20 @@ describe("why a set does not get its machines", () => {
 
   it.each<[string, ReplicaSet, LedgerState, unknown]>([
     [
-      "waits for as many as the ledger has queued, also in a rolling update",
+      "waits for as many machines as the ledger has queued, also in a rolling update",
       { ...set, rollout: "web-2" },
       ledgerOf([waits(1), waits(2, "HELD_FOR_OLDER")]),
       { code: "WAITING_FOR_MACHINE", message: "it is waiting for 2 machines of pool gpu: HELD_FOR_OLDER" },
     ],
-    ["is reported while something is wanted", set, ledgerOf([], { trouble: away }), away],
-    ["is no trouble while nothing is desired", onMachines(["a"]), ledgerOf([], { trouble: away }), undefined],
+    ["is reported while machines are desired", set, ledgerOf([], { trouble: away }), away],
+    ["is no trouble while no machine is desired", onMachines(["a"]), ledgerOf([], { trouble: away }), undefined],
     [
       "is reported while a deleted set cannot release",
       onMachines([], 0, { deletion: { keepPods: false, atMs: 1 } }),
       ledgerOf([], { trouble: away }),
       away,
     ],
-    ["is not known before the ledger was asked", set, ledgerOf([]), undefined],
+    ["is unknown before the first call of the ledger", set, ledgerOf([]), undefined],
   ])("%s", (_case, of, ledger, trouble) => {
     expect(findMachineTrouble(aSnapshot(of, [], { ledger }))).toEqual(trouble);
   });

@@ -131,15 +131,10 @@ describe("a set whose node is no longer eligible", () => {
 
   it.each<[string, Partial<ReplicaSet>, Partial<SetSnapshot>, string[]]>([
     ["its strategy is static", { spec: aSpec({ replicasDesired: 2, allocationStrategy: "static" }) }, {}, []],
-    [
-      "an operator holds transfers back",
-      { transfersHeld: { by: "ann", because: "drill", atMs: 0 } },
-      {},
-      ["transfer-held"],
-    ],
+    ["an operator holds transfers", { transfersHeld: { by: "ann", because: "drill", atMs: 0 } }, {}, ["transfer-held"]],
     ["the latest one failed a moment ago", { transferNotBeforeMs: 2_000_000 }, {}, ["transfer-pause"]],
     ["it is in a rolling update", { rollout: "web-2" }, { rollout: aRollout({ oldDesired: 2 }) }, []],
-    ["what is known looks like the loss of everything", {}, { failsafe: true }, ["failsafe"]],
+    ["the stored records look like the loss of everything", {}, { failsafe: true }, ["failsafe"]],
   ])("stays when %s", (_case, change, rest, waits) => {
     expect(planSet(aSnapshot({ ...set, ...change }, ["b", "c"], rest), POLICY)).toEqual({ change: undefined, waits });
   });
@@ -176,8 +171,7 @@ describe("a set whose node is no longer eligible", () => {
       transferNotBeforeMs: 1_040_000,
       trouble: {
         code: "TRANSFER_FAILED",
-        message:
-          "leaving a (its labels no longer match) was given up: the pod on c was not ready within 300 s; attempt 3",
+        message: "leaving a (its labels no longer match) failed: the pod on c was not ready within 300 s; attempt 3",
       },
     });
   });
@@ -293,7 +287,7 @@ it("names the nodes where its pods have long not been ready, and none while thei
   const unhealthySet = planSet(aSnapshot(set, ["a", "b"], { unhealthy: ["b"] }), POLICY).change?.next ?? set;
   expect(unhealthySet.trouble).toMatchObject({
     code: "NOT_HEALTHY",
-    message: "pods have not been ready for long on 1 nodes, such as b",
+    message: "pods have been unready for too long on 1 nodes, such as b",
   });
   expect(planSet(aSnapshot(unhealthySet, ["a", "b"], { nodes: undefined }), POLICY).change).toBeUndefined();
   expect(planSet(aSnapshot(unhealthySet, ["a", "b"]), POLICY).change?.next.trouble).toBeUndefined();
@@ -335,7 +329,7 @@ describe("a node that the set leaves", () => {
     expect(change?.audits[0]?.details["reason"]).toBe(detail);
   });
 
-  it("keeps its pod while all state seems lost, though the new one is ready", () => {
+  it("keeps its pod while all state seems lost, even if the new one is ready", () => {
     const transfer = { id: "t", oldNode: "b", newNode: "a", deadlineMs: 1, startedAtMs: 0, because: GONE };
     const set = placedOn(["a", "b"], { transfer, spec: aSpec({ replicasDesired: 1 }) });
     expect(planSet(aSnapshot(set, ["a"], { failsafe: true }), POLICY).change).toBeUndefined();
@@ -344,7 +338,7 @@ describe("a node that the set leaves", () => {
 });
 
 describe("a set in a rolling update", () => {
-  it("has as many places as the update requires", () => {
+  it("has as many placements as the update requires", () => {
     const set = placedOn(["a", "b", "c"], { rollout: "web-2" });
     expect(nodesOf(planSet(aSnapshot(set, ["a", "b", "c"], { rollout: aRollout({ oldDesired: 2 }) }), POLICY))).toEqual(
       ["a", "b"],

@@ -1,8 +1,8 @@
 import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
-import { compareNodes, countPlaced, findCandidateNodes, isReady, place, podOf, retarget } from "./places.ts";
+import { compareNodes, countPlaced, findCandidateNodes, isReady, place, podOf, auditNodes } from "./places.ts";
 import { findMachineTrouble, planSetMachines } from "./plan-set-machines.ts";
-import { planMoot, planTransfer } from "./plan-transfer.ts";
+import { planObsoleteTransfer, planTransfer } from "./plan-transfer.ts";
 import { desiredInRollout } from "./rollout.ts";
 import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
 import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
@@ -29,10 +29,10 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const waits: SetWait[] = [];
   const isStill = isFrozen(set, rollout);
   const steps = isStill
-    ? [planMoot, planSetMachines, planTransfer]
+    ? [planObsoleteTransfer, planSetMachines, planTransfer]
     : set.spec.daemon
       ? [planSetMachines, planYield, planDaemon, planTemplate]
-      : [planMoot, planSetMachines, planYield, planLost, planCount, planTransfer, planTemplate];
+      : [planObsoleteTransfer, planSetMachines, planYield, planLost, planCount, planTransfer, planTemplate];
   for (const step of steps) {
     const plan = step(snapshot, policy);
     waits.push(...plan.waits);
@@ -44,9 +44,9 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 function planDeletion(set: ReplicaSet): SetPlan {
   const { placements, transfer, machines } = set;
   if (placements.length === 0 && transfer === undefined && machines.length === 0) return waitFor();
-  // All places are removed in one write, so that no further pod is created; pods and machines follow.
+  // All placements are removed in one write, so that no further pod is created; pods and machines follow.
   const next = { ...set, placements: [], transfer: undefined, machines: [] };
-  return { change: { next, because: "deleted", audits: [retarget(next)] }, waits: [] };
+  return { change: { next, because: "deleted", audits: [auditNodes(next)] }, waits: [] };
 }
 
 /** Leaves nodes to older sets, and does not return to them while those sets exist. */
@@ -70,7 +70,7 @@ function planLost(snapshot: SetSnapshot): SetPlan {
   const next = candidates
     .slice(0, lost.length)
     .reduce<ReplicaSet>((placed, node) => place(snapshot, placed, node), left);
-  return { change: { next, because: "node-ineligible", audits: [retarget(next)] }, waits: [] };
+  return { change: { next, because: "node-ineligible", audits: [auditNodes(next)] }, waits: [] };
 }
 
 function planCount(snapshot: SetSnapshot): SetPlan {
@@ -98,7 +98,7 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
   if (nodes.length === 0) return waitFor("too-few-nodes");
   const next = nodes.reduce((placed, node) => place(snapshot, placed, node), set);
   return {
-    change: { next, because: "too-few", audits: [retarget(next)] },
+    change: { next, because: "too-few", audits: [auditNodes(next)] },
     waits: candidates.length < missing ? ["too-few-nodes"] : [],
   };
 }
@@ -130,7 +130,7 @@ function removePlaces(
   if (snapshot.failsafe) return waitFor("failsafe");
   const gone = new Set(placements);
   const next = { ...snapshot.set, placements: snapshot.set.placements.filter((each) => !gone.has(each)) };
-  return { change: { next, because, audits: [retarget(next)] }, waits: [] };
+  return { change: { next, because, audits: [auditNodes(next)] }, waits: [] };
 }
 
 /** Recreates pods of an earlier template, with at most one group not ready at a time. */
@@ -196,7 +196,7 @@ function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefine
   const named = nodes.slice(0, MAX_NODES_NAMED).join(", ");
   return {
     code: "NOT_HEALTHY",
-    message: `pods have not been ready for long on ${nodes.length} nodes, such as ${named}`,
+    message: `pods have been unready for too long on ${nodes.length} nodes, such as ${named}`,
   };
 }
 
@@ -205,7 +205,7 @@ function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Tro
   const ofMachines = findMachineTrouble(snapshot);
   if (ofMachines !== undefined) return ofMachines;
   if (waits.includes("no-eligible-nodes"))
-    return { code: "NO_ELIGIBLE_NODES", message: "no node is eligible, so that the pods stay where they are" };
+    return { code: "NO_ELIGIBLE_NODES", message: "no node is eligible, so its pods stay where they are" };
   const contested = [...contest.nodes].filter(([node]) => nodes?.eligible.has(node)).toSorted();
   const isShort = set.spec.daemon || waits.includes("too-few-nodes");
   const [first] = contested;

@@ -3,7 +3,7 @@ import { isAvailable } from "./decide-available.ts";
 import { desiredOf, isFrozen } from "./desired-of.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
-import { countPlaced, findCandidateNodes, isReady, place, podOf, retarget } from "./places.ts";
+import { countPlaced, findCandidateNodes, isReady, place, podOf, auditNodes } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
 import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { Nodes } from "./eligible-nodes.ts";
@@ -21,7 +21,7 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 }
 
 /** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
-export function planMoot({ set, rollout, nodes }: SetSnapshot): SetPlan {
+export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
   const isFitAgain = transfer.because.code !== "REQUESTED" && nodes?.eligible.has(transfer.oldNode) === true;
@@ -102,7 +102,7 @@ function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChang
   return {
     next,
     because: "transfer-done",
-    audits: [audit("NODE_TRANSFER_COMPLETION", set, transfer), retarget(next)],
+    audits: [audit("NODE_TRANSFER_COMPLETION", set, transfer), auditNodes(next)],
   };
 }
 
@@ -123,7 +123,7 @@ function rollBack(
   const isOldFit = nodes?.eligible.has(oldNode) === true;
   const isRetried = !isOldFit && set.spec.allocationStrategy === "dynamic";
   const outlook = isRetried ? `attempt ${failures}` : "it is not retried";
-  const message = `leaving ${oldNode} (${describeTransferReason(transfer.because)}) was given up: ${why}; ${outlook}`;
+  const message = `leaving ${oldNode} (${describeTransferReason(transfer.because)}) failed: ${why}; ${outlook}`;
   const isHidden = set.trouble !== undefined && isWorse(set.trouble.code, "TRANSFER_FAILED");
   const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
   const next: ReplicaSet = isOldFit
@@ -139,7 +139,7 @@ function rollBack(
   return {
     next,
     because: "transfer-failed",
-    audits: newNode === undefined ? [rollback] : [rollback, retarget(next)],
+    audits: newNode === undefined ? [rollback] : [rollback, auditNodes(next)],
   };
 }
 

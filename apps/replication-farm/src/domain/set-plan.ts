@@ -7,10 +7,10 @@ import type { AuditEvent, ReplicaSet } from "./replica-set.ts";
  * - overlap, a replica leaves its node to an older set: `planYield` (`plan-set.ts`)
  * - deleted, every replica leaves its node: `planDeletion` (`plan-set.ts`)
  * - node-ineligible: `planStart` begins a transfer (`plan-transfer.ts`); in a rolling update `planLost` leaves the node (`plan-set.ts`)
- * - transfer-placed: `planProgress`; transfer-moot: `planMoot`, `planProgress` (`plan-transfer.ts`)
+ * - transfer-placed: `planProgress`; transfer-moot: `planObsoleteTransfer`, `planProgress` (`plan-transfer.ts`)
  * - transfer-done, the replica leaves the old node: `complete` (`plan-transfer.ts`), also when `transferNode` (`requests.ts`) began the transfer for a user
  * - transfer-failed, the replica leaves the new node: `rollBack` (`plan-transfer.ts`)
- * - pod-name-taken, a place gets another ordinal: `planAnswers` (`plan-answers.ts`)
+ * - pod-name-taken, a placement gets another ordinal: `planAnswers` (`plan-answers.ts`)
  * - machines-wanted, machines-surplus: `planSetMachines`; machines-granted: `recordGrants` (`plan-set-machines.ts`)
  */
 export type SetChangeReason =

@@ -1,6 +1,6 @@
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Health } from "@muster/health";
-import type { Contest } from "./find-overlap.ts";
+import type { ContestedNodes } from "./find-overlap.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 import type { Nodes } from "./eligible-nodes.ts";
@@ -50,7 +50,7 @@ export type SetSnapshot = {
   readonly nodes: Nodes | undefined;
   /** Nodes where another set has a pod, or a placement, of the same pod id. */
   readonly taken: ReadonlySet<string>;
-  readonly contest: Contest;
+  readonly contest: ContestedNodes;
   /** Nodes on which the set's pods have been unready for too long. */
   readonly unhealthy: readonly string[];
   readonly ledger: LedgerState;

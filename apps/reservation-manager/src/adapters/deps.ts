@@ -11,7 +11,7 @@ import { idOf } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
-import { makeHandlers } from "./handlers.ts";
+import { makeHandlers, type ShownViews } from "./handlers.ts";
 import { queueCodec } from "./queue-messages.ts";
 import { followQueues } from "./queue-view.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
@@ -76,7 +76,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
       signal,
       onChange: holdLogger(logger, "leadership of the ledger"),
       onProblem: (error) => {
-        logger.warn({ err: error }, "the lead of the ledger is free, and cannot be taken");
+        logger.warn({ err: error }, "cannot acquire the free lock of the ledger");
       },
     },
     (leadership) => keepLedger(managed, leadership),
@@ -118,7 +118,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       isHeld: leadership.isHeld,
       maxEntryBytes: MAX_ENTRY_BYTES,
       onProblem: (problem) => {
-        logger.warn({ err: problem }, "the log of the ledger");
+        logger.warn({ err: problem }, "the log of the ledger reports a problem");
       },
     });
     await using announcer = makeAnnouncer(bus, {
@@ -152,8 +152,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
-      const scaledAtMs = (pool: string): number => scalings.get(pool)?.value.atMs ?? 0;
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, scaledAtMs), {
+      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
         version: context.version,
         description: "The ledger of machines",
         hotMethods: ["reserve", "checkReservation", "unreserve", "getReservation"],
@@ -169,8 +168,15 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "the ledger cannot be kept now");
+    logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }
+}
+
+function viewsOf({ scalings, queues }: Manager): ShownViews {
+  return {
+    scaledAtMs: (pool) => scalings.get(pool)?.value.atMs ?? 0,
+    namespacesOf: (queue) => queues.get(queue)?.value.namespaces,
+  };
 }
 
 /** Forwards changes of nodes, scalings and queues to the keeper, until disposed. */

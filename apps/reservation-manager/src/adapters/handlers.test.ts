@@ -1,8 +1,11 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
+import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import { ownerKey, type Reservation } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
-import { makeHandlers } from "./handlers.ts";
+import { makeHandlers, type ShownViews } from "./handlers.ts";
+
+const VIEWS: ShownViews = { scaledAtMs: () => 0, namespacesOf: () => undefined };
 
 /** Gangs of 1,000 members with long names. */
 const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
@@ -24,7 +27,7 @@ it("limits a page of reservations to what fits into a reply, and lists all of th
     },
   };
   // The list alone is asked for.
-  const { listReservations } = makeHandlers(keeper as LedgerKeeper, () => 0);
+  const { listReservations } = makeHandlers(keeper as LedgerKeeper, VIEWS);
   const context = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: 512 * 1024 };
   const seen: string[] = [];
   let after = "";
@@ -37,4 +40,24 @@ it("limits a page of reservations to what fits into a reply, and lists all of th
     after = reply.continue ?? "";
   } while (after !== "");
   expect(seen).toEqual(LARGE.map(({ owner }) => owner.id));
+});
+
+it("lists queues with the namespaces that they state, which the ledger does not keep", async () => {
+  const report = (name: string): QueueReport => ({
+    queue: { name, weightMilli: 1000, quotas: new Map(), strategy: "BestEffortFIFO", stopPolicy: "None" },
+    ...{ used: new Map(), borrowed: new Map(), quota: new Map(), pending: 0, admitted: 0 },
+    ...{ shareMillionths: 0, pastShareMillionths: 0, problem: undefined },
+  });
+  const keeper: Pick<LedgerKeeper, "listQueues"> = {
+    listQueues: () => Promise.resolve({ reports: [report("all"), report("none")], next: undefined }),
+  };
+  const stated = muster.reservation.v1.LabelSelector.create({ matchLabels: { team: "a" } });
+  const namespacesOf = (queue: string) => (queue === "all" ? stated : undefined);
+  const { listQueues } = makeHandlers(keeper as LedgerKeeper, { ...VIEWS, namespacesOf });
+  const context = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: 512 * 1024 };
+  const { queues } = await listQueues(new muster.reservation.v1.ListQueuesRequest(), context);
+  expect(queues?.map(({ queue }) => [queue?.name, queue?.namespaces?.matchLabels])).toEqual([
+    ["all", { team: "a" }],
+    ["none", undefined],
+  ]);
 });

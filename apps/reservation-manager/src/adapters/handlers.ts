@@ -13,10 +13,18 @@ const MAX_PAGE_SIZE = 500;
 /** Default and maximum number of machines in one page. A page ends earlier if more would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
-/** Builds the handlers of ReservationService on the ledger's keeper. `scaledAtMs` returns when a pool's scaling was last written; 0: the pool is not scaled. */
+/** The views beside the ledger that answers show. */
+export type ShownViews = {
+  /** Returns when a pool's scaling was last written; 0: the pool is not scaled. */
+  readonly scaledAtMs: (pool: string) => number;
+  /** Returns the namespaces that a queue states; undefined for none. The ledger decides without them. */
+  readonly namespacesOf: (queue: string) => muster.reservation.v1.LabelSelector | undefined;
+};
+
+/** Builds the handlers of ReservationService on the ledger's keeper. */
 export function makeHandlers(
   keeper: LedgerKeeper,
-  scaledAtMs: (pool: string) => number,
+  { scaledAtMs, namespacesOf }: ShownViews,
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
@@ -63,7 +71,7 @@ export function makeHandlers(
       return { reservations: [...messages], more: more + reports.length - messages.length, rooms: [...rooms] };
     },
     listMachines: listMachines(keeper),
-    ...queueHandlers(keeper),
+    ...queueHandlers(keeper, namespacesOf),
     listPools: async () => ({
       pools: (await keeper.pools()).map((report) => ({
         ...toWirePool(report),
@@ -105,11 +113,15 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
   };
 }
 
-function queueHandlers(keeper: LedgerKeeper): Pick<Handlers<typeof ReservationService>, "listQueues" | "listUsage"> {
+function queueHandlers(
+  keeper: LedgerKeeper,
+  namespacesOf: ShownViews["namespacesOf"],
+): Pick<Handlers<typeof ReservationService>, "listQueues" | "listUsage"> {
   const { QueueState, QueueUsage } = muster.reservation.v1;
   return {
     listQueues: async (request, { pageBytes }) => {
-      const { messages, next } = await readQueues(keeper, request, toWireQueueState, {
+      const toWire = (report: QueueReport) => toWireQueueState(report, namespacesOf(report.queue.name));
+      const { messages, next } = await readQueues(keeper, request, toWire, {
         bytes: pageBytes,
         encode: (state) => QueueState.encode(state).finish(),
       });

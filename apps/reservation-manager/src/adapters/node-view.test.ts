@@ -9,11 +9,11 @@ const NOW_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;
 
 it.each([
-  ["as soon as it is written", 0, 0, true],
-  ["until it is too old", -FRESH_MS, 0, true],
-  ["not when it is too old", -FRESH_MS - 1, 0, false],
-  ["not when it is too far ahead", FRESH_MS + 1, 0, false],
-  ["not when the time comes that it names, and it was never renewed", HOUR_MS, HOUR_MS, false],
+  ["as soon as the mark is written", 0, 0, true],
+  ["until the mark is too old", -FRESH_MS, 0, true],
+  ["not if the mark is too old", -FRESH_MS - 1, 0, false],
+  ["not if the mark is too far ahead", FRESH_MS + 1, 0, false],
+  ["not at the time of a mark that was ahead and never renewed", HOUR_MS, HOUR_MS, false],
 ])("regards all nodes as known %s", (_title, aheadMs, laterMs, known) => {
   const value: NodeEntry = { kind: "complete", atMs: NOW_MS + aheadMs };
   let monotonicMs = 5;

@@ -153,10 +153,13 @@ export function toWireUse(amounts: PairAmounts): muster.reservation.v1.PoolUse.$
   return [...byPool].map(([pool, ofPool]) => ({ pool, amounts: ofPool }));
 }
 
-export function toWireQueueState(report: QueueReport): muster.reservation.v1.QueueState.$Properties {
+export function toWireQueueState(
+  report: QueueReport,
+  namespaces: muster.reservation.v1.LabelSelector | undefined,
+): muster.reservation.v1.QueueState.$Properties {
   const { queue, used, borrowed, quota, pending, admitted, shareMillionths, pastShareMillionths, problem } = report;
   return {
-    queue: toWireQueue(queue),
+    queue: { ...toWireQueue(queue), ...(namespaces !== undefined && { namespaces }) },
     used: toWireUse(used),
     borrowed: toWireUse(borrowed),
     quota: toWireUse(quota),

@@ -8,9 +8,9 @@ import type { LedgerMetrics } from "./metrics.ts";
 export const LOG_LIMIT_MS = 60_000;
 
 const MEANING: Record<PreemptionLimit, string> = {
-  MAX_BENEFICIARIES: `work is preempted for ${MAX_BENEFICIARIES} requests already; others wait until one of them has machines`,
+  MAX_BENEFICIARIES: `${MAX_BENEFICIARIES} requests already wait for preempted work; others preempt nothing until one of them has machines`,
   MAX_FIRST_PLACES: `the first ${MAX_FIRST_PLACES} of equal requests were all preempted before and preempt nothing; those behind them wait`,
-  MAX_VICTIMS: `${MAX_VICTIMS} victims are not enough for a request, and no larger set is searched`,
+  MAX_VICTIMS: `${MAX_VICTIMS} victims do not suffice for a request, and no larger set is searched`,
 };
 
 /** Counts the outcomes of preemptions, and logs the limits that they reach. */
@@ -26,6 +26,6 @@ export function reportPreemptions(
     const { limit } = news;
     if (nowMs() - (loggedAtMs.get(limit) ?? Number.NEGATIVE_INFINITY) < LOG_LIMIT_MS) return;
     loggedAtMs.set(limit, nowMs());
-    logger.warn({ limit }, `a limit of preemption is reached: ${MEANING[limit]}`);
+    logger.warn({ limit }, `preemption reached a limit: ${MEANING[limit]}`);
   };
 }

@@ -35,7 +35,7 @@ export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
   readonly pods: Pods;
   readonly reading: Omit<LogReading, "deadline">;
-  readonly executorsMax: number;
+  readonly maxExecutors: number;
   /** The requests that admission adds to pods now; absent: none. */
   readonly podDefaults?: () => PodDefaults;
   readonly chooseQueue: ChooseQueue;
@@ -182,7 +182,7 @@ async function releaseReplacement(
 
 /** Reserves the machines of the session, or adopts its existing reservation, even if its queue no longer exists. */
 async function reserve(
-  { ledger, executorsMax, podPolicy, podDefaults, chooseQueue }: ActDeps,
+  { ledger, maxExecutors, podPolicy, podDefaults, chooseQueue }: ActDeps,
   record: SessionRecord,
 ): Promise<ReservationSeen> {
   const { priority, queue } = record.spec;
@@ -195,7 +195,7 @@ async function reserve(
   }
   const options = {
     priority,
-    concurrencyLimit: executorsMax,
+    concurrencyLimit: maxExecutors,
     ...inTopology(record),
     ...inQueue(queueOf(choice)),
   };
@@ -226,16 +226,16 @@ function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefau
   return spec.components.map((component) => needOf(component, poolLabel, defaults));
 }
 
-/** One machine in addition to the session's grant, in the same queue and domain. */
+/** One machine in addition to the session's grant, in the same queue and domain, and in the pool that the component was granted. */
 async function reserveReplacement(
   { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
-  { component }: Extract<ActStep, { kind: "reserve-replacement" }>,
+  { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const own = await ledger.sessions.ask(record.name);
   const { needs, own: ownNeeds } = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
-  const beside = (need: ComponentNeed): ComponentNeed => inDomain(need, own);
+  const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => inDomain({ ...need, pool }, own);
   const needed = { needs: needs.map(beside), own: ownNeeds.map(beside) };
   return reserveOrAdopt(ledger.replacements, replacementId(record, component), needed, {
     priority,
@@ -244,8 +244,8 @@ async function reserveReplacement(
 }
 
 /**
- * Reserves the needs, or adopts the existing reservation. Earlier versions requested whole machines without node selections, or without minima, and an earlier
- * ledger stores no others: such a reservation is adopted unchanged.
+ * Reserves the needs, or adopts the existing reservation. Earlier versions requested whole machines of one pool, without node selections or without minima, and
+ * an earlier ledger stores no others: such a reservation is adopted unchanged.
  */
 async function reserveOrAdopt(
   ledger: LedgerCalls,
@@ -282,14 +282,18 @@ function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaul
   };
 }
 
-/** Returns whether these are the same needs: without parts of machines, node selections or minima, or with amounts that cover the requests of the templates. */
+/**
+ * Returns whether these are the same needs: without further pools, parts of machines, node selections or minima, or with amounts that cover the requests of the
+ * templates.
+ */
 function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
   const requested = new Map(own.map((need) => [need.component, need]));
   const keyOf = (selection: ComponentNeed["selection"]): string =>
     nodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
-  const isSame = ({ component, pool, shared, selection }: Reservation["needs"][number]): boolean => {
+  const isSame = ({ component, pool, otherPools, shared, selection }: Reservation["needs"][number]): boolean => {
     const need = requested.get(component);
     if (need?.pool !== pool || !isHeldBy(need.shared, shared)) return false;
+    if (otherPools !== undefined && otherPools.join() !== need.otherPools?.join()) return false;
     if (selection === undefined) return shared === undefined || need.selection === undefined;
     return keyOf(selection) === keyOf(need.selection) && isHeldBy(need.selection?.minimum, selection.minimum);
   };

@@ -188,10 +188,10 @@ describe("collectLogs", () => {
 
   it("holds no more logs in memory than the number of turns, however many sessions are collected", async () => {
     let held = 0;
-    let heldMax = 0;
+    let maxHeld = 0;
     const readTail = (): Promise<LogTail> => {
       held += 1;
-      heldMax = Math.max(heldMax, held);
+      maxHeld = Math.max(maxHeld, held);
       return new Promise((resolve) =>
         setImmediate(resolve, { bytes: Buffer.from(""), omittedBytes: 0, broken: undefined }),
       );
@@ -202,7 +202,7 @@ describe("collectLogs", () => {
     };
     const from = { ...reading({ readTail, keep }).from, turns: takeTurns(2) };
     const all = await Promise.all(Array.from({ length: 5 }, () => collected(from, record, pods)));
-    expect(heldMax).toBe(2);
+    expect(maxHeld).toBe(2);
     expect(all.flatMap(({ warnings }) => warnings)).toEqual([]);
     expect(held).toBe(0);
   });

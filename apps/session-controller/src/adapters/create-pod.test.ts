@@ -30,6 +30,7 @@ const POLICY: PodPolicy = {
 const STEP = {
   kind: "create-pod",
   component: component("server-0", "server"),
+  pool: "workers",
   node: "workers-0",
   workers: [],
   because: "accepted",

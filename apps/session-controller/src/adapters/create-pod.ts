@@ -23,10 +23,10 @@ export async function createPod(
   step: Extract<ActStep, { kind: "create-pod" }>,
   isHeld: () => boolean,
 ): Promise<Acted> {
-  const { component, workers } = step;
+  const { component, pool, node: granted, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
   const manifest = buildPod(
-    { session, component, node: step.node, workers, traceparent: traceparentOf() },
+    { session, component, pool, node: granted, workers, traceparent: traceparentOf() },
     deps.podPolicy,
   );
   const created = await deps.pods.create(record, component.name, manifest);

@@ -90,7 +90,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   const calls = kubeCalls(kube, CALLS);
-  const podDefaults = await followPodDefaults(kube, config.kube.namespace, onProblem);
+  const podDefaults = await followPodDefaults(kube, context, onProblem);
   const queues = await followQueues(context, connection, { kube, calls, led: () => led, onProblem });
   const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
   const acting = { ...ofActs, podDefaults: podDefaults.current, chooseQueue: queues.choose };
@@ -141,10 +141,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
 /** Follows the requests that admission adds to pods. The service starts without an answer of the API server. */
 async function followPodDefaults(
   kube: KubeConfig,
-  namespace: string,
+  { config, logger }: Pick<ServiceContext<Config>, "config" | "logger">,
   onError: Required<ViewOptions>["onProblem"],
 ): Promise<FollowedPodDefaults> {
-  const followed = openPodDefaults(kube, { namespace, onError });
+  const onUnserved = (path: string): void =>
+    logger.info({ path }, "the API server does not serve a resource that adds requests to pods");
+  const followed = openPodDefaults(kube, { namespace: config.kube.namespace, onError, onUnserved });
   await Promise.race([followed.synced, sleep(DEFAULTS_WAIT_MS)]);
   return followed;
 }
@@ -246,7 +248,7 @@ function actDeps(
       resultFile,
       keys: { labels, annotations, schedulingGates },
     },
-    executorsMax: config.executorsMax,
+    maxExecutors: config.maxExecutors,
   };
 }
 
@@ -319,7 +321,7 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
     deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
     release: acting.ledger.sessions.release,
     releaseReplacement: acting.ledger.replacements.release,
-    limitSessions: () => acting.ledger.limitSessions(acting.executorsMax),
+    limitSessions: () => acting.ledger.limitSessions(acting.maxExecutors),
     reportForeign: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
     forget: forgetter(world),
   };

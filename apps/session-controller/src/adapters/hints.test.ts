@@ -36,7 +36,7 @@ function viewOf(initial: SessionRecord) {
 function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
   const priorities: unknown[] = [];
-  const sessions = { has: () => has, isNews: (_name: string, newest: number) => newest > revision };
+  const sessions = { has: () => has, isUnseenChange: (_name: string, newest: number) => newest > revision };
   const add: Led["queue"]["add"] = (name, priority) => {
     woken.push(name);
     priorities.push(priority);

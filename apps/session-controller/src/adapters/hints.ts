@@ -26,7 +26,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
     const revision = entry?.revision ?? Number.MAX_SAFE_INTEGER;
     followers.changed(name, revision);
     const leading = led();
-    if (leading === undefined || !leading.sessions.isNews(name, revision)) return;
+    if (leading === undefined || !leading.sessions.isUnseenChange(name, revision)) return;
     const isRun = leading.sessions.has(name);
     // A running session goes before sessions that are submitted at the same time.
     if (isRun || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name, isRun ? "high" : "low");

@@ -1,3 +1,4 @@
+import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import { SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -17,11 +18,11 @@ const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfte
 const ENDLESS = "\u20ac".repeat(10_000);
 
 /** A session of the maximum accepted size, with its text in this many pieces of such characters. */
-function fullDraft(components: number, pieces: number, letter: string) {
+function fullDraft(components: number, pieces: number, letter: string, pools: number) {
   const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
-  const pool = "p".repeat(63);
+  const [pool = "", ...otherPools] = Array.from({ length: pools }, (_, index) => "p".repeat(62) + String(index));
   const made = names.map((name, index) =>
-    component(name, index === 0 ? "driver" : "server", { pool, image: "i", args: [] as string[] }),
+    component(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
   );
   const room = SESSION_LIMITS.textBytes - sessionTextBytes(made);
   const each = Math.floor(room / pieces) - 8;
@@ -34,7 +35,7 @@ function fullDraft(components: number, pieces: number, letter: string) {
 
 /** Fills every field of a record to its maximum length. */
 function filled(made: SessionRecord): SessionRecord {
-  const machines = made.components.map(({ name }) => ({ component: name, node: "n".repeat(253) }));
+  const machines = made.components.map(({ name, pool }) => ({ component: name, pool, node: "n".repeat(253) }));
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
   const uid = "0".repeat(36);
   const outcomes: Outcome[] = [
@@ -94,9 +95,10 @@ it("the record of every accepted session fits, whatever is written into it later
       fc.oneof(fc.constant(most), fc.integer({ min: 1, max: most })),
       fc.integer({ min: 1, max: 12_000 }),
       fc.constantFrom("x", "\u00e9", "\u20ac", "\u{1f600}"),
-      (components, pieces, letter) => {
+      fc.integer({ min: 1, max: MAX_ACCEPTED_POOLS }),
+      (components, pieces, letter, pools) => {
         const name = "s".repeat(14);
-        const validated = validateSession(name, fullDraft(components, pieces, letter), DEFAULTS, "pool");
+        const validated = validateSession(name, fullDraft(components, pieces, letter, pools), DEFAULTS, "pool");
         if (!validated.ok) throw new Error(JSON.stringify(validated.fault));
         const made = buildRecord({
           name,

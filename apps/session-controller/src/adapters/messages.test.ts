@@ -30,6 +30,16 @@ describe("words of a stored record", () => {
     expect(read.spec.components.map((each) => each.shared)).toEqual([false, false, false]);
   });
 
+  it("give the components of an earlier version one pool", () => {
+    const accepting = component("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
+    const written = record({}, spec({ components: [accepting] }));
+    expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
+    const read = newer(({ session }) => {
+      for (const each of session?.spec?.components ?? []) delete each.otherPools;
+    });
+    expect(read.spec.components.map((each) => each.otherPools)).toEqual([[], [], []]);
+  });
+
   it("that are unknown leave the session readable", () => {
     const read = newer(({ session, verdict }) => {
       if (verdict) verdict.reason = "TOO_WARM";

@@ -141,7 +141,7 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
 export function reservationSeenOf(reservation: Reservation): ReservationSeen {
   const { state, id } = reservation;
   if (state === "waiting") return { state, id, because: waitReasonOf(reservation.because) };
-  return { state, id, machines: reservation.machines.map(({ component, node }) => ({ component, node })) };
+  return { state, id, machines: reservation.machines.map(({ component, pool, node }) => ({ component, pool, node })) };
 }
 
 export function ownedReservationOf({ id, ownerId, createdAtMs, state }: Reservation): OwnedReservation {
@@ -169,9 +169,9 @@ function limitsOf(spec: muster.session.v1.SessionSpec): Omit<SessionSpec, "compo
 }
 
 function programOf(component: muster.session.v1.Component) {
-  const { name, pool, image, command, args, workingDir, readyPort, templateJson, shared } = component;
+  const { name, pool, otherPools, image, command, args, workingDir, readyPort, templateJson, shared } = component;
   const env = component.env.map(({ name: variable, value }) => ({ name: variable, value }));
-  return { name, pool, image, command, args, env, workingDir, readyPort, templateJson, shared };
+  return { name, pool, otherPools, image, command, args, env, workingDir, readyPort, templateJson, shared };
 }
 
 function specMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {

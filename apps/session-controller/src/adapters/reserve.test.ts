@@ -4,6 +4,7 @@ import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { buildPodDefaults } from "@muster/resources";
 import { expect, it } from "vitest";
 import { component, record, spec } from "../../test/samples.ts";
+import type { SessionRecord } from "../domain/session.ts";
 import { act, type ActDeps } from "./act.ts";
 
 const GPU = { key: "gpu", operator: "Exists" };
@@ -66,7 +67,7 @@ function reserving(
   const deps = {
     ledger: { sessions: ledger, replacements: ledger },
     podPolicy: { poolLabel: "pool" },
-    executorsMax: 1,
+    maxExecutors: 1,
     podDefaults,
     chooseQueue: () => Promise.resolve(choice),
   };
@@ -161,13 +162,15 @@ const IN_RACK_B = { matchExpressions: [{ key: "rack", operator: "In", values: ["
 const ONE_TOPOLOGY = { topology: "rack" };
 const ONE_RACK = record({}, { ...SESSION.spec, ...ONE_TOPOLOGY });
 
+const POOL_OF = { driver: "drivers", "server-0": "workers" } as const;
+
 it("requests its machines with its topology, and in the domain of the grant for a machine in place of a lost one", async () => {
   const { options, step } = reserving(undefined, PLAIN, ONE_RACK);
   await step(RESERVE);
   expect(options).toEqual([expect.objectContaining({ topology: "rack" })]);
   const lost = reserving(undefined, PLAIN, ONE_RACK, undefined, { domain: RACK });
-  for (const name of ["driver", "server-0"])
-    await lost.step({ kind: "reserve-replacement", component: name, pool: "", because: "machine-lost" });
+  for (const name of ["driver", "server-0"] as const)
+    await lost.step({ kind: "reserve-replacement", component: name, pool: POOL_OF[name], because: "machine-lost" });
   expect(lost.asked).toEqual([
     [{ ...DRIVER, selection: { terms: [IN_RACK_B], tolerations: [GPU] } }],
     [{ ...SERVER, selection: { terms: [IN_RACK_B], tolerations: [] } }],
@@ -213,4 +216,30 @@ it.each<[Fault, string]>([
 ])("waits without a reservation where the ledger answers %j", async (fault, text) => {
   const { step } = reserving(fault, PLAIN, SESSION, undefined, { choice: TEAM_A });
   expect(await step(RESERVE)).toEqual({ state: "unqueued", text: expect.stringContaining(text) as string });
+});
+
+const ANY = component("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
+const OF_ANY: Need = { component: "driver", pool: "h100", otherPools: ["a100", "l40s"] };
+const ANY_POOL = record({}, spec({ components: [ANY] }));
+
+it("requests machines of any of several pools, and one of the granted pool in place of a lost one", async () => {
+  const { asked, step } = reserving(undefined, [OF_ANY], ANY_POOL);
+  await step(RESERVE);
+  await step({ kind: "reserve-replacement", component: "driver", pool: "a100", because: "machine-lost" });
+  expect(asked).toEqual([[OF_ANY], [{ component: "driver", pool: "a100" }]]);
+});
+
+it.each<[string, readonly string[] | undefined, SessionRecord, string]>([
+  ["takes a reservation of an earlier version, which has the first pool alone", undefined, ANY_POOL, "granted"],
+  ["takes its own", ["a100", "l40s"], ANY_POOL, "granted"],
+  ["refuses one that prefers another pool", ["l40s", "a100"], ANY_POOL, "refused"],
+  [
+    "refuses one that accepts other pools",
+    ["a100"],
+    record({}, spec({ components: [{ ...ANY, otherPools: [] }] })),
+    "refused",
+  ],
+])("%s", async (_title, otherPools, session, state) => {
+  const existing = [{ component: "driver", pool: "h100", ...(otherPools && { otherPools }) }];
+  expect(await reserving(DIFFERS, existing, session).step(RESERVE)).toMatchObject({ state });
 });

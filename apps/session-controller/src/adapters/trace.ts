@@ -54,7 +54,7 @@ function nameOf(step: ActStep): string {
 function detailsOf(step: ActStep): Attributes {
   switch (step.kind) {
     case "create-pod":
-      return { "muster.component": step.component.name, "muster.node": step.node, "muster.pool": step.component.pool };
+      return { "muster.component": step.component.name, "muster.node": step.node, "muster.pool": step.pool };
     case "delete-pod":
       return { "muster.pod": step.pod };
     case "collect-logs":

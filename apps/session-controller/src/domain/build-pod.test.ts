@@ -37,6 +37,7 @@ function request(more: Partial<PodRequest> = {}): PodRequest {
   return {
     session: SESSION,
     component: component("driver", "driver", { env: [{ name: "LEVEL", value: "3" }], args: ["--fast"] }),
+    pool: "drivers",
     node: "node-7",
     workers: [
       { name: "server-0", kind: "server", ip: "10.0.0.1" },
@@ -62,12 +63,13 @@ describe("buildPod", () => {
 
   it("renders a server as in the golden file", async () => {
     const server = component("server-0", "server", { readyPort: 9000, command: ["/bin/serve"], workingDir: "/data" });
-    const text = `${JSON.stringify(buildPod(request({ component: server, workers: [] }), POLICY), undefined, 2)}\n`;
+    const text = `${JSON.stringify(buildPod(request({ component: server, pool: "workers", workers: [] }), POLICY), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot("../../test/golden/server-pod.txt");
   });
 
   it("renders a client as in the golden file", async () => {
-    const text = `${JSON.stringify(buildPod(request({ component: component("client-0", "client"), workers: [] }), POLICY), undefined, 2)}\n`;
+    const client = request({ component: component("client-0", "client"), pool: "workers", workers: [] });
+    const text = `${JSON.stringify(buildPod(client, POLICY), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot("../../test/golden/client-pod.txt");
   });
 
@@ -93,6 +95,13 @@ describe("buildPod", () => {
       { matchFields: [{ key: "metadata.name", operator: "In", values: ["node-7"] }] },
     ]);
     expect(affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]?.namespaceSelector).toEqual({});
+  });
+
+  it("selects the pool of its node, also where the component prefers another one", () => {
+    const accepting = component("driver", "driver", { pool: "h100", otherPools: ["a100"] });
+    expect(buildPod(request({ component: accepting, pool: "a100" }), POLICY).spec.nodeSelector).toEqual({
+      pool: "a100",
+    });
   });
 
   it("lets a shared pod run beside other shared ones, on the nodes that its template accepts", () => {

@@ -42,6 +42,8 @@ export type PodRequest = {
     readonly scenarioJson: string;
   };
   readonly component: Component;
+  /** The pool of the node. */
+  readonly pool: string;
   readonly node: string;
   readonly workers: readonly WorkerAddress[];
   readonly traceparent: string;
@@ -60,7 +62,7 @@ type EnvEntry =
  * Muster sets take precedence over the component's template.
  */
 export function buildPod(request: PodRequest, policy: PodPolicy) {
-  const { session, component, node, traceparent } = request;
+  const { session, component, pool, node, traceparent } = request;
   const { labels, annotations } = policy.keys;
   const template = templateOf(component);
   const { containers: [main] = [], initContainers = [], ...given } = template.spec;
@@ -95,7 +97,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
       ...buildDeadline(session),
       automountServiceAccountToken: false,
-      nodeSelector: { ...given.nodeSelector, [policy.poolLabel]: component.pool },
+      nodeSelector: { ...given.nodeSelector, [policy.poolLabel]: pool },
       affinity: grantedAffinity(given.affinity, { node, exclusiveKey: labels.exclusive, isShared: component.shared }),
       ...(initContainers.length > 0 && { initContainers: initContainers.map(withoutEscalation) }),
       containers: [buildContainer(request, policy, main)],

@@ -26,7 +26,7 @@ function session(server: Partial<ComponentStatus> = {}): SessionRecord {
 
 const NONE = new Map<string, ReplacementSeen>();
 const MOVED = new Map([
-  ["server-0", { state: "granted", id: "r-2", machines: [{ component: "server-0", node: "node-9" }] }],
+  ["server-0", { state: "granted", id: "r-2", machines: [{ component: "server-0", pool: "workers", node: "node-9" }] }],
 ] as const);
 const REPLACING = { node: "", lostAtMs: 1, lostNode: "node-server-0", podUid: "" };
 

@@ -16,6 +16,7 @@ import type { Component } from "./session.ts";
 export type ComponentNeed = {
   readonly component: string;
   readonly pool: string;
+  readonly otherPools?: readonly string[];
   /** The requests of its part of a machine; absent: a whole machine. */
   readonly shared?: Requests;
   /** The nodes that its pod accepts; for a whole machine, only those that hold its requests. Absent: each node without taints. */
@@ -28,9 +29,11 @@ export function needOf(component: Component, poolLabel: string, defaults: PodDef
   const requests = templateRequests(template, defaults);
   const nodes = nodeSelectionOf(template.spec, poolLabel);
   const selection = component.shared ? nodes : withMinimum(nodes, requests);
+  const { pool, otherPools } = component;
   return {
     component: component.name,
-    pool: component.pool,
+    pool,
+    ...(otherPools.length > 0 && { otherPools }),
     ...(component.shared && { shared: requests }),
     ...(selection !== undefined && { selection }),
   };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { livePod, podSeen, provisioning, running, START_MS } from "../../test/samples.ts";
-import { isProgressReported, needsListing, withoutUnlisted, type PodNews } from "./decide-listing.ts";
+import { isProgressReported, needsListing, withoutUnlisted, type KnownPods } from "./decide-listing.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
@@ -11,7 +11,7 @@ const LISTED = SEEN.map((pod) => livePod(pod));
 const DELETING = SEEN.map((pod) => livePod(pod, { deleting: true }));
 const LOST = new Map([["node-server-0", "gone"]] as const);
 
-function losing(podUid: string): PodNews["record"] {
+function losing(podUid: string): KnownPods["record"] {
   const base = provisioning([]);
   return {
     ...base,
@@ -21,14 +21,18 @@ function losing(podUid: string): PodNews["record"] {
   };
 }
 
-it.each<[string, boolean, Partial<PodNews>]>([
+it.each<[string, boolean, Partial<KnownPods>]>([
   ["not while every pod is published", false, { pods }],
   ["when nothing was published of a pod for a while", true, { pods: SEEN.slice(1) }],
   ["not yet when nothing was published of a pod that was just made", false, { pods: [], isListDue: false }],
   ["now and then while the watchers are silent", true, { pods, podsFresh: false }],
   ["not more often than that", false, { pods, podsFresh: false, isListDue: false }],
   ["not for pods that were never made", false, { record: provisioning([]), pods: [], podsFresh: false }],
-  ["when the session's time is over, however fresh the news", true, { pods, nowMs: OVER_MS, isListDue: false }],
+  [
+    "when the session's time is over, however fresh the known pods are",
+    true,
+    { pods, nowMs: OVER_MS, isListDue: false },
+  ],
   ["while the session is cleaned up", true, { pods, record: running({ verdict }), isListDue: false }],
   [
     "not in a clean-up that waits for its deleted pods, as long as a watcher sees one",
@@ -59,7 +63,7 @@ it.each<[string, boolean, Partial<PodNews>]>([
   ["not once its pods are gone", false, { record: running({ verdict, podsDeleted: true }) }],
   ["not once the session is finished", false, { record: running({ verdict, finishedAtMs: START_MS + 9 }) }],
 ])("the API server lists the pods: %s", (_title, listed, more) => {
-  const news = {
+  const known = {
     nowMs: START_MS + 3,
     listed: undefined,
     isReading: false,
@@ -69,14 +73,14 @@ it.each<[string, boolean, Partial<PodNews>]>([
     isListDue: true,
     nodesLost: new Map(),
     ...more,
-  } satisfies PodNews;
-  expect(needsListing(news)).toBe(listed);
+  } satisfies KnownPods;
+  expect(needsListing(known)).toBe(listed);
 });
 
 const ENDED = SEEN.map((pod) => ({ ...pod, health: "SUCCEEDED" }) as const);
 const OVERDUE = livePod(podSeen("server-0"), { deleting: true, overdueOn: { state: "gone" } });
 
-it.each<[string, boolean, Partial<PodNews>]>([
+it.each<[string, boolean, Partial<KnownPods>]>([
   ["while a deleted pod has not ended", true, {}],
   ["while logs are read, without publications", true, { listed: LISTED, pods: [] }],
   ["once the last pod has ended, so that its machine is released early", false, { pods: ENDED }],
@@ -89,8 +93,8 @@ it.each<[string, boolean, Partial<PodNews>]>([
   ["without a list", false, { listed: undefined }],
 ])("an event reports the progress of a clean-up: %s", (_title, reported, more) => {
   const record = running({ verdict });
-  const news = { nowMs: START_MS + 3, record, pods: SEEN, podsFresh: true, nodesLost: new Map(), listed: DELETING };
-  expect(isProgressReported({ ...news, ...more })).toBe(reported);
+  const known = { nowMs: START_MS + 3, record, pods: SEEN, podsFresh: true, nodesLost: new Map(), listed: DELETING };
+  expect(isProgressReported({ ...known, ...more })).toBe(reported);
 });
 
 it("trusts silent watchers that a pod has ended, but not that an unlisted pod still runs", () => {

@@ -1,12 +1,12 @@
 import { isTimeOver } from "./decide-verdict.ts";
 import type { MachineFacts } from "./describe-loss.ts";
-import { needsPodsOfLost } from "./replace-machines.ts";
+import { needsListForLostMachine } from "./replace-machines.ts";
 import { isFinished, type SessionRecord } from "./session.ts";
 import type { LivePod, Snapshot } from "./snapshot.ts";
 import { hasEnded, hasPodEnded, type PodSeen } from "./summarise-components.ts";
 
 /** The known pods of a session at the beginning of a pass. */
-export type PodNews = MachineFacts & {
+export type KnownPods = MachineFacts & {
   readonly nowMs: number;
   readonly record: SessionRecord;
   /** As published by the watchers. */
@@ -24,19 +24,19 @@ export type PodNews = MachineFacts & {
  * Returns whether the next decision needs a list of the pods from the API server: for a clean-up, a passed time limit, a lost machine, or facts that watchers
  * do not publish.
  */
-export function needsListing(news: PodNews): boolean {
-  const { nowMs, record, isListDue } = news;
+export function needsListing(known: KnownPods): boolean {
+  const { nowMs, record, isListDue } = known;
   if (record.podsDeleted || isFinished(record)) return false;
-  if (record.verdict !== undefined) return !isListEnough(news);
-  if (isTimeOver(record, nowMs) || needsPodsOfLost(news)) return true;
-  return isListDue && isNewsMissing(news);
+  if (record.verdict !== undefined) return !isListEnough(known);
+  if (isTimeOver(record, nowMs) || needsListForLostMachine(known)) return true;
+  return isListDue && isPublicationMissing(known);
 }
 
 /**
  * Returns whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted. After that it waits until a watcher publishes
  * that the last pod is gone, which a new list must confirm.
  */
-function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): boolean {
+function isListEnough({ listed, isReading, podsFresh, pods, record }: KnownPods): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
   if (listed.some(({ deleting }) => !deleting)) return true;
   const own = new Set(record.components.map(({ podUid }) => podUid));
@@ -47,8 +47,8 @@ function isListEnough({ listed, isReading, podsFresh, pods, record }: PodNews): 
  * Returns whether an event reports the next progress of the clean-up: a pod that ends or is removed, or a finished log. Otherwise only a new list shows it:
  * whether the last container has ended, and whether pods of lost or silent nodes are overdue.
  */
-export function isProgressReported(news: Omit<PodNews, "isListDue" | "isReading">): boolean {
-  const { record, pods, podsFresh, nodesLost, listed = [] } = news;
+export function isProgressReported(known: Omit<KnownPods, "isListDue" | "isReading">): boolean {
+  const { record, pods, podsFresh, nodesLost, listed = [] } = known;
   if (!podsFresh || nodesLost.size > 0 || listed.some(({ overdueOn }) => overdueOn !== undefined)) return false;
   if (listed.some(({ deleting }) => !deleting)) return true;
   const uids = new Set(listed.map(({ uid }) => uid));
@@ -57,7 +57,11 @@ export function isProgressReported(news: Omit<PodNews, "isListDue" | "isReading"
 }
 
 /** Returns whether some pod is not known to have ended, and the watchers are silent or have published nothing about it. */
-export function isNewsMissing({ record, pods, podsFresh }: Pick<PodNews, "record" | "pods" | "podsFresh">): boolean {
+export function isPublicationMissing({
+  record,
+  pods,
+  podsFresh,
+}: Pick<KnownPods, "record" | "pods" | "podsFresh">): boolean {
   const published = new Set(podsFresh ? pods.map(({ uid }) => uid) : []);
   return record.components.some(
     (component) => component.podUid !== "" && !hasEnded(component) && !published.has(component.podUid),

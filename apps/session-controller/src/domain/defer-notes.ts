@@ -5,7 +5,7 @@ import type { Snapshot } from "./snapshot.ts";
 import type { Outcome } from "./transition-record.ts";
 
 /** After a write of the record, facts that the API server still has wait this long for the next write. */
-export const BRIEF_MS = 1000;
+export const NOTE_DELAY_MS = 1000;
 
 export type SessionPlan = {
   readonly steps: readonly SessionStep[];
@@ -14,15 +14,15 @@ export type SessionPlan = {
 };
 
 /**
- * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than BRIEF_MS. No decision needs
- * them, and another executor observes the same pods.
+ * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than NOTE_DELAY_MS. No decision
+ * needs them, and another executor observes the same pods.
  */
 export function deferNotes(
   { record, trouble }: Pick<Snapshot, "record" | "trouble">,
   steps: readonly SessionStep[],
   unchangedMs: number,
 ): SessionPlan {
-  const inMs = BRIEF_MS - unchangedMs;
+  const inMs = NOTE_DELAY_MS - unchangedMs;
   const isYoung = inMs > 0 && trouble === undefined && eventOf(record, "ACCEPT") !== undefined;
   const others = steps.filter((step) => !isNote(record, step));
   if (!isYoung || others.length === steps.length || others.some(isWritten)) return { steps, notesInMs: undefined };

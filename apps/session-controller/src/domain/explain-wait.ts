@@ -54,7 +54,7 @@ export function explainReason(because: WaitReason | undefined): string {
         ? `pool ${pool} has room for ${available} of the ${requested} needed parts and machines${among}${queue}`
         : `pool ${pool} has ${available} ${available === 1 ? "machine" : "machines"} free${among}, ${requested} are needed${queue}`;
     case "FRAGMENTED":
-      return `what is free in pool ${pool}${among} suffices in sum for the ${requested} needed parts, and not on single machines${queue}`;
+      return `the free amounts of pool ${pool}${among} suffice in sum for the ${requested} needed parts, but not on single machines${queue}`;
     case "WAITING_FOR_TOPOLOGY":
       return `${requested} machines, or parts of machines, are needed on nodes with one value of the label ${topology ?? ""}, and no value has room for more than ${available}${queue}`;
     case "BEHIND_HIGHER_PRIORITY":

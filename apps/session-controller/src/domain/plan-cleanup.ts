@@ -16,13 +16,13 @@ export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: Sessio
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
     const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
-    if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planGivingUp(snapshot)];
+    if (late && logs.length === 0 && !snapshot.isReading) return [...deletes, planAbandonedCleanup(snapshot)];
     const explanation = isBriefWait(snapshot, verdict) ? [] : planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
   const end = planEnd(record, nowMs);
   if (end !== undefined) return [end];
-  return late && trouble !== undefined ? [planGivingUp(snapshot)] : [planRelease(record)];
+  return late && trouble !== undefined ? [planAbandonedCleanup(snapshot)] : [planRelease(record)];
 }
 
 function planRelease({ reservationId }: SessionRecord): ActStep {
@@ -80,7 +80,7 @@ function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, p
 }
 
 /** Reports the outcome before the clean-up ends; the sweep completes it. */
-export function planGivingUp({
+export function planAbandonedCleanup({
   record,
   livePods,
   trouble,

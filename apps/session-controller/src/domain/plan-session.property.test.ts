@@ -4,7 +4,7 @@ import { component, livePod, POLICY, record, spec, START_MS } from "../../test/s
 import { needsListing } from "./decide-listing.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
-import { eventOf, isFinished, type PodHealth, type SessionRecord } from "./session.ts";
+import { eventOf, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
 import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
 import { hasEnded, type PodSeen } from "./summarise-components.ts";
 import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
@@ -68,6 +68,11 @@ const SPEC = spec({
   ],
 });
 
+/** Each component is granted a pool that it does not prefer. */
+function grantedPool({ pool }: Pick<Component, "pool">): string {
+  return `other-${pool}`;
+}
+
 function newWorld(): World {
   return {
     nowMs: START_MS,
@@ -125,6 +130,7 @@ function execute(world: World, step: SessionStep): void {
       const pod = `bench-${step.component.name}`;
       expect(world.pods.has(pod), `${pod} is made twice`).toBe(false);
       expect(world.held, "a pod is made without machines").toBe(true);
+      expect(step.pool, `${pod} is made in another pool than the granted one`).toBe(grantedPool(step.component));
       if (step.component.kind === "driver") expectWorkersUsable(world);
       world.made += 1;
       const uid = `uid-${world.made}`;
@@ -200,7 +206,9 @@ function happen(world: World, event: Happening): void {
       return;
     case "grant": {
       if (world.reservation.state !== "waiting") return;
-      const machines = SPEC.components.map((each) => ({ component: each.name, node: `node-${each.name}` }));
+      const machines = SPEC.components.map((each) => {
+        return { component: each.name, pool: grantedPool(each), node: `node-${each.name}` };
+      });
       world.reservation = { state: "granted", id: "r-1", machines };
       world.held = true;
       return;

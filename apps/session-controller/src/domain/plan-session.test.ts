@@ -38,7 +38,7 @@ function plan(more: Partial<Snapshot>): string[] {
   });
 }
 
-const machines = ["driver", "client-0", "server-0"].map((name) => ({ component: name, node: `node-${name}` }));
+const machines = spec().components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
 const live = (name: string, deleting = false) => livePod(podSeen(name), { deleting });
 const ended = (name: string) => livePod(podSeen(name, { health: "SUCCEEDED" }));
 /** All three pods, with changes of the named one, which are ready otherwise. */
@@ -169,6 +169,13 @@ describe("a session in the queue", () => {
   ])("%s", (_title, world, expected) => {
     expect(plan(world)).toEqual(expected);
   });
+});
+
+it("creates each pod in the pool that its component was granted", () => {
+  const base = provisioning([]);
+  const components = base.components.map((each) => ({ ...each, pool: `granted-${each.name}` }));
+  const steps = planSession(snapshot({ record: { ...base, components } }), POLICY);
+  expect(steps).toMatchObject([{ kind: "create-pod", pool: "granted-server-0", node: "node-server-0" }]);
 });
 
 describe("a session that is provisioned", () => {

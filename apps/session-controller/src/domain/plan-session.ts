@@ -1,7 +1,7 @@
 import type { WorkerAddress } from "./build-pod.ts";
 import { decideVerdict } from "./decide-verdict.ts";
 import { planExplanation, shorten } from "./explain-wait.ts";
-import { cleanupEndMs, planCleanup, planGivingUp } from "./plan-cleanup.ts";
+import { cleanupEndMs, planCleanup, planAbandonedCleanup } from "./plan-cleanup.ts";
 import { planReplacements, replaceMachines, replacementWakeAtMs } from "./replace-machines.ts";
 import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
 import {
@@ -46,7 +46,8 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
  * after which the sweep removes the rest.
  */
 export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
-  if (record.verdict !== undefined) return planGivingUp({ record, livePods: undefined, trouble: reason, nowMs });
+  if (record.verdict !== undefined)
+    return planAbandonedCleanup({ record, livePods: undefined, trouble: reason, nowMs });
   const description = shorten(`the session cannot be run: ${reason}`);
   return {
     kind: "conclude",
@@ -186,7 +187,7 @@ function planCreate(
   const component = record.spec.components.find(({ name }) => name === status.name);
   if (component === undefined) throw new Error(`component ${status.name} is not in the spec`);
   const workers = status.kind === "driver" ? addressesOf(components) : [];
-  return { kind: "create-pod", component, node: status.node, workers, because };
+  return { kind: "create-pod", component, pool: status.pool, node: status.node, workers, because };
 }
 
 function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {

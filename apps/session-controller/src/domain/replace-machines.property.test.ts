@@ -96,7 +96,7 @@ type Happening = { readonly node: string; readonly harm: (typeof HARMS)[number];
 function happen(world: World, { node, harm, grants }: Happening): void {
   world.harms.set(node, harm);
   if (grants && world.replacement.state === "waiting")
-    world.replacement = { state: "granted", id: "r-2", machines: [{ component: "server-0", node }] };
+    world.replacement = { state: "granted", id: "r-2", machines: [{ component: "server-0", pool: "workers", node }] };
 }
 
 const happenings: fc.Arbitrary<Happening[]> = fc.array(

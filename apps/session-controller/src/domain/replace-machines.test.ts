@@ -18,7 +18,7 @@ const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefine
 const granted = (node: string): ReplacementSeen => ({
   state: "granted",
   id: "r-2",
-  machines: [{ component: "server-0", node }],
+  machines: [{ component: "server-0", pool: "workers", node }],
 });
 const replacements = (answer: ReplacementSeen) => new Map([["server-0", answer]]);
 
@@ -67,6 +67,17 @@ function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; step
 
 const KEPT = { node: NODE, lostAtMs: 0 };
 const LOST = { node: "", lostAtMs: START_MS };
+
+it("reserves the replacement in the pool that the component was granted", () => {
+  const record = losing({ pool: "a100" });
+  const steps = planSession(snapshot({ record, livePods: [], nodesLost: GONE }), POLICY);
+  expect(steps).toContainEqual({
+    kind: "reserve-replacement",
+    component: "server-0",
+    pool: "a100",
+    because: "machine-lost",
+  });
+});
 
 describe("a lost machine", () => {
   const created = provisioning(["server-0"]);

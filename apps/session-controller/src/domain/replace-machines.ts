@@ -43,7 +43,7 @@ export function replaceMachines(snapshot: Snapshot, components: readonly Compone
 }
 
 /** Returns whether a lost machine requires a list of the pods: only the API server knows unrecorded pods and pods in deletion. */
-export function needsPodsOfLost(facts: Pick<Snapshot, "record"> & MachineFacts): boolean {
+export function needsListForLostMachine(facts: Pick<Snapshot, "record"> & MachineFacts): boolean {
   return facts.record.components.some((component) =>
     isReplacing(component)
       ? component.podUid !== ""

@@ -47,6 +47,8 @@ export type ActStep =
   | {
       readonly kind: "create-pod";
       readonly component: Component;
+      /** The pool of the node. */
+      readonly pool: string;
       readonly node: string;
       /** For the driver: the workers, in the order in which they are passed. */
       readonly workers: readonly WorkerAddress[];

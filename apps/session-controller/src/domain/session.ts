@@ -2,11 +2,13 @@ export type ComponentKind = "driver" | "server" | "client";
 
 type EnvVar = { readonly name: string; readonly value: string };
 
-/** One role of a session: one pod on a machine of its pool, or on a part of one. */
+/** One role of a session: one pod on a machine of a pool that it accepts, or on a part of one. */
 export type Component = {
   readonly name: string;
   readonly kind: ComponentKind;
   readonly pool: string;
+  /** Further accepted pools, in order of preference. Components that accept the same pools get machines of one of them. */
+  readonly otherPools: readonly string[];
   /** Empty: the service's default image. */
   readonly image: string;
   readonly command: readonly string[];
@@ -103,6 +105,7 @@ export type ComponentState = (typeof COMPONENT_STATES)[number];
 export type ComponentStatus = {
   readonly name: string;
   readonly kind: ComponentKind;
+  /** The pool of its machine, also of a replacement; before the grant, the first one that the component accepts. */
   readonly pool: string;
   readonly node: string;
   readonly pod: string;

@@ -72,7 +72,7 @@ export type ReservationSeen =
 /** As `ReservationSeen`, for a replacement machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
 
-export type Machine = { readonly component: string; readonly node: string };
+export type Machine = { readonly component: string; readonly pool: string; readonly node: string };
 
 /** A pod of the session as the API server lists it. */
 export type LivePod = {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { running, START_MS } from "../../test/samples.ts";
+import { component, record, running, spec, START_MS } from "../../test/samples.ts";
 import type { ComponentState } from "./session.ts";
 import { transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
 
@@ -10,9 +10,9 @@ it.each<[ComponentState, ComponentState]>([
   ["NOT_READY", "NOT_READY"],
   ["PENDING", "PENDING"],
 ])("lists a component that was %s as %s once the pods are gone", (before, after) => {
-  const record = running();
-  const components = record.components.map((component) => ({ ...component, state: before }));
-  const next = transitionRecord({ ...record, components }, { kind: "confirm-pods-gone", because: "none-listed" });
+  const ran = running();
+  const components = ran.components.map((each) => ({ ...each, state: before }));
+  const next = transitionRecord({ ...ran, components }, { kind: "confirm-pods-gone", because: "none-listed" });
   expect(new Set(next.components.map(({ state }) => state))).toEqual(new Set([after]));
 });
 
@@ -26,6 +26,16 @@ it("orders events by time, also if the clock of the next executor is behind", ()
   ].reduce(transitionRecord, running());
   expect(ended.events.at(-1)).toMatchObject({ kind: "DONE", atMs: ranAtMs });
   expect(ended.finishedAtMs).toBe(ranAtMs);
+});
+
+it("takes the pool and the machine of each component from the grant", () => {
+  const any = component("driver", "driver", { pool: "h100", otherPools: ["a100"] });
+  const waiting = record({}, spec({ components: [any] }));
+  expect(waiting.components).toMatchObject([{ pool: "h100", node: "" }]);
+  const event = { kind: "ACCEPT", atMs: START_MS, description: "", reason: "" } as const;
+  const machines = [{ component: "driver", pool: "a100", node: "a100-0" }];
+  const accepted = transitionRecord(waiting, { kind: "accept", event, machines, because: "machines-granted" });
+  expect(accepted.components).toMatchObject([{ pool: "a100", node: "a100-0" }]);
 });
 
 it.each<[string, Outcome, number]>([

@@ -136,15 +136,12 @@ function stopped(component: ComponentStatus): ComponentStatus {
 }
 
 function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept" }>): SessionRecord {
-  const nodes = new Map(step.machines.map(({ component, node }) => [component, node]));
+  const machines = new Map(step.machines.map(({ component, pool, node }) => [component, { pool, node }]));
   return {
     ...record,
     waitingBecause: "",
     events: withEvent(record.events, step.event),
-    components: record.components.map((component) => ({
-      ...component,
-      node: nodes.get(component.name) ?? component.node,
-    })),
+    components: record.components.map((component) => ({ ...component, ...machines.get(component.name) })),
   };
 }
 

@@ -87,6 +87,36 @@ describe("validateSession", () => {
       "components[0].pool",
     ],
     [
+      "accepts several pools",
+      "bench",
+      draft({ components: [component("driver", "driver", { pool: "a", otherPools: ["b", "c"] })] }),
+      "accepted",
+    ],
+    [
+      "refuses a pool that is named twice",
+      "bench",
+      draft({ components: [component("driver", "driver", { pool: "a", otherPools: ["b", "a"] })] }),
+      "components[0].other_pools[1]",
+    ],
+    [
+      "refuses more pools than a need accepts",
+      "bench",
+      draft({ components: [component("driver", "driver", { pool: "a", otherPools: [..."bcdefghi"] })] }),
+      "components[0].other_pools[7]",
+    ],
+    [
+      "refuses too many combinations of pools",
+      "bench",
+      draft({
+        components: [
+          component("driver", "driver", { pool: "a", otherPools: ["b", "c"] }),
+          component("x", "client", { pool: "b", otherPools: ["c", "a"] }),
+          component("y", "client", { pool: "c", otherPools: ["a", "b"] }),
+        ],
+      }),
+      "components",
+    ],
+    [
       "refuses a component with neither image nor command",
       "bench",
       draft({ components: [component("driver", "driver", { image: "" })] }),
@@ -207,6 +237,12 @@ describe("validateSession", () => {
       `${TEMPLATE}.spec.containers[0].resources.limits.memory`,
     ],
     ["a node selector with the pool", {}, { nodeSelector: { pool: "drivers", disk: "ssd" } }, "accepted"],
+    [
+      "a node selector with one of several pools",
+      { otherPools: ["x"] },
+      { nodeSelector: { pool: "drivers" } },
+      `${TEMPLATE}.spec.nodeSelector["pool"]`,
+    ],
     ["a node selector with another pool", {}, { nodeSelector: { pool: "x" } }, `${TEMPLATE}.spec.nodeSelector["pool"]`],
   ])("decides about %s", (_title, more, templateSpec, field) => {
     const templateJson = JSON.stringify({ spec: templateSpec });

@@ -1,17 +1,12 @@
 import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
-import {
-  checkDnsLabel,
-  checkDnsSubdomain,
-  checkEnvName,
-  checkLabelValue,
-  checkTopology,
-  isReservedEnvName,
-} from "@muster/names";
+import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkTopology, isReservedEnvName } from "@muster/names";
 import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import {
   checkComponentTemplate,
   checkShared,
+  findOptionsProblem,
+  findPoolProblem,
   MAX_POD_NAME_LENGTH,
   SESSION_LIMITS,
   sessionTextBytes,
@@ -75,6 +70,7 @@ function checkSession(name: string, draft: SessionDraft, poolLabel: string): Fau
     ) ??
     checkUnique(draft) ??
     checkDriver(draft) ??
+    checkPoolOptions(draft) ??
     checkTextBytes(draft) ??
     checkScenario(draft.scenarioJson) ??
     checkQueue(draft.queue) ??
@@ -97,14 +93,20 @@ function checkComponent(
     checkDnsLabel(`${field}.name`, component.name) ??
     checkPodName(session, component.name, `${field}.name`) ??
     (component.kind === undefined ? wrong(`${field}.kind`, "is missing; driver, server or client") : undefined) ??
-    (component.pool === "" ? wrong(`${field}.pool`, "is empty; the name of a pool is needed") : undefined) ??
-    checkLabelValue(`${field}.pool`, component.pool) ??
+    checkPools(component, field) ??
     checkProgram(component, field) ??
     checkPort(`${field}.ready_port`, component.readyPort, 0) ??
     first(component.env, (variable, index) => checkEnv(variable.name, `${field}.env[${index}].name`)) ??
     duplicate(component.env, `${field}.env`) ??
     checkTemplate(component, field, poolLabel)
   );
+}
+
+function checkPools({ pool, otherPools }: Pick<Component, "pool" | "otherPools">, field: string): Fault | undefined {
+  const problem = findPoolProblem([pool, ...otherPools]);
+  if (problem === undefined) return undefined;
+  const { index, reason } = problem;
+  return wrong(index === 0 ? `${field}.pool` : `${field}.other_pools[${index - 1}]`, reason);
 }
 
 function checkPodName(session: string, component: string, field: string): Fault | undefined {
@@ -137,7 +139,7 @@ function checkEnv(name: string, field: string): Fault | undefined {
 
 /** Returns the first problem of a template, or of the requests of a shared component, with its field. */
 function checkTemplate(
-  { templateJson, env, shared, pool }: Pick<Component, "templateJson" | "env" | "shared" | "pool">,
+  { templateJson, env, shared, ...pools }: Pick<Component, "templateJson" | "env" | "shared" | "pool" | "otherPools">,
   component: string,
   poolLabel: string,
 ): Fault | undefined {
@@ -154,10 +156,21 @@ function checkTemplate(
     checkShared(reader, { shared: ["shared"], template: ["template_json"] }, template);
   const [finding] = reader.findings;
   if (finding !== undefined) return wrong(`${component}${pathText(finding.path)}`, finding.message);
-  const selected = template?.spec.nodeSelector?.[poolLabel] ?? pool;
-  if (selected === pool) return undefined;
-  const selector = `${field}.spec.nodeSelector["${poolLabel}"]`;
-  return wrong(selector, `is "${selected}", and ${component}.pool is "${pool}": no machine is in both`);
+  const selected = template?.spec.nodeSelector?.[poolLabel];
+  if (selected === undefined) return undefined;
+  const reason = contradiction(selected, pools, `${component}.pool`);
+  return reason === undefined ? undefined : wrong(`${field}.spec.nodeSelector["${poolLabel}"]`, reason);
+}
+
+/** Returns why a template cannot select the pool itself. */
+function contradiction(
+  selected: string,
+  { pool, otherPools }: Pick<Component, "pool" | "otherPools">,
+  field: string,
+): string | undefined {
+  if (otherPools.length > 0)
+    return `is "${selected}", and the component accepts ${otherPools.length + 1} pools: remove the selector`;
+  return selected === pool ? undefined : `is "${selected}", and ${field} is "${pool}": no machine is in both`;
 }
 
 function pathText(path: Path): string {
@@ -193,11 +206,16 @@ function checkDriver(draft: SessionDraft): Fault | undefined {
   return wrong("components", `a session needs exactly one driver, found ${found}`);
 }
 
+function checkPoolOptions({ components }: SessionDraft): Fault | undefined {
+  const reason = findOptionsProblem(components);
+  return reason === undefined ? undefined : wrong("components", reason);
+}
+
 function checkTextBytes(draft: SessionDraft): Fault | undefined {
   const total = sessionTextBytes(draft.components);
   const { textBytes: max } = SESSION_LIMITS;
   if (total <= max) return undefined;
-  const all = `commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;
+  const all = `further pools, commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;
   const { field, bytes } = largestText(draft);
   // The sum can exceed the limit although no single text is large.
   return 4 * bytes < total ? wrong("components", all) : wrong(field, `has ${bytes} bytes; ${all}`);

@@ -5,7 +5,7 @@ import { isOther, isOwned, useChanges, type ClusterPod, type OtherPod } from "..
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { Published, Sight, Stated } from "../domain/plan-publish.ts";
-import type { Postponed } from "../domain/postpone-brief.ts";
+import type { Postponed } from "../domain/postpone-short-lived.ts";
 import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 import { makePodIndex, type PodIndex } from "./pod-index.ts";
 import type { Publication } from "./publication.ts";

@@ -1,7 +1,7 @@
 import type { Taint } from "@muster/resources";
 import { areRegrouped, NO_USES, sameRecord, sameUses, type NodeUses } from "./node-use.ts";
 import {
-  isNewerSight,
+  isObservedLater,
   type Desired,
   type Published,
   type PublishRules,
@@ -135,7 +135,7 @@ function knowsUses(published: NodeState, desired: NodeState, pods: Sight): boole
 }
 
 function hasSeenMore(published: NodeState, pods: Sight): boolean {
-  return !published.deleted && isNewerSight(pods, published.occupantsVersion, published.observedAtMs);
+  return !published.deleted && isObservedLater(pods, published.occupantsVersion, published.observedAtMs);
 }
 
 function isWithheld(published: NodeState, desired: NodeState): boolean {

@@ -9,7 +9,7 @@ import {
   type PublishStep,
   type Sight,
 } from "./plan-publish.ts";
-import { postponeBrief, type Postponed } from "./postpone-brief.ts";
+import { postponeShortLived, type Postponed } from "./postpone-short-lived.ts";
 import {
   buildPodState,
   buildRemovedState,
@@ -77,7 +77,7 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   const wantedNodes = desiredNodes(snapshot);
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
   const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
-  const { due, postponed } = postponeBrief(planPublish(podSnapshot, policy, podRules), podSnapshot);
+  const { due, postponed } = postponeShortLived(planPublish(podSnapshot, policy, podRules), podSnapshot);
   return {
     pods: due,
     postponed,

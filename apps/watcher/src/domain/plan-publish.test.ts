@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   isEndPublished,
-  isNewerSight,
+  isObservedLater,
   nextForgetMs,
   planPublish,
   type Desired,
@@ -414,7 +414,7 @@ describe("a sight", () => {
   ])(
     "of version %d, listed %d ms later, goes beyond an observation at version 10: %s",
     (version, laterMs, expected) => {
-      expect(isNewerSight({ version, listedAtMs: NOW + laterMs }, 10, NOW)).toBe(expected);
+      expect(isObservedLater({ version, listedAtMs: NOW + laterMs }, 10, NOW)).toBe(expected);
     },
   );
 });

@@ -128,7 +128,7 @@ function planKey<State extends Stated>(
     if (nowMs < state.observedAtMs + policy.keepDeletedMs) return undefined;
     return { kind: "forget", key, expectedRevision: revision, because: "kept-long-enough" };
   }
-  if (desired === undefined && isNewerSight(sight, state.resourceVersion, state.observedAtMs)) {
+  if (desired === undefined && isObservedLater(sight, state.resourceVersion, state.observedAtMs)) {
     return put("gone", rules.gone(state));
   }
   return undefined;
@@ -159,7 +159,7 @@ function isNewer<State extends Stated>(
 }
 
 /** Returns whether the sight is later than an observation: an object that is missing from it is gone. */
-export function isNewerSight(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
+export function isObservedLater(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { fakeStates } from "../../test/fake-states.ts";
 import { followPods } from "./pod-subscriptions.ts";
 import type { PodWatchEvent } from "./pod-watch-event.ts";
-import type { PodNews } from "./subscriber.ts";
+import type { PodUpdate } from "./subscriber.ts";
 
 const owner = { kind: "session", id: "s" };
 
@@ -33,36 +33,39 @@ async function settled(): Promise<void> {
   for (let turns = 0; turns < 3; turns += 1) await turn();
 }
 
-const brief = (news: PodNews | undefined): string => {
-  switch (news?.kind) {
+const brief = (update: PodUpdate | undefined): string => {
+  switch (update?.kind) {
     case undefined:
       return "end";
     case "current":
-      return `${news.because}: ${news.pods.map(({ pod, observedAtMs }) => `${pod}@${observedAtMs}`).join(" ")}`;
+      return `${update.because}: ${update.pods.map(({ pod, observedAtMs }) => `${pod}@${observedAtMs}`).join(" ")}`;
     case "changed":
-      return `${news.event.pod}@${news.event.observedAtMs}`;
+      return `${update.event.pod}@${update.event.observedAtMs}`;
     case "overflowed":
-      return `overflowed by ${news.missed}`;
+      return `overflowed by ${update.missed}`;
   }
 };
 
 /** Reads until no item waits. */
-async function drain(news: AsyncIterableIterator<PodNews, undefined>, into: PodNews[] = []): Promise<PodNews[]> {
+async function drain(
+  updates: AsyncIterableIterator<PodUpdate, undefined>,
+  into: PodUpdate[] = [],
+): Promise<PodUpdate[]> {
   const pending = Symbol("pending");
-  let asked = reads.get(news) ?? news.next();
+  let asked = reads.get(updates) ?? updates.next();
   for (;;) {
-    reads.set(news, asked);
+    reads.set(updates, asked);
     await settled();
     const result = await Promise.race([asked, Promise.resolve(pending)]);
     if (result === pending || typeof result === "symbol") return into;
-    reads.delete(news);
+    reads.delete(updates);
     if (result.done === true) return into;
     into.push(result.value);
-    asked = news.next();
+    asked = updates.next();
   }
 }
 /** A pending read is awaited next. */
-const reads = new WeakMap<object, Promise<IteratorResult<PodNews, undefined>>>();
+const reads = new WeakMap<object, Promise<IteratorResult<PodUpdate, undefined>>>();
 
 describe("a subscription", () => {
   it("that starts late gets the current state of every pod of its session, then changes", async () => {
@@ -73,12 +76,12 @@ describe("a subscription", () => {
     states.put(state("x", 4, { owner: { kind: "session", id: "other" } }));
     await using pods = followPods(states.bucket);
     await settled();
-    const news = pods.subscribe(owner);
-    expect((await drain(news)).map(brief)).toEqual(["subscribed: a@3 b@2"]);
+    const updates = pods.subscribe(owner);
+    expect((await drain(updates)).map(brief)).toEqual(["subscribed: a@3 b@2"]);
     states.put(state("b", 5));
     states.put(state("c", 6));
     states.put(state("b", 7));
-    expect((await drain(news)).map(brief)).toEqual(["b@5", "c@6", "b@7"]);
+    expect((await drain(updates)).map(brief)).toEqual(["b@5", "c@6", "b@7"]);
   });
 
   it("of a session without pods has an empty current state", async () => {
@@ -89,16 +92,16 @@ describe("a subscription", () => {
   it("whose buffer is full receives `overflowed` and then the current state; nothing is dropped silently", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket, { eventBufferSize: 2 });
-    const news = pods.subscribe(owner);
-    await drain(news);
+    const updates = pods.subscribe(owner);
+    await drain(updates);
     // The pending read takes the first one.
     for (let at = 1; at <= 6; at += 1) {
       states.put(state("a", at));
       await settled();
     }
-    expect((await drain(news)).map(brief)).toEqual(["a@1", "a@2", "a@3", "overflowed by 3", "overflowed: a@6"]);
+    expect((await drain(updates)).map(brief)).toEqual(["a@1", "a@2", "a@3", "overflowed by 3", "overflowed: a@6"]);
     states.put(state("a", 7));
-    expect((await drain(news)).map(brief)).toEqual(["a@7"]);
+    expect((await drain(updates)).map(brief)).toEqual(["a@7"]);
   });
 
   it("has a buffer of 32 changes by default", async () => {
@@ -108,14 +111,14 @@ describe("a subscription", () => {
     ] as const) {
       const states = fakeStates();
       await using pods = followPods(states.bucket);
-      const news = pods.subscribe(owner);
-      await drain(news);
+      const updates = pods.subscribe(owner);
+      await drain(updates);
       // The pending read takes the first one.
       for (let at = 1; at <= changes; at += 1) {
         states.put(state("a", at));
         await settled();
       }
-      expect((await drain(news)).map(brief).at(-1)).toBe(last);
+      expect((await drain(updates)).map(brief).at(-1)).toBe(last);
     }
   });
 
@@ -124,16 +127,16 @@ describe("a subscription", () => {
     states.put(state("a", 1));
     states.put(state("b", 1));
     await using pods = followPods(states.bucket);
-    const news = pods.subscribe(owner);
-    await drain(news);
+    const updates = pods.subscribe(owner);
+    await drain(updates);
     states.interrupt();
     states.put(state("a", 2, { health: "NOT_READY" }));
     states.put(state("a", 3, { health: "FAILED", deleted: true }));
     states.forget("session.s.a");
     states.put(state("b", 4));
-    expect(await drain(news)).toEqual([]);
+    expect(await drain(updates)).toEqual([]);
     states.resume();
-    expect((await drain(news)).map(brief)).toEqual(["resync: b@4"]);
+    expect((await drain(updates)).map(brief)).toEqual(["resync: b@4"]);
   });
 
   it("that begins during a gap waits for its end", async () => {
@@ -142,31 +145,31 @@ describe("a subscription", () => {
     await settled();
     states.interrupt();
     await settled();
-    const news = pods.subscribe(owner);
+    const updates = pods.subscribe(owner);
     states.put(state("a", 1));
-    expect(await drain(news)).toEqual([]);
+    expect(await drain(updates)).toEqual([]);
     states.resume();
-    expect((await drain(news)).map(brief)).toEqual(["subscribed: a@1"]);
+    expect((await drain(updates)).map(brief)).toEqual(["subscribed: a@1"]);
   });
 
   it("receives nothing when the published end of a pod is forgotten", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
-    const news = pods.subscribe(owner);
+    const updates = pods.subscribe(owner);
     states.put(state("a", 1, { deleted: true }));
-    await drain(news);
+    await drain(updates);
     states.forget("session.s.a");
-    expect(await drain(news)).toEqual([]);
+    expect(await drain(updates)).toEqual([]);
   });
 
   it("gets the current state when a pod's state was lost with the bucket", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
-    const news = pods.subscribe(owner);
+    const updates = pods.subscribe(owner);
     states.put(state("a", 1));
-    await drain(news);
+    await drain(updates);
     states.forget("session.s.a");
-    expect((await drain(news)).map(brief)).toEqual(["resync: "]);
+    expect((await drain(updates)).map(brief)).toEqual(["resync: "]);
   });
 });
 
@@ -194,15 +197,15 @@ describe("in one process", () => {
   it("waiting changes can still be read after an unsubscribe, and then the subscription ends", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
-    const news = pods.subscribe(owner);
-    await news.next();
+    const updates = pods.subscribe(owner);
+    await updates.next();
     states.put(state("a", 1));
     await settled();
     pods.unsubscribe(owner);
     states.put(state("a", 2));
     await settled();
     const received: string[] = [];
-    for await (const each of news) received.push(brief(each));
+    for await (const each of updates) received.push(brief(each));
     expect(received).toEqual(["a@1"]);
   });
 
@@ -225,15 +228,15 @@ describe("in one process", () => {
   it("every subscription rejects once the states can no longer be followed, after its waiting changes", async () => {
     const states = fakeStates();
     await using pods = followPods(states.bucket);
-    const news = pods.subscribe(owner);
+    const updates = pods.subscribe(owner);
     states.put(state("a", 1));
-    await drain(news);
+    await drain(updates);
     states.put(state("a", 2));
     states.fail(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 }));
     await settled();
-    expect(brief((await reads.get(news))?.value)).toBe("a@2");
-    await expect(news.next()).rejects.toMatchObject({ fault: { code: "unavailable" } });
-    expect(await news.next()).toEqual({ done: true, value: undefined });
+    expect(brief((await reads.get(updates))?.value)).toBe("a@2");
+    await expect(updates.next()).rejects.toMatchObject({ fault: { code: "unavailable" } });
+    expect(await updates.next()).toEqual({ done: true, value: undefined });
   });
 
   it("a buffer without room is refused", () => {
@@ -263,8 +266,8 @@ it("whatever changes, gaps and slow readers occur, the reader ends with the curr
     fc.asyncProperty(fc.array(anyAct, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), async (acts, size) => {
       const states = fakeStates();
       await using pods = followPods(states.bucket, { eventBufferSize: size });
-      const news = pods.subscribe(owner);
-      const received: PodNews[] = [];
+      const updates = pods.subscribe(owner);
+      const received: PodUpdate[] = [];
       let at = 0;
       let changes = 0;
       for (const act of acts) {
@@ -276,15 +279,15 @@ it("whatever changes, gaps and slow readers occur, the reader ends with the curr
         } else if (act.kind === "forget") {
           if (states.truth.get(key)?.deleted === true) states.forget(key);
         } else if (act.kind === "read") {
-          const asked = reads.get(news) ?? news.next();
-          reads.set(news, asked);
-        } else if (act.kind === "drain") await drain(news, received);
+          const asked = reads.get(updates) ?? updates.next();
+          reads.set(updates, asked);
+        } else if (act.kind === "drain") await drain(updates, received);
         else states[act.kind]();
         await settled();
       }
       states.resume();
       await settled();
-      await drain(news, received);
+      await drain(updates, received);
 
       const seen = new Map<string, PodWatchEvent>();
       const newest = new Map<string, number>();

@@ -4,7 +4,7 @@ import { openBucket, type Change, type Watchable } from "@muster/store";
 import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
 import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
-import { makeSubscriber, type PodNews } from "./subscriber.ts";
+import { makeSubscriber, type PodUpdate } from "./subscriber.ts";
 import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
 
 /** Subscriptions to the pods of many owners, one subscriber per owner. They share one connection and one copy of the states. */
@@ -15,7 +15,7 @@ type PodSubscriptions = AsyncDisposable & {
    * waiting changes), when the reader leaves the loop, and at disposal. Rejects with FaultError unavailable once the connection is closed permanently. Throws
    * already_exists while the owner has a subscription.
    */
-  subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodNews, undefined>;
+  subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodUpdate, undefined>;
   /** Ends the owner's subscription; a later one starts over. Throws not_found without a subscription. */
   unsubscribe(owner: Owner): void;
 };

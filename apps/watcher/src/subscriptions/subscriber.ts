@@ -1,7 +1,7 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 
 /** A message to a subscriber. */
-export type PodNews =
+export type PodUpdate =
   /** The current state of every pod of the owner. It replaces all earlier items; a missing pod is gone. */
   | {
       readonly kind: "current";
@@ -13,7 +13,7 @@ export type PodNews =
   /** The buffer was full: this many changes are only in the current state, which comes next. */
   | { readonly kind: "overflowed"; readonly missed: number };
 
-type Current = Extract<PodNews, { kind: "current" }>;
+type Current = Extract<PodUpdate, { kind: "current" }>;
 
 /** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded for any reader. */
 export type Subscriber = {
@@ -22,7 +22,7 @@ export type Subscriber = {
   /** Requests the current state, because changes may have been missed. */
   resync(): void;
   /** The next message, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods are reliable. */
-  take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodNews | undefined;
+  take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodUpdate | undefined;
 };
 
 export function makeSubscriber(size: number): Subscriber {
@@ -47,14 +47,14 @@ export function makeSubscriber(size: number): Subscriber {
       const event = waiting.shift();
       if (event !== undefined) return { kind: "changed", event };
       if (missed > 0) {
-        const news: PodNews = { kind: "overflowed", missed };
+        const update: PodUpdate = { kind: "overflowed", missed };
         missed = 0;
-        return news;
+        return update;
       }
       if (current === undefined || !whole) return undefined;
-      const news: PodNews = { kind: "current", pods: pods(), because: current };
+      const update: PodUpdate = { kind: "current", pods: pods(), because: current };
       current = undefined;
-      return news;
+      return update;
     },
   };
 }

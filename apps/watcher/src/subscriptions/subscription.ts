@@ -1,5 +1,5 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
-import type { PodNews, Subscriber } from "./subscriber.ts";
+import type { PodUpdate, Subscriber } from "./subscriber.ts";
 
 /** State of the followed bucket: `whole` while it is complete; `ended` once it sends nothing more, with the error. */
 export type Following = { whole: boolean; ended: boolean; failure: Error | undefined };
@@ -25,7 +25,7 @@ type SubscriptionOptions = {
 /** A subscription and the iterator that reads it. */
 export function makeSubscription(options: SubscriptionOptions): {
   readonly subscription: Subscription;
-  readonly iterator: AsyncIterableIterator<PodNews, undefined>;
+  readonly iterator: AsyncIterableIterator<PodUpdate, undefined>;
 } {
   const { subscriber, following, pods, signal } = options;
   let open = true;
@@ -49,10 +49,10 @@ export function makeSubscription(options: SubscriptionOptions): {
   signal?.addEventListener("abort", leave);
   if (signal?.aborted === true) leave();
 
-  const next = async (): Promise<IteratorResult<PodNews, undefined>> => {
+  const next = async (): Promise<IteratorResult<PodUpdate, undefined>> => {
     for (;;) {
-      const news = reading ? subscriber.take(following.whole, pods) : undefined;
-      if (news !== undefined) return { done: false, value: news };
+      const update = reading ? subscriber.take(following.whole, pods) : undefined;
+      if (update !== undefined) return { done: false, value: update };
       if (!open) return { done: true, value: undefined };
       if (following.ended) {
         leave();
@@ -62,7 +62,7 @@ export function makeSubscription(options: SubscriptionOptions): {
       await arrived.promise;
     }
   };
-  const iterator: AsyncIterableIterator<PodNews, undefined> = {
+  const iterator: AsyncIterableIterator<PodUpdate, undefined> = {
     next,
     return: () => {
       leave();

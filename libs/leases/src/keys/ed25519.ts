@@ -10,7 +10,7 @@ import {
 } from "node:crypto";
 import { throwFault } from "@muster/faults";
 import { PUBLIC_KEY_BYTES, userIdOf } from "../user-id.ts";
-import { agree } from "./x25519.ts";
+import { computeSharedSecret } from "./x25519.ts";
 
 /** Signs with one private key, which cannot be read from it. */
 export type Signer = {
@@ -20,7 +20,7 @@ export type Signer = {
   /** 64 bytes, deterministic. */
   sign(content: Uint8Array): Uint8Array;
   /** The secret shared with the owner of an X25519 public key. Throws if the key is invalid. */
-  agree(publicKey: Uint8Array): Uint8Array;
+  computeSharedSecret(publicKey: Uint8Array): Uint8Array;
   /** 32 secret bytes, deterministic for this content and key. */
   derive(content: Uint8Array): Uint8Array;
 };
@@ -72,7 +72,7 @@ function signerOf(seed: Uint8Array): Signer {
     publicKey,
     userId: userIdOf(publicKey),
     sign: (content) => new Uint8Array(sign(null, content, key)),
-    agree: (other) => agree(scalar, other),
+    computeSharedSecret: (other) => computeSharedSecret(scalar, other),
     derive: (content) => new Uint8Array(createHmac("sha256", seed).update(content).digest()),
   };
 }

@@ -4,7 +4,7 @@ import { buildSealedBytes, buildSealingBytes } from "../build-signed-bytes.ts";
 import { SEALED_PREFIX, type SealedPlace } from "../secret-fields.ts";
 import { publicKeyOf } from "../user-id.ts";
 import type { Signer } from "./ed25519.ts";
-import { agree, publicKeyOfScalar, toX25519 } from "./x25519.ts";
+import { computeSharedSecret, publicKeyOfScalar, toX25519 } from "./x25519.ts";
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
@@ -25,7 +25,7 @@ export function sealText(by: Signer, recipient: string, text: string, place: Sea
   const their = toX25519(edwards);
   const { key, nonce } = keyOf(
     sharedOf(
-      () => agree(scalar, their),
+      () => computeSharedSecret(scalar, their),
       () => refuse(place, noKey),
     ),
     own,
@@ -43,7 +43,7 @@ export function openText(by: Signer, sealed: string, place: SealedPlace): string
   if (!sealed.startsWith(SEALED_PREFIX) || bytes.length < KEY_BYTES + TAG_BYTES) return refuse(place, NOT_OPENED);
   const { key, nonce } = keyOf(
     sharedOf(
-      () => by.agree(own),
+      () => by.computeSharedSecret(own),
       () => refuse(place, NOT_OPENED),
     ),
     own,

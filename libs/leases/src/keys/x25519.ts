@@ -9,7 +9,7 @@ const PKCS8_HEAD = Buffer.from("302e020100300506032b656e04220420", "hex");
 const SPKI_HEAD = Buffer.from("302a300506032b656e032100", "hex");
 
 /** Computes the shared secret of two key owners. Throws if the public key is invalid, or is one of the weak keys whose shared secret is public. */
-export function agree(scalar: Uint8Array, publicKey: Uint8Array): Uint8Array {
+export function computeSharedSecret(scalar: Uint8Array, publicKey: Uint8Array): Uint8Array {
   const other = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
   return new Uint8Array(diffieHellman({ privateKey: privateKeyOf(scalar), publicKey: other }));
 }

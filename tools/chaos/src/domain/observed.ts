@@ -44,7 +44,7 @@ export type QueueSeen = {
   readonly pending: number;
   readonly admitted: number;
   readonly used: ReadonlyMap<string, number>;
-  /** The most of any state. */
+  /** The maximum of all observed states. */
   readonly maxUsed: ReadonlyMap<string, number>;
 };
 

@@ -28,7 +28,7 @@ const stateOf = (store: ObjectStore): object => ({
   others: store.entries("others"),
 });
 
-/** The operations of the store over several lives, with a journal that is compacted now and then. */
+/** Operations of the store across several restarts, with a journal that is compacted sometimes. */
 const step = fc.oneof(
   {
     weight: 10,

@@ -56,7 +56,7 @@ describe("a JSON patch", () => {
     expect(() => jsonPatch({}, patch)).toThrow("allowed maximum operations");
   });
 
-  it("reverts what it added, and leaves the given document unchanged", () => {
+  it("reverts its additions, and leaves the given document unchanged", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),

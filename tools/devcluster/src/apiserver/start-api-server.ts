@@ -89,7 +89,7 @@ const EVENT_TTL_MS = 3_600_000;
 const FIRST_NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const HEALTH_PATHS = ["/healthz", "/livez", "/readyz"];
 const WATCH_LIMITS: WatchLimits = {
-  watchesMax: 1000,
+  maxWatches: 1000,
   backlogMaxBytes: 16 * 1024 * 1024,
   bookmarkEveryMs: 60_000,
   timeoutMaxMs: 3_600_000,

@@ -10,7 +10,7 @@ import { watchSink } from "./watch-sink.ts";
 
 export type WatchLimits = {
   /** Maximum open watches. */
-  readonly watchesMax: number;
+  readonly maxWatches: number;
   /** Maximum bytes that wait for a slow client before its watch is dropped. */
   readonly backlogMaxBytes: number;
   readonly bookmarkEveryMs: number;
@@ -46,8 +46,8 @@ export function watches(deps: WatchDeps): Watches {
   const open = new Set<() => void>();
   return {
     serve: (exchange, request) => {
-      if (open.size >= deps.limits.watchesMax) {
-        fail(tooManyRequests(`Too many watches: ${deps.limits.watchesMax} are open, please try again later.`, 1));
+      if (open.size >= deps.limits.maxWatches) {
+        fail(tooManyRequests(`Too many watches: ${deps.limits.maxWatches} are open, please try again later.`, 1));
       }
       const close = serveWatch(deps, exchange, request);
       open.add(close);

@@ -23,7 +23,7 @@ export type RequestFault =
   | { readonly do: "lose-answer" };
 
 export type FaultRule = {
-  /** Names the rule in counters, and is a part of the seed of its draws. */
+  /** Names the rule in counters, and seeds its draws. */
   readonly id: string;
   readonly match: FaultMatch;
   readonly fault: RequestFault;

@@ -9,7 +9,7 @@ export type FaultRuleRequest = Omit<FaultRule, "id"> & { readonly id?: string };
 /** The controls of a faulty API. Each resolves once it is in force, with the counters after it. */
 export type FaultControls = {
   inject(...rules: readonly FaultRuleRequest[]): Promise<FaultCounters>;
-  /** Without ids: all rules, with their counts. */
+  /** Removes the rules and their counts; without ids, all of them. */
   remove(...ids: readonly string[]): Promise<FaultCounters>;
   dropWatches(match?: FaultMatch): Promise<FaultCounters>;
   silenceWatches(match?: FaultMatch): Promise<FaultCounters>;

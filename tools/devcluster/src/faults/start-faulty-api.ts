@@ -39,7 +39,7 @@ export type FaultyApi = AsyncDisposable &
     kubeconfigFor(who: string): Promise<string>;
   };
 
-const RULES_MAX = 1000;
+const MAX_RULES = 1000;
 
 /** Puts a proxy before an API server that injects faults into the requests of its clients. Resolves once it passes requests on. */
 export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyApi> {
@@ -175,8 +175,8 @@ function addRules(
       return { rule: { ...rule, id: rule.id ?? name }, matched: 0, injected: 0 };
     }),
   ];
-  if (next.length > RULES_MAX)
-    throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: RULES_MAX, retryAfterMs: 0 });
+  if (next.length > MAX_RULES)
+    throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: MAX_RULES, retryAfterMs: 0 });
   const ids = new Set(next.map(({ rule }) => rule.id));
   if (ids.size < next.length) throwFault({ code: "invalid_request", field: "id", reason: "a rule has it already" });
   return next;

@@ -8,7 +8,7 @@ export type NodeApi = {
   readonly register: (facts: NodeFacts) => Promise<void>;
   /** Reports the whole status. A node that was deleted stays deleted. */
   readonly report: (facts: NodeFacts, state: { readonly ready: boolean }, options?: CallOptions) => Promise<void>;
-  /** Returns false after the node life cycle has marked the node unknown, and for a missing node. */
+  /** Returns false after the node lifecycle has marked the node unknown, and for a missing node. */
   readonly isReady: (name: string) => Promise<boolean>;
   readonly renewLease: (name: string) => Promise<void>;
   /** Removes the node; a missing one is no error. */

@@ -1,5 +1,13 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { type Ending, failedInit, isInitialized, isPassed, isTerminal, mainsAreOver, podPhase } from "./pod-phase.ts";
+import {
+  type Ending,
+  failedInit,
+  isInitialized,
+  isPassed,
+  isTerminal,
+  areMainContainersEnded,
+  podPhase,
+} from "./pod-phase.ts";
 import { backoffMs, type ContainerRecord } from "./transition-container.ts";
 
 export type PodStep =
@@ -64,7 +72,7 @@ function wishedEnding(
     return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }
   const sidecarsRun = containers.some((each) => each.kind === "sidecar" && each.state.is === "running");
-  if (sidecarsRun && (mainsAreOver(pod, containers) || failedInit(pod, containers))) {
+  if (sidecarsRun && (areMainContainersEnded(pod, containers) || failedInit(pod, containers))) {
     return { because: "completed", graceMs: ownGraceMs };
   }
   const deadlineMs = deadlineOf(pod, startedAtMs);

@@ -17,16 +17,16 @@ const CLAIM_PORT = 11_270;
 const FIRST_HOST = 2;
 const LAST_HOST = 254;
 /** Maximum number of nodes. */
-export const NODES_MAX = 250;
+export const MAX_NODES = 250;
 const BLOCKS_PER_NODE = 256;
 
 /** Claims 127.<nodeIndex + 1>.b.0/24 with the first b that is free. Throws unavailable on a system that has 127.0.0.1 alone. */
 export async function claimPodAddresses(nodeIndex: number): Promise<PodAddresses> {
-  if (!Number.isInteger(nodeIndex) || nodeIndex < 0 || nodeIndex >= NODES_MAX) {
+  if (!Number.isInteger(nodeIndex) || nodeIndex < 0 || nodeIndex >= MAX_NODES) {
     throwFault({
       code: "invalid_request",
       field: "nodeIndex",
-      reason: `${nodeIndex} is not between 0 and ${NODES_MAX - 1}`,
+      reason: `${nodeIndex} is not between 0 and ${MAX_NODES - 1}`,
     });
   }
   for (let third = 0; third < BLOCKS_PER_NODE; third++) {

@@ -22,7 +22,7 @@ export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], end
   const mains = containers.filter((each) => each.kind === "main");
   const waiting = mains.some((each) => each.state.is === "waiting" && each.last === undefined);
   if (waiting) return "Pending";
-  if (isRunning || !mainsAreOver(pod, containers)) return "Running";
+  if (isRunning || !areMainContainersEnded(pod, containers)) return "Running";
   return mains.every(hasSucceeded) ? "Succeeded" : "Failed";
 }
 
@@ -38,7 +38,7 @@ export function isPassed(container: ContainerRecord): boolean {
 }
 
 /** Returns whether no main container runs or will run again. */
-export function mainsAreOver(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
+export function areMainContainersEnded(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   const policy = pod.spec?.restartPolicy ?? "Always";
   const mains = containers.filter((each) => each.kind === "main");
   if (policy === "Always" || !mains.every((each) => each.state.is === "ended")) return false;

@@ -35,7 +35,7 @@ describe("statusReporter", () => {
     expect(server.writes).toEqual(["Running"]);
   });
 
-  it("stops without an error if the pod is gone, and with one if conflicts persist", async () => {
+  it("stops without an error if the pod is gone, and with an error if conflicts persist", async () => {
     const server = makeServer();
     const cached = server.stored();
     server.change("Unknown");

@@ -2,17 +2,17 @@ import type { V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import { kubeFault } from "@muster/kube";
 
 export type ReporterDeps = {
-  /** From the API server and not from a cache; undefined when that pod is gone. */
+  /** Reads the pod from the API server, not from a cache; undefined if it is gone. */
   readonly readPod: () => Promise<V1Pod | undefined>;
   readonly saveStatus: (pod: V1Pod) => Promise<V1Pod>;
 };
 
-/** Writes the status that `build` makes of the pod, unless the API server has it already. */
+/** Writes the status that `build` returns for the pod, unless the API server already has it. */
 export type StatusReporter = (cached: V1Pod, build: (pod: V1Pod) => V1PodStatus) => Promise<void>;
 
-const CONFLICTS_MAX = 5;
+const MAX_CONFLICTS = 5;
 
-/** Creates a reporter for one pod. It knows its own writes, so a cache that lags behind leads neither to conflicts nor to old news. */
+/** Creates a reporter for one pod. It remembers its own writes, so a stale cache causes neither conflicts nor repeated writes. */
 export function statusReporter(deps: ReporterDeps): StatusReporter {
   let written: V1Pod | undefined;
   return async (cached, build) => {
@@ -26,7 +26,7 @@ export function statusReporter(deps: ReporterDeps): StatusReporter {
       } catch (error) {
         const code = kubeFault(error)?.code;
         if (code === "not_found") return;
-        if (code !== "conflict" || conflicts >= CONFLICTS_MAX) throw error;
+        if (code !== "conflict" || conflicts >= MAX_CONFLICTS) throw error;
         written = await deps.readPod();
         if (written === undefined) return;
       }
@@ -40,7 +40,7 @@ function newerOf(a: V1Pod, b: V1Pod | undefined): V1Pod {
   return BigInt(a.metadata?.resourceVersion ?? 0) >= BigInt(b.metadata?.resourceVersion ?? 0) ? a : b;
 }
 
-/** Whether everything in `wanted` stands in `actual`. Times count in seconds, as the API server keeps them, and may be text or Date. */
+/** Returns whether `actual` contains everything in `wanted`. Times are texts or Dates, compared in whole seconds as the API server keeps them. */
 export function includes(actual: unknown, wanted: unknown): boolean {
   if (wanted === undefined) return true;
   if (Array.isArray(wanted)) {

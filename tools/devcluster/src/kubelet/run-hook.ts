@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1LifecycleHandler, V1Probe } from "@kubernetes/client-node";
 
-/** Runs a life cycle hook to its end. True when it succeeded; a hook that only sleeps always does. `ask` runs the part that a hook shares with a probe. */
+/** Runs a lifecycle hook and returns whether it succeeded; a sleep always does. `ask` runs the actions that hooks share with probes. */
 export async function runHook(
   { sleep: pause, exec, httpGet, tcpSocket }: V1LifecycleHandler,
   ask: (probe: V1Probe, timeoutMs: number) => Promise<boolean>,

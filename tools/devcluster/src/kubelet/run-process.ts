@@ -16,22 +16,22 @@ export type ProcessCommand = {
 
 export type RunningProcess = {
   readonly pid: number;
-  /** Resolves with the exit code, 128 + n after signal n, when the process and everything that it started have ended and the log is complete. */
+  /** Resolves with the exit code (128 + n after signal n) once the process and its descendants have ended and the log is complete. */
   readonly ended: Promise<number>;
-  /** To the whole process group. */
+  /** Signals the whole process group. */
   signal(signal: "SIGTERM" | "SIGKILL"): void;
 };
 
-/** A process, or the failure to start one, in the words of the system. */
+/** A process, or the system's error message if it could not start. */
 export type StartedProcess =
   { readonly started: true; readonly process: RunningProcess } | { readonly started: false; readonly message: string };
 
-/** Output that a process which left the container still holds open is given up after this. */
+/** The log is closed after this time, even if a process outside the container still holds its output open. */
 const OUTPUT_COMPLETE_MS = 2_000;
 
 /**
- * Runs a command as the leader of a session of its own. Its output goes to the log, which is closed at the end; its group is on record in the directory
- * while it lives.
+ * Runs a command as the leader of its own session, and writes its output to the log, which is closed at its end. While it lives, the directory contains a
+ * record of its process group.
  */
 export async function runProcess(
   command: ProcessCommand,
@@ -77,7 +77,7 @@ export async function runProcess(
   return { started: true, process: { pid, ended, signal: (signal) => void signalGroup(pid, signal) } };
 }
 
-/** Starts another command in the same place and with the same environment; it ends with the container. */
+/** Starts another command with the directory and environment of the container; it ends with the container. */
 export function startBeside(container: ProcessCommand, [file = "", ...args]: readonly string[]): ExecProcess {
   return spawn(file, args, {
     cwd: container.workingDirectory,

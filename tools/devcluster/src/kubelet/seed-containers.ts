@@ -2,8 +2,8 @@ import type { V1ContainerStateTerminated, V1ContainerStatus, V1Pod } from "@kube
 import { type ContainerRecord, type EndedRun, newContainer } from "./transition-container.ts";
 
 /**
- * What a kubelet that has just started knows of a pod's containers: what the API server remembers. Processes of an earlier life were ended at the start,
- * so a container that was running counts as killed, and the restart policy decides what comes next.
+ * Builds the container records of a newly started kubelet from the pod's status. The kubelet has ended leftover processes at its start, so a container that
+ * was running counts as killed, and the restart policy applies.
  */
 export function seedContainers(pod: V1Pod, nowMs: number): ContainerRecord[] {
   const inits = pod.spec?.initContainers ?? [];
@@ -55,7 +55,7 @@ function endedRun(terminated: V1ContainerStateTerminated): EndedRun {
   };
 }
 
-/** Watches bring times as text, whatever the types say. */
+/** Watch events contain times as text, although their type is Date. */
 function timeMs(time: Date | undefined): number | undefined {
   return time === undefined ? undefined : new Date(time).getTime();
 }

@@ -6,7 +6,7 @@ import { signalGroup } from "./process-tree.ts";
 
 export type ExecProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
-/** Runs a command where and as a container's own process runs. */
+/** Runs a command with the directory and environment of a container. */
 export type StartExec = (command: readonly string[]) => ExecProcess;
 
 /** The first byte of each message names its stream. */

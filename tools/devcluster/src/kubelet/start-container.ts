@@ -9,7 +9,7 @@ import type { ProcessCommand } from "./run-process.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 
 export type ConfigReader = {
-  /** Undefined when it does not exist. */
+  /** Undefined if the object does not exist. */
   readonly configMap: (name: string) => Promise<Environment | undefined>;
   readonly secret: (name: string) => Promise<Environment | undefined>;
 };
@@ -24,7 +24,7 @@ const MESSAGE_BYTES = 4096;
 const FALLBACK_BYTES = 2048;
 const STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Everything that a container's process needs, or why it cannot be had yet. Rejects when the API server does not answer. */
+/** Prepares everything that a container's process needs, or returns why it cannot start yet. Rejects if the API server does not answer. */
 export async function prepareContainer(options: {
   readonly pod: V1Pod;
   readonly container: V1Container;
@@ -42,7 +42,7 @@ export async function prepareContainer(options: {
     podIp,
     hostIp: HOST_IP,
     base: {
-      // The `node` that containers find is the one that runs this.
+      // Containers run the same `node` as this process.
       PATH: `${dirname(process.execPath)}:${options.path ?? STANDARD_PATH}`,
       HOME: directory.home,
       LANG: "C.UTF-8",
@@ -64,15 +64,15 @@ export async function prepareContainer(options: {
   return { ready: true, command: { command: command.command, workingDirectory, env: built.env, containerId } };
 }
 
-/** As programs and the system name a port that another process has. */
+/** Matches the error for a port that another process uses. */
 const PORT_IN_USE = /EADDRINUSE|address already in use/i;
 const SHARED_NETWORK =
   "address already in use: pods of this cluster share the network of one machine, and a server on all addresses takes its port from every pod. " +
   "Every server must listen on its POD_IP (fieldRef status.podIP)";
 
 /**
- * What a container left as its message: its message file, when that lies in the pod's directory; where it failed, the cause that only this
- * cluster has, and the end of its log if it asks for that.
+ * Returns the termination message of a container: its message file, if that is in the pod's directory. After a failure also the end of its log, if its policy
+ * requests that, and the cause that only this cluster has.
  */
 export function terminationMessage(
   container: V1Container,
@@ -89,7 +89,7 @@ export function terminationMessage(
   return cause === undefined ? text : `${cause}\n${text}`;
 }
 
-/** Only a file of the pod itself is read: the default, /dev/termination-log, is a mount in a real container. */
+/** Reads only files in the pod's directory: the default, /dev/termination-log, is a mount in a real container. */
 function messagePath(container: V1Container, directory: PodDirectory): string | undefined {
   if (container.terminationMessagePath === undefined) return undefined;
   const path = resolve(directory.home, container.terminationMessagePath);
@@ -100,7 +100,7 @@ function readHead(path: string): string | undefined {
   try {
     return readFileSync(path).subarray(0, MESSAGE_BYTES).toString();
   } catch {
-    // No message was left, or it cannot be read; neither may keep the container from ending.
+    // A missing or unreadable message must not delay the container's end.
     return undefined;
   }
 }

@@ -6,7 +6,7 @@ import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
-import { newsRecorder, stopSignal } from "./container-news.ts";
+import { containerEventRecorder, stopSignal } from "./container-event-recorder.ts";
 import { isMissingImage } from "./missing-image.ts";
 import { makeKubeletCertificate } from "./kubelet-certificate.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
@@ -20,39 +20,39 @@ import { withoutManagedFields } from "../without-managed-fields.ts";
 
 export type KubeletOptions = {
   readonly kubeconfig: KubeConfig;
-  /** Default: over HTTP, as the kubeconfig states. */
+  /** Default: over HTTP, with the kubeconfig. */
   readonly api?: ClusterApi;
   readonly nodeName: string;
-  /** The directory of this node alone: logs, working directories, and the record of its processes. */
+  /** The directory for only this node: logs, working directories, and records of its processes. */
   readonly directory: string;
   /** 0 to 249; pods get addresses in 127.<nodeIndex + 1>/16. */
   readonly nodeIndex: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** As `--register-with-taints`: of a node that is new to the API server. */
+  /** As `--register-with-taints`: set only when the node is created. */
   readonly taints?: readonly NodeTaint[];
-  /** Kubernetes quantities; default 4 cpu, 8Gi memory, 110 pods. Nothing holds processes to it. */
+  /** Kubernetes quantities; default 4 cpu, 8Gi memory, 110 pods. Not enforced for processes. */
   readonly capacity?: Readonly<Record<string, string>>;
-  /** PEM texts; made for 127.0.0.1 when absent. */
+  /** In PEM. Default: a new certificate for 127.0.0.1. */
   readonly certificate?: { readonly cert: string; readonly key: string };
-  /** Who may read logs. */
+  /** Authorizes readers of logs. */
   readonly access: KubeletAccess;
-  /** PATH of the pods' processes, after the directory of the running node. */
+  /** PATH of the pods' processes, after the directory of this process's `node`. */
   readonly path?: string;
-  /** Between SIGTERM and SIGKILL when the kubelet stops; default 2000. */
+  /** Time between SIGTERM and SIGKILL when the kubelet stops; default 2000. */
   readonly stopGraceMs?: number;
-  /** Back-off, probes and grace periods go by this clock. */
+  /** The clock of back-off, probes and grace periods. */
   readonly now?: () => number;
-  /** Gives up, and rejects, when it aborts before the node is ready; without meaning afterwards. */
+  /** Rejects the start when it aborts before the node is ready; ignored afterwards. */
   readonly signal?: AbortSignal;
-  /** Gets every failure; the kubelet continues. */
+  /** Called with every failure; the kubelet continues. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
-/** A node. Disposing marks it as not ready and ends its processes. */
+/** A node. Disposal marks it as not ready and ends its processes. */
 export type Kubelet = AsyncDisposable & {
   readonly nodeName: string;
   readonly port: number;
-  /** Turns the machine off: its processes are gone, and nothing is reported. Do not dispose afterwards. */
+  /** Turns the machine off: kills its processes without a report. Do not dispose afterwards. */
   readonly die: () => Promise<void>;
 };
 
@@ -63,8 +63,8 @@ const TICK_MS = 100;
 const CALL_TIMEOUT_MS = 15_000;
 
 /**
- * Starts a node that runs the containers of its pods as local processes. Processes that an earlier life of the same directory left are ended first; a
- * directory that another process uses is refused. Resolves when the node is ready.
+ * Starts a node that runs the containers of its pods as local processes, after it has ended leftover processes of the same directory. Refuses a directory that
+ * another process uses. Resolves when the node is ready.
  */
 export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const { nodeName, directory, onError = () => undefined, now = Date.now } = options;
@@ -155,7 +155,7 @@ function makeWorker(pod: V1Pod, options: KubeletOptions, deps: WorkerDeps): PodW
     },
     addresses,
     isImageMissing: isMissingImage,
-    record: newsRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
+    record: containerEventRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
     onError,
     onDone,
   });
@@ -172,7 +172,7 @@ function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, po
   };
 }
 
-/** Rejects when the signal aborts first: without an API server the value may never come. */
+/** Rejects if the signal aborts first, because without an API server the promise may never resolve. */
 async function orAborted<Value>(coming: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
   if (signal === undefined) return coming;
   signal.throwIfAborted();
@@ -198,7 +198,7 @@ function find<Found>(
   return { found: false, status: 404, message: `pod "${which.pod}" is not on this node` };
 }
 
-/** Directories of pods that went away while the kubelet did not run. */
+/** Removes directories of pods that were deleted while the kubelet did not run. */
 function removeForeignDirectories(directory: string, workers: ReadonlyMap<string, PodWorker>): void {
   for (const uid of readdirSync(join(directory, "pods"))) {
     if (!workers.has(uid)) rmSync(join(directory, "pods", uid), { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import type { WaitingReason } from "./pod-runtime.ts";
 
-/** How one run of a container ended; `startedAtMs` is absent when it never began. */
+/** The end of one run of a container; `startedAtMs` is absent if it never started. */
 export type EndedRun = {
   readonly exitCode: number;
   readonly reason: "Completed" | "Error" | "StartError" | "ContainerStatusUnknown";
@@ -15,7 +15,7 @@ export type ContainerState =
       readonly is: "waiting";
       readonly reason: WaitingReason | "PodInitializing" | "CrashLoopBackOff";
       readonly message?: string;
-      /** When to try again; absent: as soon as it is this container's turn. */
+      /** The time of the next try; absent: as soon as it is this container's turn. */
       readonly retryAtMs?: number;
     }
   | { readonly is: "running"; readonly startedAtMs: number; readonly containerId: string }
@@ -31,12 +31,12 @@ export type ContainerRecord = {
   readonly state: ContainerState;
   /** The run before the present one. */
   readonly last: EndedRun | undefined;
-  /** Runs begun, those that failed to start included. */
+  /** Number of runs, including failed starts. */
   readonly runs: number;
-  /** Restarts since the last run that held for ten minutes: the exponent of the back-off. */
+  /** Restarts since the last run of at least ten minutes: the exponent of the back-off. */
   readonly restartsInARow: number;
   readonly ready: boolean;
-  /** The strongest signal that the present run was sent. */
+  /** The strongest signal sent to the present run. */
   readonly signalled: "SIGTERM" | "SIGKILL" | undefined;
 };
 
@@ -55,7 +55,7 @@ export type ContainerEvent =
 
 export const BACKOFF_FIRST_MS = 10_000;
 export const BACKOFF_MAX_MS = 300_000;
-/** A run of this length makes the next failure the first one again. */
+/** A run of this length resets the back-off. */
 export const BACKOFF_FORGET_MS = 600_000;
 
 export function newContainer(name: string, kind: ContainerKind, podHasInit: boolean): ContainerRecord {
@@ -104,7 +104,7 @@ export function transitionContainer(record: ContainerRecord, change: ContainerEv
   }
 }
 
-/** The last run that has ended, whether the status shows it as the state or as the last state. */
+/** Returns the last ended run, which the status shows as the state or as the last state. */
 export function lastRun(record: ContainerRecord): EndedRun | undefined {
   return record.state.is === "ended" ? record.state.run : record.last;
 }
@@ -121,7 +121,7 @@ function begun(record: ContainerRecord): ContainerRecord {
   };
 }
 
-/** The pause before the next restart: none before the first, then 10 s, doubling to 5 min. */
+/** Returns the pause before the next restart: none before the first, then 10 s, doubled up to 5 min. */
 export function backoffMs(restartsInARow: number): number {
   if (restartsInARow === 0) return 0;
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** (restartsInARow - 1));

@@ -20,7 +20,7 @@ describe("transitionProbe", () => {
     expect(transitionProbe(state, { ok: false, atMs: 6_100 }, timing).nextAtMs).toBe(8_100);
   });
 
-  it("changes only after a threshold of equal results in a row", () => {
+  it("changes only after a threshold of equal consecutive results", () => {
     const thresholds = fc.record({
       successThreshold: fc.integer({ min: 1, max: 4 }),
       failureThreshold: fc.integer({ min: 1, max: 4 }),

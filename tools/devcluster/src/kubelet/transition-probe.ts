@@ -1,6 +1,6 @@
 import type { V1Probe } from "@kubernetes/client-node";
 
-/** How often in a row a probe has had the same result, and the state that follows from it. */
+/** The number of equal consecutive results of a probe, and the resulting state. */
 export type ProbeState = {
   readonly ready: boolean;
   readonly successes: number;
@@ -27,12 +27,12 @@ export function probeTiming(probe: V1Probe): ProbeTiming {
   };
 }
 
-/** A container that has just started is not ready. It is asked after the initial delay. */
+/** Returns the state of a newly started container: not ready, with the first probe after the initial delay. */
 export function startProbe(timing: ProbeTiming, nowMs: number): ProbeState {
   return { ready: false, successes: 0, failures: 0, nextAtMs: nowMs + timing.initialDelayMs };
 }
 
-/** Takes one answer. Readiness changes only after enough answers of one kind in a row. */
+/** Applies one result. Readiness changes only after enough equal consecutive results. */
 export function transitionProbe(
   state: ProbeState,
   answer: { ok: boolean; atMs: number },
@@ -49,7 +49,7 @@ export function transitionProbe(
   };
 }
 
-/** Whether one more failure deserves a warning: the first after a success, and of a container that is still starting the one that reaches the threshold. */
+/** Returns whether a failure is due as a warning: the first after a success, or the one that reaches the threshold in a starting container. */
 export function isWarningDue({ ready, failures }: ProbeState, { failureThreshold }: ProbeTiming): boolean {
   return failures === (ready ? 0 : failureThreshold - 1);
 }

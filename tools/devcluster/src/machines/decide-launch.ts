@@ -13,15 +13,15 @@ export type MachineMatch = {
   readonly zones?: readonly string[];
 };
 
-/** The fault of a call, whatever it requests. */
+/** A fault of any call. */
 export type AnswerFault =
-  /** The cloud does nothing; this is the answer. */
+  /** The cloud only answers with this. */
   | { readonly do: "answer"; readonly code: 400 | 429 | 500 | 503; readonly retryAfterSeconds?: number }
-  /** Answered later; delays of several rules add up. */
+  /** Delays the answer; delays of several rules add up. */
   | { readonly do: "delay"; readonly ms: number }
-  /** The connection breaks before the cloud has done anything. */
+  /** The connection breaks before the cloud handles the call. */
   | { readonly do: "drop" }
-  /** The cloud handles the call, and the connection breaks before the client gets the answer. */
+  /** The cloud handles the call, but the connection breaks before the answer. */
   | { readonly do: "lose-answer" };
 
 /** The fault of a requested machine. */
@@ -30,7 +30,7 @@ export type LaunchFault =
   | { readonly do: "no-capacity" }
   | { readonly do: "unsupported" }
   | ({ readonly do: "boot-delay" } & Range)
-  /** The machine never becomes a node; the cloud reports the message, if there is one. */
+  /** The machine never becomes a node; the cloud reports the message unless it is empty. */
   | { readonly do: "boot-failure"; readonly message?: string }
   | { readonly do: "spot-loss"; readonly afterMs: number; readonly noticeMs: number }
   | { readonly do: "vanish"; readonly afterMs: number }
@@ -40,13 +40,13 @@ export type LaunchFault =
 export type MachineFault = AnswerFault | LaunchFault;
 
 export type MachineRule = {
-  /** Names the rule in counters, and is a part of the seed of its draws. */
+  /** Names the rule in counters, and seeds its draws. */
   readonly id: string;
   readonly match: MachineMatch;
   readonly fault: MachineFault;
-  /** Only so many times. */
+  /** Maximum number of times that the rule applies. */
   readonly times?: number;
-  /** The share of the matching launches, from 0 to 1; default: all. */
+  /** The affected share of matching launches, from 0 to 1; default 1. */
   readonly share?: number;
 };
 
@@ -68,7 +68,7 @@ export type AnswerVerdict = {
 
 type Decided<Verdict> = { readonly rules: readonly MachineRuleState[]; readonly verdict: Verdict };
 
-/** The fault of one call, whatever the call asks for, and the rules after it. */
+/** Decides the fault of one call of any kind, and the rules after it. */
 export function decideAnswer(
   rules: readonly MachineRuleState[],
   facts: CallFacts,
@@ -92,7 +92,7 @@ export type LaunchVerdict =
   | {
       readonly kind: "launch";
       readonly zone: string;
-      /** Undefined: the value of the type. */
+      /** Undefined selects the type's own. */
       readonly bootMs: Range | undefined;
       readonly faults: LaunchFaults;
     }
@@ -151,7 +151,7 @@ function buildVerdict(zone: string, acting: readonly LaunchFault[]): LaunchVerdi
   };
 }
 
-/** The n-th call that matches a rule is always drawn alike for the same seed, whatever other rules there are. */
+/** Draws the same for the n-th match of a rule and a seed, independent of other rules. */
 function draw(state: MachineRuleState, seed: number): { readonly next: MachineRuleState; readonly acts: boolean } {
   const { rule, matched, injected } = state;
   if (injected >= (rule.times ?? Number.POSITIVE_INFINITY)) return { next: state, acts: false };

@@ -24,7 +24,7 @@ import {
 } from "./machine.ts";
 import type { MachineRecords } from "./machine-file.ts";
 import type { JoinedNode, MachineNodes } from "./machine-nodes.ts";
-import { type MachineCommand, type MachineCounters, RULES_MAX } from "./read-machines.ts";
+import { type MachineCommand, type MachineCounters, MAX_RULES } from "./read-machines.ts";
 
 export type MachineImage = {
   readonly id: string;
@@ -38,7 +38,7 @@ export type FleetOptions = {
   readonly images: readonly MachineImage[];
   readonly machinesMax: number;
   readonly bootMs: Range;
-  /** Between an order to end and being gone. */
+  /** Time from the order to end until the machine is gone. */
   readonly endMs: number;
   readonly seed: number;
   readonly rules: readonly MachineRule[];
@@ -51,14 +51,14 @@ export type Refusal = {
   readonly kind: "refused";
   readonly code: "conflict" | "no-capacity" | "unsupported" | "invalid";
   readonly message: string;
-  /** The one that was asked for: with no-capacity, and with invalid if no zone has that name. */
+  /** The requested zone: of a no-capacity, or of an invalid with an unknown zone. */
   readonly zone?: string;
 };
 
 export type Launched = { readonly kind: "created" | "known"; readonly machine: MachineView };
 
-/** Gone machines that are remembered. */
-const GONE_MAX = 1_000;
+/** Maximum number of remembered gone machines. */
+const MAX_GONE_MACHINES = 1_000;
 const RETRY_MS = 1_000;
 
 /** The machines of one small cloud and its faults. Every command takes effect in memory immediately; `save` stores it. */
@@ -66,7 +66,7 @@ export class Fleet {
   readonly #options: FleetOptions;
   readonly #machines: Map<string, Machine>;
   readonly #joined = new Map<string, readonly JoinedNode[]>();
-  /** Steps that are under way, and how to break them off. */
+  /** Steps in progress, and how to abort them. */
   readonly #steps = new Map<string, { readonly done: Promise<void>; readonly stop: AbortController }>();
   readonly #retryAtMs = new Map<string, number>();
   #gone: readonly Machine[];
@@ -79,7 +79,7 @@ export class Fleet {
     this.#options = options;
     this.#launched = records.launched;
     this.#gone = records.gone;
-    // Their kubelets ended with the earlier life: they boot again at once.
+    // Their kubelets ended with the previous process, so they boot again immediately.
     this.#machines = new Map(
       records.machines.map((machine) => [
         machine.instanceId,
@@ -97,7 +97,7 @@ export class Fleet {
     return { launched: this.#launched, machines: [...this.#machines.values()], gone: this.#gone };
   }
 
-  /** The fault of a call, whatever the call asks for. */
+  /** Decides the fault of a call of any kind. */
   answer(facts: CallFacts): AnswerVerdict {
     this.#calls += 1;
     const { rules, verdict } = decideAnswer(this.#rules, facts, this.#options.seed);
@@ -139,14 +139,14 @@ export class Fleet {
     }
   }
 
-  /** In the order in which they were made. */
+  /** In the order of their creation. */
   list(owner: string | undefined): MachineView[] {
     const nowMs = this.#options.now();
     const all = [...this.#machines.values()].filter(({ order }) => owner === undefined || order.owner === owner);
     return all.map((machine) => buildView(machine, nowMs));
   }
 
-  /** Those that are gone, too, as long as they are remembered. */
+  /** Includes gone machines as long as they are remembered. */
   find(instanceId: string): MachineView | undefined {
     const nowMs = this.#options.now();
     const machine = this.#machines.get(instanceId);
@@ -155,7 +155,7 @@ export class Fleet {
     return gone === undefined ? undefined : { ...buildView(gone, nowMs), state: "gone", addresses: [] };
   }
 
-  /** Resolves when the order is in the file; the machine goes later. Undefined: there never was one. */
+  /** Resolves once the order is in the file; the machine ends later. Undefined: no such machine ever existed. */
   async end(instanceId: string): Promise<MachineView | undefined> {
     const machine = this.#machines.get(instanceId);
     if (machine !== undefined) {
@@ -176,7 +176,7 @@ export class Fleet {
     return this.#options.types;
   }
 
-  /** Throws invalid_request, not_found or limit_exceeded, and then nothing has changed. */
+  /** Changes nothing if it throws invalid_request, not_found or limit_exceeded. */
   command(command: MachineCommand): MachineCounters {
     switch (command.do) {
       case "inject":
@@ -211,7 +211,7 @@ export class Fleet {
     };
   }
 
-  /** Begins the steps that are due. Never waits; a failed step is retried. */
+  /** Starts the due steps without waiting for them; a failed step is retried. */
   tick(): void {
     const nowMs = this.#options.now();
     const idle = [...this.#machines.values()].filter(
@@ -230,7 +230,7 @@ export class Fleet {
     }
   }
 
-  /** Takes every node off in order; the records stay as they are. */
+  /** Shuts every node down; the records stay unchanged. */
   async close(): Promise<void> {
     const steps = [...this.#steps.values()];
     for (const { stop } of steps) stop.abort();
@@ -260,7 +260,7 @@ export class Fleet {
         this.#joined.delete(instanceId);
         this.#retryAtMs.delete(instanceId);
         this.#machines.delete(instanceId);
-        this.#gone = [...this.#gone, machine].slice(-GONE_MAX);
+        this.#gone = [...this.#gone, machine].slice(-MAX_GONE_MACHINES);
       }
     }
     await this.#changed();
@@ -343,8 +343,8 @@ export class Fleet {
 
   #inject(rules: readonly MachineRule[]): void {
     const next = [...this.#rules, ...rules.map((rule) => ({ rule, matched: 0, injected: 0 }))];
-    if (next.length > RULES_MAX)
-      throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: RULES_MAX, retryAfterMs: 0 });
+    if (next.length > MAX_RULES)
+      throwFault({ code: "limit_exceeded", what: "number of fault rules", limit: MAX_RULES, retryAfterMs: 0 });
     if (new Set(next.map(({ rule }) => rule.id)).size < next.length)
       throwFault({ code: "invalid_request", field: "id", reason: "a rule has it already" });
     this.#rules = next;

@@ -2,12 +2,12 @@ import { type ControlAddress, sendCommand } from "../send-command.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import { type MachineCommand, type MachineCounters, readMachineCounters } from "./read-machines.ts";
 
-/** The controls of a cloud for tests. Each resolves once it is in force, with the counters after it. */
+/** The controls of a cloud for tests. Each resolves with the counters once it is in force. */
 export type MachineControls = {
   inject(...rules: readonly MachineRule[]): Promise<MachineCounters>;
-  /** Without ids: all rules, with their counts. */
+  /** Removes the rules and their counts; without ids, all of them. */
   remove(...ids: readonly string[]): Promise<MachineCounters>;
-  /** Announces immediately that the machine is lost after so long. */
+  /** Immediately announces the loss of the machine after this time. */
   loseSpot(nodeName: string, noticeMs: number): Promise<MachineCounters>;
   /** The machine disappears without notice. */
   vanish(nodeName: string): Promise<MachineCounters>;

@@ -10,14 +10,14 @@ import { order } from "./read-machines.ts";
 
 /** The cloud's records of its machines. */
 export type MachineRecords = {
-  /** How many there have ever been. */
+  /** Number of machines ever created. */
   readonly launched: number;
   readonly machines: readonly Machine[];
-  /** Gone machines, the latest last: a repeated order must not create one of them again. */
+  /** Gone machines, the latest last, because a repeated order must not recreate one. */
   readonly gone: readonly Machine[];
 };
 
-/** The records of an earlier life; empty when there was none. Throws for a file that is none of ours. */
+/** Reads the records of earlier processes; empty without a file. Throws for a file in another format. */
 export function loadMachines(file: string): MachineRecords {
   let json: string;
   try {
@@ -31,7 +31,7 @@ export function loadMachines(file: string): MachineRecords {
   return { launched, machines, gone };
 }
 
-/** Keeps records in a file. The returned function resolves once the file has the records of the time of the call, or later ones. */
+/** Stores records in a file. The returned function resolves once the file contains the records at the time of the call, or later ones. */
 export function machineSaver(file: string, current: () => MachineRecords): () => Promise<void> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   let writing: Promise<void> = Promise.resolve();
@@ -62,7 +62,7 @@ const launchFaults = z
     return { ...rest, bootFailure, spotLoss, vanishAfterMs };
   });
 
-/** Files of earlier versions name the time of the notice `toldAtMs`. */
+/** Files of earlier versions contain `noticeAtMs` as `toldAtMs`. */
 const loss = z.preprocess(
   (value) => (isObject(value) && "toldAtMs" in value ? { ...value, noticeAtMs: value["toldAtMs"] } : value),
   z.object({ atMs: z.number(), noticeAtMs: z.number() }),

@@ -15,15 +15,15 @@ export type MachineNode = {
 
 /** A machine's kubelet. Its Node object stays, as in a cluster without a cloud controller: the scaler removes it. */
 export type JoinedNode = {
-  /** Ends what runs, and reports the node as not ready. */
+  /** Ends its processes, and reports the node as not ready. */
   leave(): Promise<void>;
   /** Turns the machine off without a report. */
   die(): Promise<void>;
 };
 
-/** How machines become nodes of a cluster. */
+/** Turns machines into nodes of a cluster. */
 export type MachineNodes = {
-  /** Resolves when the node is ready; rejects when the signal aborts before. */
+  /** Resolves when the node is ready; rejects if the signal aborts first. */
   join(node: MachineNode, signal: AbortSignal): Promise<JoinedNode>;
 };
 
@@ -31,11 +31,11 @@ export type KubeletShared = Omit<
   KubeletOptions,
   "nodeName" | "directory" | "nodeIndex" | "labels" | "taints" | "capacity" | "signal" | "access"
 > & {
-  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  /** Authorizes readers of logs; default: client certificates of the cluster's client authority. */
   readonly access?: KubeletOptions["access"];
 };
 
-/** Nodes that run containers as processes, see `startKubelet`; their files are below the directory, and go with them. */
+/** Creates nodes that run containers as processes, see `startKubelet`. Their files are below the directory, and are removed with them. */
 export function kubeletNodes(directory: string, options: KubeletShared): MachineNodes {
   return {
     join: async ({ name, ...node }, signal) => {
@@ -54,7 +54,7 @@ export function kubeletNodes(directory: string, options: KubeletShared): Machine
   };
 }
 
-/** Nodes that only pretend to run their pods. */
+/** Creates nodes that simulate their pods. */
 export function simulatedMachineNodes(simulation: Pick<SimulatedNodes, "add" | "retire" | "lose">): MachineNodes {
   return {
     join: async ({ name, labels, taints, capacity }, signal) => {

@@ -38,9 +38,9 @@ describe("planFleetMachines", () => {
     ["waits for the boot", machine(), 99, []],
     ["joins once it has booted", machine(), 100, [{ do: "join", as: ["n-1"] }]],
     ["joins under two names", faulty({ isTwin: true }), 100, [{ do: "join", as: ["n-1", "n-1-twin"] }]],
-    ["never joins when the boot fails", faulty({ bootFailure: "" }), 100, [{ do: "fail" }]],
-    ["does nothing more when it runs", machine({ state: "running" }), 200, []],
-    ["ends when its time has come", machine({ state: "stopping", goneAtMs: NOW + 5 }), 5, [{ do: "end" }]],
+    ["never joins if the boot fails", faulty({ bootFailure: "" }), 100, [{ do: "fail" }]],
+    ["does nothing more once it runs", machine({ state: "running" }), 200, []],
+    ["ends at its time", machine({ state: "stopping", goneAtMs: NOW + 5 }), 5, [{ do: "end" }]],
     ["does not join after an order to end", machine({ state: "stopping", goneAtMs: NOW + 500 }), 100, []],
     ["is lost even while it ends", machine({ state: "stopping", vanishesAtMs: NOW }), 0, [{ do: "die" }]],
     ["is lost after the notice", machine({ loss: { noticeAtMs: NOW, atMs: NOW + 60 } }), 60, [{ do: "die" }]],
@@ -50,7 +50,7 @@ describe("planFleetMachines", () => {
 });
 
 describe("an order to end", () => {
-  it("is obeyed once, after those that a zombie ignores, and changes no time", () => {
+  it("is executed once, after those that a zombie ignores, and changes no time", () => {
     fc.assert(
       fc.property(fc.nat(5), fc.integer({ min: 1, max: 5 }), (ordersIgnored, more) => {
         let zombie = faulty({ ordersIgnored });

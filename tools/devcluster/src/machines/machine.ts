@@ -1,27 +1,27 @@
 import type { NodeTaint } from "../kubelet/build-node.ts";
 
-/** The order of a client. */
+/** A client's order of a machine. */
 export type MachineOrder = {
   /** Two orders of one owner with the same name are one machine. */
   readonly nodeName: string;
-  /** A client sees the machines of its own name only. */
+  /** A client sees only the machines of its own name. */
   readonly owner: string;
   readonly instanceType: string;
-  /** Empty: the newest. */
+  /** Empty selects the newest. */
   readonly image: string;
   readonly spot: boolean;
-  /** Undefined: wherever there is room. */
+  /** Undefined selects any zone with capacity. */
   readonly zone: string | undefined;
   readonly gpus: number;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
-  /** For the Kubernetes node. */
+  /** Labels of the Kubernetes node. */
   readonly labels: Readonly<Record<string, string>>;
   /** Taints of the Kubernetes node at its creation. */
   readonly taints: readonly NodeTaint[];
 };
 
-/** A size in which machines are to be had. */
+/** An available size of machines. */
 export type MachineType = {
   readonly name: string;
   /** Kubernetes quantities. */
@@ -31,34 +31,34 @@ export type MachineType = {
   readonly gpus?: number;
   /** Default 110. */
   readonly pods?: number;
-  /** Default true: it is to be had as spot, too. */
+  /** Whether it is also available as spot; default true. */
   readonly spot?: boolean;
-  /** Default that of the cloud. */
+  /** Default: the cloud's. */
   readonly bootMs?: Range;
 };
 
 export type Range = { readonly from: number; readonly to: number };
 
-/** The machine is lost at `atMs`, and its view shows that from `noticeAtMs` on. */
+/** The loss of a machine at `atMs`, which its view shows from `noticeAtMs` on. */
 export type Loss = { readonly atMs: number; readonly noticeAtMs: number };
 
 /** The faults of a machine from its launch on. */
 export type LaunchFaults = {
-  /** The node never joins; the text is the cloud's explanation, empty: none. Undefined: it joins. */
+  /** The cloud's explanation why the node never joins, or an empty text. Undefined: the node joins. */
   readonly bootFailure: string | undefined;
-  /** Counted from joining. */
+  /** From the time of joining. */
   readonly spotLoss: { readonly afterMs: number; readonly noticeMs: number } | undefined;
-  /** Counted from joining. */
+  /** From the time of joining. */
   readonly vanishAfterMs: number | undefined;
-  /** So many orders to end it are answered and not obeyed. */
+  /** Number of orders to end it that are answered but not executed. */
   readonly ordersIgnored: number;
-  /** It joins under a second name as well. */
+  /** It also joins under a second name. */
   readonly isTwin: boolean;
 };
 
 export type MachineState = "pending" | "running" | "stopping";
 
-/** One machine, with all that is to become of it. Kept in a file; every time is absolute. */
+/** One machine with its planned faults and end, stored in a file. Every time is absolute. */
 export type Machine = {
   readonly instanceId: string;
   readonly order: MachineOrder;
@@ -73,22 +73,22 @@ export type Machine = {
   /** Names of the Kubernetes nodes that it has joined as. */
   readonly nodes: readonly string[];
   readonly loss: Loss | undefined;
-  /** It disappears then, without notice. */
+  /** The time at which it disappears without notice. */
   readonly vanishesAtMs: number | undefined;
-  /** Set by an order to end: the machine is listed until then at least. */
+  /** The earliest time at which the machine is gone; set by an order to end. */
   readonly goneAtMs: number | undefined;
 };
 
 export type MachineStep =
   | { readonly do: "join"; readonly instanceId: string; readonly as: readonly string[]; readonly because: string }
-  /** It is on, and never becomes a node. */
+  /** The machine runs, but never becomes a node. */
   | { readonly do: "fail"; readonly instanceId: string; readonly because: string }
-  /** Ends what runs on it first. */
+  /** Ends its processes first. */
   | { readonly do: "end"; readonly instanceId: string; readonly because: string }
   /** Without notice. */
   | { readonly do: "die"; readonly instanceId: string; readonly because: string };
 
-/** Plans the steps that are due now, at most one a machine. */
+/** Plans the steps that are due now, at most one for each machine. */
 export function planFleetMachines(machines: Iterable<Machine>, nowMs: number): MachineStep[] {
   return [...machines].flatMap((machine) => planMachine(machine, nowMs) ?? []);
 }
@@ -96,22 +96,22 @@ export function planFleetMachines(machines: Iterable<Machine>, nowMs: number): M
 function planMachine(machine: Machine, nowMs: number): MachineStep | undefined {
   const { instanceId, faults } = machine;
   const isDue = (atMs: number | undefined): boolean => atMs !== undefined && nowMs >= atMs;
-  if (isDue(machine.loss?.atMs)) return { do: "die", instanceId, because: "the spot machine was taken away" };
-  if (isDue(machine.vanishesAtMs)) return { do: "die", instanceId, because: "it was to vanish" };
+  if (isDue(machine.loss?.atMs)) return { do: "die", instanceId, because: "the spot machine is reclaimed" };
+  if (isDue(machine.vanishesAtMs)) return { do: "die", instanceId, because: "its fault is to vanish" };
   if (machine.state === "stopping") {
     return isDue(machine.goneAtMs) ? { do: "end", instanceId, because: "its owner has ended it" } : undefined;
   }
   if (machine.state !== "pending" || !isDue(machine.bootsAtMs)) return undefined;
-  if (faults.bootFailure !== undefined) return { do: "fail", instanceId, because: "its boot was to fail" };
+  if (faults.bootFailure !== undefined) return { do: "fail", instanceId, because: "its fault is a failed boot" };
   return { do: "join", instanceId, as: nodeNames(machine), because: "it has booted" };
 }
 
-/** The nodes that a machine becomes. */
+/** Returns the names of the nodes that a machine becomes. */
 export function nodeNames({ order, faults }: Machine): string[] {
   return faults.isTwin ? [order.nodeName, `${order.nodeName}-twin`] : [order.nodeName];
 }
 
-/** The machine after it has joined: its faults get their times. A machine with an order to end still ends. */
+/** Builds the state after joining: the times of its faults start. A machine with an order to end still ends. */
 export function buildJoined(machine: Machine, nowMs: number): Machine {
   const { spotLoss, vanishAfterMs } = machine.faults;
   const noticeAtMs = nowMs + (spotLoss?.afterMs ?? 0);
@@ -145,7 +145,7 @@ export type MachineView = {
   readonly state: MachineState | "gone";
   readonly createdAtMs: number;
   readonly addresses: readonly string[];
-  /** The first of them; absent until it has joined. */
+  /** The first node name; absent until it has joined. */
   readonly kubernetesNode?: string;
   readonly lostAtMs?: number;
   readonly failure?: string;

@@ -34,7 +34,7 @@ function wrong(reason: string): never {
   return throwFault({ code: "invalid_request", field: "machines", reason });
 }
 
-/** A number is both ends of the range. */
+/** A number is a range of this one value. */
 const bootMs = z.preprocess((value) => (typeof value === "number" ? { from: value, to: value } : value), range);
 
 const type = z.strictObject({

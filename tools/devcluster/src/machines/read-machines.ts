@@ -5,12 +5,12 @@ import { amount, count, readShape, ruleLimits, text } from "../read-shape.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import type { MachineOrder } from "./machine.ts";
 
-/** A command to the cloud's faults. It names a machine by the node name of its order. */
+/** A command for the cloud's faults. It names a machine by the node name of its order. */
 export type MachineCommand =
   | { readonly do: "inject"; readonly rules: readonly MachineRule[] }
-  /** Without ids: all rules, with their counts. */
+  /** Removes the rules and their counts; without ids, all of them. */
   | { readonly do: "remove"; readonly ids?: readonly string[] }
-  /** Announces now that a machine is lost after so long. */
+  /** Immediately announces the loss of a machine after this time. */
   | { readonly do: "lose-spot"; readonly nodeName: string; readonly noticeMs: number }
   | { readonly do: "vanish"; readonly nodeName: string }
   | { readonly do: "count" };
@@ -22,14 +22,14 @@ export type MachineCounters = {
   readonly rules: readonly { readonly id: string; readonly matched: number; readonly injected: number }[];
 };
 
-export const RULES_MAX = 1000;
+export const MAX_RULES = 1000;
 const dnsLabel = (field: string) =>
   z.string().superRefine((value, context) => {
     const wrong: Fault | undefined = checkDnsLabel(field, value);
     if (wrong?.code === "invalid_request") context.addIssue({ code: "custom", message: wrong.reason });
   });
 
-/** Milliseconds that something takes, at least and at most. */
+/** A range of durations in ms. */
 export const range = z.strictObject({ from: amount, to: amount }).refine(({ from, to }) => from <= to, {
   path: ["from"],
   error: "must not be more than to",
@@ -37,7 +37,7 @@ export const range = z.strictObject({ from: amount, to: amount }).refine(({ from
 
 const taint = z.strictObject({ key: text, effect: z.enum(["NoSchedule", "NoExecute", "PreferNoSchedule"]) });
 
-/** The order that a client posts to get a machine. */
+/** Schema of the order that a client posts for a machine. */
 export const order = z
   .strictObject({
     nodeName: dnsLabel("nodeName"),
@@ -52,7 +52,7 @@ export const order = z
     labels: z.record(z.string(), z.string()).default({}),
     taints: z.array(taint).default([]),
   })
-  // Orders are compared, so that each has all keys.
+  // Orders must have all keys, because they are compared.
   .transform((given): MachineOrder => ({ ...given, zone: given.zone || undefined, volumeGib: given.volumeGib }));
 
 const texts = z.array(z.string());

@@ -15,7 +15,7 @@ type Answer = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Serves a fleet to clients with the token, on loopback, or on all addresses when a host name is given: see the table in the README. */
+/** Serves a fleet to clients with the token, as in the table of the README: on loopback, or on all addresses if a host name is given. */
 export async function serveMachines(
   fleet: Fleet,
   options: { readonly token: string; readonly port: number; readonly host?: string },
@@ -84,7 +84,7 @@ async function serve(
 const CALM = { delayMs: 0, fault: undefined } as const;
 
 type Call = {
-  /** Undefined: faults do not touch it. */
+  /** Undefined if no fault applies to the call. */
   readonly facts: ((fleet: Fleet) => CallFacts) | undefined;
   readonly do: (fleet: Fleet) => Promise<Answer> | Answer;
 };

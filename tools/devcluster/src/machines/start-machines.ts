@@ -6,7 +6,7 @@ import { checkDnsLabel } from "@muster/names";
 import { endLeftovers } from "../attach-nodes.ts";
 import type { ControlAddress } from "../send-command.ts";
 import { claimFor } from "../kubelet/claim-directory.ts";
-import { NODES_MAX } from "../kubelet/pod-addresses.ts";
+import { MAX_NODES } from "../kubelet/pod-addresses.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import { Fleet, type MachineImage } from "./fleet.ts";
 import type { MachineType, MachineView, Range } from "./machine.ts";
@@ -16,40 +16,40 @@ import type { MachineNodes } from "./machine-nodes.ts";
 import { serveMachines } from "./serve-machines.ts";
 
 export type MachinesOptions = {
-  /** The directory of this cloud alone: its machines, its token, and the files of its kubelets. After a restart on it the machines continue. */
+  /** The directory for only this cloud: its machines, its token, and the files of its kubelets. Its machines continue after a restart. */
   readonly directory: string;
-  /** How machines become nodes, see `kubeletNodes` and `simulatedMachineNodes`; the former keep theirs in `nodesOf(directory)`. */
+  /** Turns machines into nodes: `kubeletNodes`, with their files in `nodesOf(directory)`, or `simulatedMachineNodes`. */
   readonly nodes: MachineNodes;
   readonly types: readonly MachineType[];
   /** Default `zone-a`, `zone-b`. */
   readonly zones?: readonly string[];
-  /** Default one, `image-1`. */
+  /** Default `image-1`. */
   readonly images?: readonly MachineImage[];
-  /** More are answered as a lack of capacity; default 250, which is also the most that kubelets of one machine can be. */
+  /** Orders of further machines lack capacity; default 250, which is also the maximum of kubelets on one computer. */
   readonly machinesMax?: number;
-  /** From the order until the kubelet starts; default 2000 for all. */
+  /** Time from the order until the kubelet starts; default 2000. */
   readonly bootMs?: Range;
-  /** From the order to end until it is gone, at least; default 500. */
+  /** Minimum time from the order to end until the machine is gone; default 500. */
   readonly endMs?: number;
   /** The seed of boot times and shares of faults; default 1. */
   readonly seed?: number;
   readonly faults?: readonly MachineRule[];
-  /** Default 0: any that is free. */
+  /** Default 0: any free port. */
   readonly port?: number;
-  /** Name by which other machines reach it: then it listens on all addresses, and not on 127.0.0.1 alone. */
+  /** Name by which other computers reach it, on all addresses. Without it, the cloud listens only on 127.0.0.1. */
   readonly host?: string;
   readonly now?: () => number;
-  /** Gets every failure; the cloud retries. */
+  /** Called with every failure; the cloud retries. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
-/** A small cloud. Disposing shuts its nodes down; the machines continue after a restart on the same directory. */
+/** A small cloud. Disposal shuts its nodes down; the machines continue after a restart on the same directory. */
 export type Machines = AsyncDisposable &
   MachineControls & {
     readonly url: string;
-    /** Has the bearer token, for its user alone. */
+    /** The file of the bearer token, readable only by its owner. */
     readonly tokenFile: string;
-    /** For commands of other processes, see `remoteMachineControls`. */
+    /** The address for commands of other processes, see `remoteMachineControls`. */
     readonly control: ControlAddress;
     readonly list: () => readonly MachineView[];
   };
@@ -58,12 +58,12 @@ const TICK_MS = 20;
 const BOOT_MS = 2_000;
 const END_MS = 500;
 
-/** Where the kubelets of a cloud store the processes that run on them: `endLeftovers` ends those of a killed one. */
+/** Returns the directory where the kubelets of a cloud record their processes, which `endLeftovers` ends after a kill. */
 export function nodesOf(directory: string): string {
   return join(directory, "nodes");
 }
 
-/** Starts a cloud that makes nodes of a cluster on demand, and fails on request. Resolves when it answers; machines of an earlier life boot again. */
+/** Starts a cloud that creates nodes on demand, and fails on request. Resolves when it answers; machines of an earlier process boot again. */
 export async function startMachines(options: MachinesOptions): Promise<Machines> {
   const { directory, nodes, types, bootMs = { from: BOOT_MS, to: BOOT_MS }, onError = () => undefined } = options;
   checkOptions(options);
@@ -76,7 +76,7 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
     onError,
     zones: options.zones ?? ["zone-a", "zone-b"],
     images: options.images ?? [{ id: "image-1", properties: {} }],
-    machinesMax: options.machinesMax ?? NODES_MAX,
+    machinesMax: options.machinesMax ?? MAX_NODES,
     endMs: options.endMs ?? END_MS,
     seed: options.seed ?? 1,
     rules: options.faults ?? [],
@@ -86,7 +86,7 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
   const save = machineSaver(records, () => fleet.records());
   started.use(claimFor("cloud", directory));
   await save();
-  // Machines that ended while the cloud did not run have left processes that no kubelet finds.
+  // No kubelet finds the processes of machines that ended while the cloud did not run.
   await endLeftovers(nodesOf(directory));
   fleet.onChange(save);
   started.defer(async () => {
@@ -110,11 +110,11 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
   };
 }
 
-function checkOptions({ types, zones, machinesMax = NODES_MAX }: MachinesOptions): void {
+function checkOptions({ types, zones, machinesMax = MAX_NODES }: MachinesOptions): void {
   const wrong = (field: string, reason: string): never => throwFault({ code: "invalid_request", field, reason });
   const names = types.map(({ name }) => name);
   if (types.length === 0) wrong("types", "a cloud has at least one");
-  if (new Set(names).size < names.length) wrong("types", "one is there twice");
+  if (new Set(names).size < names.length) wrong("types", "a name appears twice");
   if (zones?.length === 0) wrong("zones", "a cloud has at least one");
   for (const name of [...names, ...(zones ?? [])]) {
     const problem = checkDnsLabel("types and zones", name);
@@ -124,7 +124,7 @@ function checkOptions({ types, zones, machinesMax = NODES_MAX }: MachinesOptions
     wrong("machinesMax", `${machinesMax} is no number of machines`);
 }
 
-/** The same token after every restart on a directory, so clients need not read it again. */
+/** Keeps the token of the directory, so that clients need not read it again after a restart. */
 function ownToken(file: string): string {
   try {
     return readFileSync(file, "utf8").trim();

@@ -9,7 +9,7 @@ export class NodeRecords {
   readonly #pods = new Map<string, Map<string, V1Pod>>();
   readonly #orphanedAtMs = new Map<string, number>();
 
-  /** Whether what changed needs a new judgement. */
+  /** Returns whether the change requires a new judgement of the node. */
   nodeChanged(before: V1Node | undefined, after: V1Node | undefined, nowMs: number): boolean {
     const name = (after ?? before)?.metadata?.name ?? "";
     if (after === undefined) {
@@ -31,7 +31,7 @@ export class NodeRecords {
     if (row !== undefined) row.heardAtMs = nowMs;
   }
 
-  /** This process slept for so long: no node counts as silent during that time. */
+  /** Records that this process slept for this time, in which no node counts as silent. */
   slept(gapMs: number): void {
     for (const row of this.#rows.values()) row.heardAtMs += gapMs;
   }
@@ -60,7 +60,7 @@ export class NodeRecords {
     }));
   }
 
-  /** Pods on nodes that do not exist, and when they may be removed. */
+  /** Returns the pods on nodes that do not exist, and when they may be removed. */
   orphans(nowMs: number, graceMs: number): { readonly pod: V1Pod; readonly dueAtMs: number }[] {
     const found: { pod: V1Pod; dueAtMs: number }[] = [];
     for (const [nodeName, pods] of this.#pods) {
@@ -78,7 +78,7 @@ export class NodeRecords {
   }
 }
 
-/** Only a kubelet moves this on. */
+/** Only a kubelet updates this time. */
 function heartbeat(node: V1Node): string {
   return JSON.stringify(node.status?.conditions?.find(({ type }) => type === "Ready")?.lastHeartbeatTime ?? "");
 }

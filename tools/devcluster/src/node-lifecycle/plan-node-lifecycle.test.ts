@@ -80,9 +80,9 @@ describe("planNodeLifecycle", () => {
   it.each<[string, V1Toleration[], number | "evicted" | "stays"]>([
     ["without a toleration", [], "evicted"],
     ["that tolerates another value", [{ key: "gpu", value: "no" }], "evicted"],
-    ["that tolerates it for ever", [{ key: "gpu", operator: "Exists" }], "stays"],
+    ["that tolerates it without a limit", [{ key: "gpu", operator: "Exists" }], "stays"],
     ["that tolerates it for a time", [{ key: "gpu", operator: "Exists", tolerationSeconds: 30 }], NOW + 20_000],
-    ["whose time is over", [{ key: "gpu", operator: "Exists", tolerationSeconds: 10 }], "evicted"],
+    ["whose toleration has expired", [{ key: "gpu", operator: "Exists", tolerationSeconds: 10 }], "evicted"],
     [
       "with two times, the shorter one counts",
       [

@@ -57,17 +57,17 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
   return [...steps, ...pods.flatMap((pod) => planEviction(pod, facts, nowMs))];
 }
 
-/** One name for a taint, whenever it was added. */
+/** Returns a key for a taint, independent of the time at which it was added. */
 export function taintKey({ key, value = "", effect }: V1Taint): string {
   return `${key}=${value}:${effect}`;
 }
 
-/** The taints that are set and removed here. Other taints belong to other clients. */
+/** The taints that this controller sets and removes. Other taints belong to other clients. */
 const MANAGED = [NOT_READY, UNREACHABLE]
   .flatMap((key) => ["NoSchedule", "NoExecute"].map((effect): V1Taint => ({ key, effect })))
   .concat({ key: UNSCHEDULABLE, effect: "NoSchedule" });
 
-/** At most one step: the managed taints become those of the node's state and of its cordon. */
+/** Plans at most one step, which replaces the managed taints with those of the node's state and cordon. */
 function planTaints(node: V1Node, state: NodeState, nowMs: number): NodeStep[] {
   const { name = "", resourceVersion = "" } = node.metadata ?? {};
   const present = node.spec?.taints ?? [];
@@ -107,7 +107,7 @@ function unknownConditions(node: V1Node, nowMs: number): V1NodeCondition[] {
   });
 }
 
-/** A pod leaves at the first taint that it does not tolerate, or that it does not tolerate any longer. */
+/** Plans the eviction of a pod at the first taint that it does not tolerate, or no longer tolerates. */
 function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: number): NodeStep[] {
   if (pod.metadata?.deletionTimestamp !== undefined || isOver(pod)) return [];
   let leaves: { readonly atMs: number; readonly taint: string } | undefined;
@@ -122,7 +122,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
   return [{ kind: "wait", untilMs: leaves.atMs, because: "toleration" }];
 }
 
-/** How long a pod tolerates a taint: the shortest of its tolerations, 0 without one, Infinity for ever. */
+/** Returns how long a pod tolerates a taint: the shortest of its tolerations, 0 without any, Infinity without a limit. */
 function toleratedMs(pod: V1Pod, taint: V1Taint): number {
   const tolerations = (pod.spec?.tolerations ?? []).filter((each) => tolerates(each, taint));
   if (tolerations.length === 0) return 0;

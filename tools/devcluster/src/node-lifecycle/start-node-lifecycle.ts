@@ -18,30 +18,29 @@ import { type NodeStep, planNodeLifecycle } from "./plan-node-lifecycle.ts";
 
 export type NodeLifecycleOptions = {
   readonly kubeconfig: KubeConfig;
-  /** Default: over HTTP, as the kubeconfig states. */
+  /** Default: over HTTP, with the kubeconfig. */
   readonly api?: ClusterApi;
-  /** A node without a heartbeat for so long is NotReady; default 40000. */
+  /** A node without a heartbeat for this time is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
   readonly now?: () => number;
-  /** Gets every failure; the next pass retries. */
+  /** Called with every failure; the next pass retries. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
 const GRACE_MS = 40_000;
-/** A pod whose node does not exist is removed after so long: a cache may be behind. */
+/** A pod of a missing node is removed only after this time, because the cache may be stale. */
 const ORPHAN_GRACE_MS = 2_000;
 const CALL_TIMEOUT_MS = 15_000;
 const TICK_MS = 100;
 const CONFLICT_PAUSE_MS = 100;
-/** After a sleep of this process for so long, no node counts as silent. */
+/** After a sleep of this process for this time, no node counts as silent. */
 const OWN_SLEEP_MS = 2_000;
 const COMPONENT = "node-controller";
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
 /**
- * Does for a cluster without a controller manager what that does for nodes: calls a silent node NotReady and taints it, takes the taints off when it is
- * back, evicts pods that do not tolerate a taint (any longer), and removes pods whose node no longer exists. Silence is counted from what is seen here,
- * so that a late start never makes a node late.
+ * Replaces the node controllers of kube-controller-manager: marks a silent node as NotReady and taints it, removes the taints when it returns, evicts pods that
+ * do not tolerate a taint, and removes pods of missing nodes. Silence counts from the observations of this process, so that a late start makes no node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
   const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
@@ -54,7 +53,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
   const loop = started.use(
     reconcileLoop({
       pass: async () => {
-        // Half of the picture would make every pod an orphan.
+        // With an incomplete list of nodes every pod would count as orphaned.
         if (!isSynced) return;
         const nowMs = now();
         const steps = records.facts(nowMs).flatMap((facts) => planNodeLifecycle(facts, policy, nowMs));
@@ -67,7 +66,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
         const failed = failures.find((error) => kubeFault(error)?.code !== "conflict");
         if (failed !== undefined)
           throw failed instanceof Error ? failed : new Error("a step failed", { cause: failed });
-        // The cache is behind, and catches up.
+        // The cache is stale, and catches up.
         if (failures.length > 0) dueAtMs = Math.min(dueAtMs, nowMs + CONFLICT_PAUSE_MS);
       },
       onError: (error) => onError(error, "taking care of nodes"),
@@ -153,7 +152,7 @@ async function execute(calls: KubeCalls, step: NodeStep, nowMs: number): Promise
   }
 }
 
-/** No kubelet exists that could end the pod gracefully. */
+/** Without a kubelet no graceful end of the pod is possible. */
 async function removeOrphan(calls: KubeCalls, pod: V1Pod): Promise<void> {
   const node = await unlessMissing(calls.get(NODES, pod.spec?.nodeName ?? ""));
   if (node !== undefined) return;

@@ -2,7 +2,7 @@ import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
 import { amountsOf, podRequests, type Amounts } from "@muster/resources";
 import { type Labels, matchesSelector } from "./match-labels.ts";
 
-/** A node with the pods on it, counted as pods come and go. */
+/** A node and the counted amounts of its pods. */
 export type NodePlace = {
   readonly name: string;
   readonly node: V1Node | undefined;
@@ -26,8 +26,8 @@ type HeldTerm = { readonly term: V1PodAffinityTerm; readonly namespace: string; 
 const HOSTNAME = "kubernetes.io/hostname";
 
 /**
- * Which pods are where, indexed for the questions that placing a pod asks: what a node has left, which pods have a label, and which anti-affinity others
- * hold. Every change costs what has changed, and not what is there.
+ * The placed pods, indexed for placements: by the free amounts of each node, by label, and by anti-affinity term. The cost of an update depends on the change,
+ * not on the size of the cluster.
  */
 export class ClusterState {
   readonly #places = new Map<string, NodePlace>();
@@ -53,12 +53,12 @@ export class ClusterState {
     else this.#namespaceLabels.set(name, labels);
   }
 
-  /** The pod as it is now: counted where it is bound to, or not at all when it is not bound or has ended. */
+  /** Sets the state of a pod: counted on its node, or not at all if it is unbound or has ended. */
   setPod(pod: V1Pod): void {
     const uid = pod.metadata?.uid ?? "";
     const isEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
     const known = this.#placed.get(uid)?.pod;
-    // Most changes are of the status alone. Objects of an API server in this process share unchanged parts.
+    // Most changes affect only the status, and objects of an API server in this process share unchanged parts.
     const isCounted = known?.spec === pod.spec && known?.metadata?.labels === pod.metadata?.labels;
     if (known !== undefined && isCounted && !isEnded) return;
     this.removePod(uid);
@@ -93,7 +93,7 @@ export class ClusterState {
     if (place.node === undefined && place.pods.size === 0) this.#places.delete(placed.nodeName);
   }
 
-  /** Nodes that exist; a node that is only named by pods does not. */
+  /** Returns existing nodes, without nodes that only pods name. */
   nodes(): { readonly place: NodePlace; readonly node: V1Node }[] {
     const found: { place: NodePlace; node: V1Node }[] = [];
     for (const place of this.#places.values()) if (place.node !== undefined) found.push({ place, node: place.node });
@@ -104,7 +104,7 @@ export class ClusterState {
     return this.#placed.get(uid)?.nodeName;
   }
 
-  /** The domains (values of the topology key) with pods that a term of this pod means. The pod itself does not count. */
+  /** Returns the domains (values of the topology key) with other pods that a term of this pod selects. */
   domainsWith(term: V1PodAffinityTerm, owner: V1Pod): ReadonlySet<string> {
     const namespace = owner.metadata?.namespace ?? "";
     const domains = new Set<string>();
@@ -116,7 +116,7 @@ export class ClusterState {
     return domains;
   }
 
-  /** The domains that placed pods keep this one from: topology key and value. */
+  /** Returns the domains that placed pods exclude for this one: topology key and value. */
   domainsHeldAgainst(pod: V1Pod): { readonly topologyKey: string; readonly domains: ReadonlySet<string> }[] {
     const newcomer = { namespace: pod.metadata?.namespace ?? "", labels: pod.metadata?.labels ?? {} };
     return [...this.#held.values()]
@@ -131,7 +131,7 @@ export class ClusterState {
       });
   }
 
-  /** Whether a term that a pod of `ownNamespace` has is about the other pod. */
+  /** Returns whether a term of a pod in `ownNamespace` selects the other pod. */
   #means(
     term: V1PodAffinityTerm,
     ownNamespace: string,
@@ -146,7 +146,7 @@ export class ClusterState {
     return inScope && matchesSelector(term.labelSelector, other.labels);
   }
 
-  /** Pods that may match the selector: the fewest that one of its labels leaves, or all. */
+  /** Returns pods that may match the selector: those of its rarest label, or all. */
   #candidates({ labelSelector }: V1PodAffinityTerm): Iterable<PlacedPod> {
     const sets = labelKeys(labelSelector?.matchLabels ?? {}).map(
       (key) => this.#byLabel.get(key) ?? new Set<PlacedPod>(),
@@ -177,12 +177,12 @@ export class ClusterState {
   }
 }
 
-/** The value of a topology key; the name of the node stands for its host where the label is missing. */
+/** Returns the value of a topology key; without a hostname label, the name of the node is its host. */
 export function topologyOf(node: V1Node, key: string): string | undefined {
   return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
 }
 
-/** The requests of the pod on its node. */
+/** Returns the requests of the pod on its node. */
 export function requestsOf({ spec }: V1Pod): Amounts {
   return podRequests(spec ?? { containers: [] });
 }

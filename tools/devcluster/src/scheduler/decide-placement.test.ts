@@ -218,7 +218,7 @@ describe("awaitsPlacement", () => {
     ["a pod that names the default scheduler", { spec: { containers: [], schedulerName: "default-scheduler" } }, true],
     ["a pod of another scheduler", { spec: { containers: [], schedulerName: "mine" } }, false],
     ["a bound pod", { spec: { containers: [], nodeName: "a" } }, false],
-    ["a pod that is going away", { metadata: { deletionTimestamp: new Date(0) } }, false],
+    ["a pod in deletion", { metadata: { deletionTimestamp: new Date(0) } }, false],
     ["a pod that has failed", { status: { phase: "Failed" } }, false],
     ["a gated pod", { spec: { containers: [], schedulingGates: [{ name: "wait" }] } }, false],
   ])("judges %s", (_title, part, expected) => {
@@ -265,7 +265,7 @@ function requests(resources: Record<string, string>): Partial<V1PodSpec> {
   return { containers: [{ name: "main", resources: { requests: resources } }] };
 }
 
-/** Every rule once more, in the plainest words and without any index. */
+/** Every rule again, in its simplest form and without an index. */
 function fits(wanted: V1Pod, at: V1Node, nodes: readonly V1Node[], placed: readonly V1Pod[]): boolean {
   const labels = at.metadata?.labels ?? {};
   const name = at.metadata?.name ?? "";

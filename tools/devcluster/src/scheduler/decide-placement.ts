@@ -3,14 +3,14 @@ import { matchesNodeTerm, tolerates, untolerated, type Amounts } from "@muster/r
 import { antiAffinityTerms, type ClusterState, type NodePlace, requestsOf, topologyOf } from "./cluster-state.ts";
 import { hasLabels } from "./match-labels.ts";
 
-/** Where a pod goes, or why it waits. `message` is what `kubectl describe pod` shows. */
+/** The node of a pod, or why it waits. `kubectl describe pod` shows the message. */
 export type Placement =
   | { readonly kind: "bind"; readonly node: string; readonly because: "fits" }
   | {
       readonly kind: "wait";
       readonly because: "no-nodes" | "no-fit" | "not-served";
       readonly message: string;
-      /** Reason to number of nodes with it; a node that lacks several resources counts once for each. */
+      /** Number of nodes by reason; a node that lacks several resources counts once for each. */
       readonly reasons: ReadonlyMap<string, number>;
     };
 
@@ -19,7 +19,7 @@ const NO_POD_AFFINITY =
 const DEFAULT_SCHEDULER = "default-scheduler";
 const DEFAULT_PODS = 110;
 
-/** True for a pod that this scheduler has to place: not bound, not ended, not going away, and not given to another scheduler. */
+/** Returns whether this scheduler must place the pod: unbound, not ended, not in deletion, and not of another scheduler. */
 export function awaitsPlacement(pod: V1Pod): boolean {
   const scheduler = pod.spec?.schedulerName ?? DEFAULT_SCHEDULER;
   return (
@@ -33,8 +33,8 @@ export function awaitsPlacement(pod: V1Pod): boolean {
 }
 
 /**
- * Chooses a node for one pod. Among the nodes that fit the one with the fewest pods wins, then the first by name: in which order the state came to be
- * has no influence.
+ * Chooses a node for one pod: of the nodes that fit, the one with the fewest pods, then the first by name. The result does not depend on the order of earlier
+ * updates.
  */
 export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   const nodes = state.nodes();
@@ -47,7 +47,7 @@ export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   const reasons = new Map<string, number>();
   let best: NodePlace | undefined;
   const names = namesOf(pod);
-  // Most pods may run on few nodes: the reasons against the others count only when none fits.
+  // Most pods may run on few nodes, so the reasons against the others are counted only if none fits.
   for (const { place, node } of nodes) {
     if (names?.has(place.name) === false || (best !== undefined && !isBetter(place, best))) continue;
     if (problemsOf(demands, place, node).length === 0) best = place;
@@ -58,7 +58,7 @@ export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   return { kind: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
 }
 
-/** The nodes that a pod names; undefined where one of its terms names none. */
+/** Returns the nodes that a pod names; undefined if one of its terms names none. */
 function namesOf(pod: V1Pod): ReadonlySet<string> | undefined {
   const names = new Set<string>();
   const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
@@ -96,14 +96,14 @@ function demandsOf(pod: V1Pod, state: ClusterState): Demands {
   };
 }
 
-/** Reasons against one node, the first kind that applies, in the order and the words of kube-scheduler. */
+/** Returns the reasons of the first kind that applies to one node, in the order and the words of kube-scheduler. */
 function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
   const { pod } = demands;
   const tolerations = pod.spec?.tolerations ?? [];
   if (node.spec?.unschedulable === true && !tolerations.some((each) => tolerates(each, CORDON))) {
     return ["node(s) were unschedulable"];
   }
-  // The node life cycle taints nodes that are not ready, a moment later.
+  // The node lifecycle taints nodes that are not ready only a moment later.
   const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
   const taint = untolerated(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
@@ -150,7 +150,7 @@ function waitMessage(count: number, reasons: ReadonlyMap<string, number>): strin
   return `0/${count} nodes are available: ${parts.join(", ")}.`;
 }
 
-/** By code unit and not by locale: the same everywhere. */
+/** Compares by code unit, which does not depend on the locale. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

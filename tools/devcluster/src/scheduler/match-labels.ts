@@ -3,7 +3,7 @@ import { matchesAll } from "@muster/resources";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Kubernetes' label selector: an absent one matches nothing, an empty one matches everything. */
+/** Matches labels as Kubernetes does: an absent selector matches nothing, an empty one everything. */
 export function matchesSelector(selector: V1LabelSelector | undefined, labels: Labels): boolean {
   if (selector === undefined) return false;
   return hasLabels(selector.matchLabels ?? {}, labels) && matchesAll(selector.matchExpressions ?? [], labels);

@@ -11,7 +11,7 @@ export type PodEvent = {
   readonly atMs: number;
 };
 
-/** The dependencies of a pass. `bind` and `saveCondition` resolve with false when the pod has changed or gone meanwhile. */
+/** The dependencies of a pass. `bind` and `saveCondition` resolve with false if the pod was changed or deleted meanwhile. */
 export type SchedulingDeps = {
   readonly now: () => number;
   readonly state: ClusterState;
@@ -22,10 +22,10 @@ export type SchedulingDeps = {
   readonly onError: (error: unknown, doing: string) => void;
 };
 
-/** Maximum number of pods in one pass, so that it never holds up the process for long. */
+/** Maximum number of pods in one pass, so that a pass never blocks the process for long. */
 const PODS_PER_PASS = 50;
 
-/** Decides for the pods that are due, each with the pods before it already counted. Resolves when all decisions are written. */
+/** Places the due pods one by one, each with the earlier ones already counted. Resolves when all decisions are written. */
 export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
   const { state, queue } = deps;
   const acts: Promise<void>[] = [];
@@ -42,7 +42,7 @@ export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
   await Promise.all(acts);
 }
 
-/** The failure of one pod leads to its retry and leaves the others unchanged. */
+/** A failure causes a retry of that pod, and does not affect the others. */
 async function attempt(deps: SchedulingDeps, pod: V1Pod, act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -57,7 +57,7 @@ async function bind(deps: SchedulingDeps, pod: V1Pod, node: string): Promise<voi
   try {
     isBound = await deps.bind(pod, node);
   } finally {
-    // A pod that is queued no more was seen bound meanwhile, whatever the answer was, or is gone.
+    // A pod outside the queue is gone, or was observed as bound, whatever the answer was.
     if (!isBound && deps.queue.has(uidOf(pod))) deps.state.removePod(uidOf(pod));
   }
   if (!isBound) {
@@ -74,7 +74,7 @@ async function bind(deps: SchedulingDeps, pod: V1Pod, node: string): Promise<voi
   });
 }
 
-/** Reports why the pod waits, in its condition and in an event, once for each reason. */
+/** Reports each new reason to wait in the pod's condition and in an event. */
 async function explainWait(deps: SchedulingDeps, pod: V1Pod, message: string): Promise<void> {
   const condition = unschedulable(pod, message, deps.now());
   if (condition === undefined || !(await deps.saveCondition(pod, condition))) return;
@@ -87,7 +87,7 @@ async function explainWait(deps: SchedulingDeps, pod: V1Pod, message: string): P
   });
 }
 
-/** Undefined when the pod already has the condition. */
+/** Returns undefined if the pod already has the condition. */
 function unschedulable(pod: V1Pod, message: string, nowMs: number): V1PodCondition | undefined {
   const old = pod.status?.conditions?.find((each) => each.type === "PodScheduled");
   if (old?.status === "False" && old.message === message) return undefined;

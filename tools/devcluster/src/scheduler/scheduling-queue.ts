@@ -1,26 +1,26 @@
 import type { V1Pod } from "@kubernetes/client-node";
 
-/** Kubernetes' own back-off between two tries of one pod. */
+/** Kubernetes' back-off between two attempts for one pod. */
 const BACKOFF_MIN_MS = 1_000;
 const BACKOFF_MAX_MS = 10_000;
-/** A pod that fitted nowhere is tried again after so long, whatever was seen. */
+/** An unschedulable pod is retried after this time, even without a change of the cluster. */
 const RETRY_ANYHOW_MS = 60_000;
 
 type Waiting = {
   readonly pod: V1Pod;
   readonly createdAtMs: number;
   attempts: number;
-  /** Not before; Infinity while a try is under way. */
+  /** The earliest time of the next attempt; Infinity during an attempt. */
   tryAtMs: number;
-  /** When its back-off is over; a change of the cluster makes it due then. */
+  /** The end of its back-off, from which a change of the cluster makes it due. */
   restedAtMs: number;
 };
 
-/** The pods that wait for a node. A pod is due at once, then when its back-off is over and something has changed that may help it. */
+/** The pods that wait for a node. A new pod is due immediately, later attempts after its back-off and a change that may help it. */
 export class SchedulingQueue {
   readonly #waiting = new Map<string, Waiting>();
 
-  /** The pod as it is now. A new one is due at once. */
+  /** Sets the state of a pod. A new pod is due immediately. */
   set(pod: V1Pod, nowMs: number): void {
     const uid = pod.metadata?.uid ?? "";
     const old = this.#waiting.get(uid);
@@ -38,7 +38,7 @@ export class SchedulingQueue {
     this.#waiting.delete(uid);
   }
 
-  /** The pods to try now, at most so many, by priority, then the oldest first. They are not due again before `failed`. */
+  /** Takes at most this many due pods, by priority and then by age. They are not due again before `failed`. */
   take(nowMs: number, limit: number): V1Pod[] {
     const due = [...this.#waiting.values()].filter((each) => each.tryAtMs <= nowMs).sort(byUrgency);
     const taken = due.slice(0, limit);
@@ -46,7 +46,7 @@ export class SchedulingQueue {
     return taken.map((each) => each.pod);
   }
 
-  /** No node fits, or binding failed. `because` says whether only a change can help, or time alone. */
+  /** Records that no node fits, or that binding failed. `because` states whether a retry needs a change or only time. */
   failed(uid: string, because: "no-fit" | "conflict", nowMs: number): void {
     const each = this.#waiting.get(uid);
     if (each === undefined) return;
@@ -56,14 +56,14 @@ export class SchedulingQueue {
     each.tryAtMs = because === "conflict" ? each.restedAtMs : nowMs + RETRY_ANYHOW_MS;
   }
 
-  /** Something changed that may make room: every pod is due once its back-off is over. */
+  /** Records a change that may free resources: every pod is due after its back-off. */
   changed(): void {
     for (const each of this.#waiting.values()) {
       if (each.tryAtMs !== Infinity) each.tryAtMs = Math.min(each.tryAtMs, each.restedAtMs);
     }
   }
 
-  /** When the next pod is due; Infinity when none is. */
+  /** Returns when the next pod is due; Infinity if none is queued. */
   nextAtMs(): number {
     let next = Infinity;
     for (const each of this.#waiting.values()) next = Math.min(next, each.tryAtMs);

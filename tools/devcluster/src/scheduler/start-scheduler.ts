@@ -13,10 +13,10 @@ import { SchedulingQueue } from "./scheduling-queue.ts";
 
 export type SchedulerOptions = {
   readonly kubeconfig: KubeConfig;
-  /** Default: over HTTP, as the kubeconfig states. */
+  /** Default: over HTTP, with the kubeconfig. */
   readonly api?: ClusterApi;
   readonly now?: () => number;
-  /** Gets every failure; the scheduler continues. */
+  /** Called with every failure; the scheduler continues. */
   readonly onError?: (error: unknown, doing: string) => void;
 };
 
@@ -25,8 +25,7 @@ const TICK_MS = 100;
 const COMPONENT = "default-scheduler";
 
 /**
- * Starts placing the pods that name no scheduler or `default-scheduler`. Resolves once pods and nodes are known; disposing ends it, and leaves every
- * binding as it is.
+ * Starts a scheduler for pods that name none or `default-scheduler`. Resolves once pods and nodes are known. Disposal ends it, and keeps every binding.
  */
 export async function startScheduler(options: SchedulerOptions): Promise<AsyncDisposable> {
   const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
@@ -74,7 +73,7 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
     follow<V1Node>("nodes", (before, after) => {
       if (after === undefined) state.removeNode(before?.metadata?.name ?? "");
       else state.setNode(after);
-      // A heartbeat makes no room.
+      // A heartbeat frees no resources.
       if (relevant(before) !== relevant(after)) queue.changed();
     }),
     follow<V1Pod>("pods", (before, after) => podChanged({ state, queue, nowMs: now() }, before, after)),
@@ -95,7 +94,7 @@ function podChanged(
 ): void {
   const uid = (after ?? before)?.metadata?.uid ?? "";
   if (after !== undefined && awaitsPlacement(after)) {
-    // One that is counted and not queued was bound just now; this is older news.
+    // The pod was just bound, and this event is older.
     if (queue.has(uid) || state.nodeOf(uid) === undefined) queue.set(after, nowMs);
     return;
   }
@@ -103,7 +102,7 @@ function podChanged(
   const had = state.nodeOf(uid);
   if (after === undefined) state.removePod(uid);
   else state.setPod(after);
-  // A pod that has left makes room.
+  // A removed pod frees resources.
   if (had !== state.nodeOf(uid)) queue.changed();
 }
 
@@ -141,7 +140,7 @@ function schedulerApi(
   };
 }
 
-/** A pod that changed or went away is seen again through the cache; no failure. */
+/** A changed or deleted pod is no failure: the cache reports it again. */
 async function unlessChanged(call: Promise<unknown>): Promise<boolean> {
   const done = call.then(() => true);
   return (await unlessGone(done)) ?? false;

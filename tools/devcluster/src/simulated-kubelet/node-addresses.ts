@@ -1,12 +1,12 @@
 import { throwFault } from "@muster/faults";
 import type { PodAddresses } from "../kubelet/pod-addresses.ts";
 
-/** Nodes of one simulation: each has a /24 of 10/8. */
-export const SIMULATED_NODES_MAX = 65_536;
+/** Maximum number of nodes in one simulation: each has a /24 of 10/8. */
+export const MAX_SIMULATED_NODES = 65_536;
 const FIRST_HOST = 2;
 const LAST_HOST = 254;
 
-/** Addresses without listeners, unique in one simulation. The one freed longest ago is allocated first. */
+/** Allocates addresses without listeners, unique in one simulation, the least recently released first. */
 export function nodeAddresses(nodeIndex: number): Pick<PodAddresses, "allocate" | "release"> {
   const block = `10.${nodeIndex >> 8}.${nodeIndex & 255}`;
   const free = Array.from({ length: LAST_HOST - FIRST_HOST + 1 }, (_, host) => `${block}.${host + FIRST_HOST}`);

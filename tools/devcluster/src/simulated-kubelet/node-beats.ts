@@ -7,29 +7,29 @@ import { isReady, type NodeApi } from "../kubelet/node-api.ts";
 export type BeatsOptions = {
   readonly nodes: readonly SimulatedNode[];
   readonly api: NodeApi;
-  /** The nodes as the API server has them. */
+  /** The cached nodes of the API server. */
   readonly seen: Informer<V1Node>;
   readonly leaseEveryMs: number;
   readonly onError: (error: unknown, doing: string) => void;
 };
 
-/** Keeps many nodes registered and alive. Disposing reports those that live as not ready. */
+/** Keeps many nodes registered and alive. Disposal reports live nodes as not ready. */
 export type NodeBeats = AsyncDisposable & {
   readonly register: (node: SimulatedNode) => Promise<void>;
   readonly report: (node: SimulatedNode) => Promise<void>;
   readonly remove: (node: SimulatedNode) => Promise<void>;
-  /** One more: registered, and beating from now on. */
+  /** Registers a node, and starts its heartbeats. */
   readonly adopt: (node: SimulatedNode) => Promise<void>;
-  /** Beats no more; its Node object stays as it is. */
+  /** Stops the heartbeats of a node; its Node object stays unchanged. */
   readonly drop: (node: SimulatedNode) => void;
   /** Reports the node as not ready. */
   readonly takeLeave: (node: SimulatedNode) => Promise<void>;
 };
 
-/** As in Kubernetes' kubelet: an unchanged status is reported every five minutes. */
+/** As the real kubelet: an unchanged status is reported every five minutes. */
 const STATUS_EVERY_MS = 300_000;
 const TICK_MS = 250;
-/** Maximum number of heartbeats in one tick; later nodes have their turn in the next one. */
+/** Maximum number of heartbeats in one tick; later nodes follow in the next tick. */
 const BEATS_PER_TICK = 200;
 const REGISTER_ATTEMPTS = 5;
 const RETRY_MS = 500;
@@ -64,7 +64,7 @@ export async function startBeats(options: BeatsOptions): Promise<NodeBeats> {
       if (own !== undefined) void beat(node, own);
     }
   }, TICK_MS);
-  // The node life cycle missed heartbeats and called the node unknown: the node reports that it lives.
+  // The node lifecycle marked the node as unknown after missed heartbeats, so the node reports its status.
   const stopSeeing = seen.onChange(({ key, after }) => {
     const own = times.get(key);
     if (own !== undefined && after !== undefined && !isReady(after) && byName.get(key)?.state() === "alive")

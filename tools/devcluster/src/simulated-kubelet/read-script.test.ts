@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readScript } from "./read-script.ts";
 
 describe("readScript", () => {
-  it("runs for ever and ends immediately on SIGTERM without other instructions in the command", () => {
+  it("by default runs without an end, and ends immediately on SIGTERM", () => {
     expect(readScript(["simulate"])).toEqual({
       read: true,
       script: {
@@ -20,7 +20,7 @@ describe("readScript", () => {
     });
   });
 
-  it("reads times, exit codes and lines, which may hold anything", () => {
+  it("reads times, exit codes and lines with any content", () => {
     const flags = [
       "--start-ms=20",
       "--ready-ms=50",

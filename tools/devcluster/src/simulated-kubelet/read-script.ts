@@ -1,19 +1,19 @@
 /** The behaviour of a simulated container, read from its command. */
 export type Script = {
-  /** Its image cannot be pulled, so that it never starts. */
+  /** Its image cannot be pulled, so it never starts. */
   readonly imageMissing: boolean;
-  /** In ContainerCreating for so long. */
+  /** Time in ContainerCreating. */
   readonly startMs: number;
-  /** Running, but not ready for so long. */
+  /** Time from its start until it is ready. */
   readonly readyMs: number;
-  /** Ends by itself after so long; undefined: runs until a signal ends it. */
+  /** Time after which it ends by itself; undefined: a signal must end it. */
   readonly runMs: number | undefined;
   readonly exitCode: number;
   /** Lines written when it starts to run. */
   readonly print: readonly string[];
   /** Lines written before it ends by itself. */
   readonly printAtEnd: readonly string[];
-  /** Runs for so long after SIGTERM; undefined: until SIGKILL. */
+  /** Time from SIGTERM until its end; undefined: it ignores SIGTERM. */
   readonly termMs: number | undefined;
   readonly termExitCode: number;
   readonly terminationMessage: string | undefined;
@@ -28,8 +28,8 @@ const NUMBERS = ["start-ms", "ready-ms", "run-ms", "exit", "term-ms", "term-exit
 const TEXTS = ["print", "print-at-end", "termination-message"] as const;
 
 /**
- * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Everything else is refused, so that a
- * real program is never taken for one that was simulated.
+ * Reads `["simulate", "--run-ms=500", "--exit=0", ...]`: command and args of a container, with variables replaced. Refuses any other command, so that a
+ * real program never counts as simulated.
  */
 export function readScript(command: readonly string[]): ReadScript {
   const [program = "", ...flags] = command;

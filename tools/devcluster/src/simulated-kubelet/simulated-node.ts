@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import type { NodeFacts } from "../kubelet/build-node.ts";
-import { newsRecorder } from "../kubelet/container-news.ts";
+import { containerEventRecorder } from "../kubelet/container-event-recorder.ts";
 import type { FoundLog } from "../kubelet/kubelet-server.ts";
 import { isMissingImage } from "../kubelet/missing-image.ts";
 import { PodWorker } from "../kubelet/pod-worker.ts";
@@ -9,19 +9,19 @@ import { nodeAddresses } from "./node-addresses.ts";
 import { simulatedPodApi } from "./simulated-pod-api.ts";
 import { type SimulatedMachine, type SimulatedRuntime, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";
 
-/** `frozen`: machine and kubelet hang. `dead`: the machine is off, and everything that ran on it is lost. */
+/** `frozen`: machine and kubelet hang. `dead`: the machine is off, and its containers are lost. */
 export type NodeState = "alive" | "frozen" | "dead";
 
 export type SimulatedNodeDeps = {
   readonly calls: KubeCalls;
   readonly now: () => number;
-  /** As the shared cache has it. */
+  /** From the shared cache. */
   readonly pod: (key: string) => V1Pod | undefined;
   readonly onError: (error: unknown, doing: string) => void;
   readonly stopped: AbortSignal;
 };
 
-/** One simulated machine with its kubelet: the workers of its pods, and whether they may do anything. */
+/** One simulated machine with its kubelet: the workers of its pods, and whether they may act. */
 export class SimulatedNode {
   readonly facts: NodeFacts;
   readonly #deps: SimulatedNodeDeps;
@@ -47,7 +47,7 @@ export class SimulatedNode {
     return this.#workers.size;
   }
 
-  /** A pod of this node has changed, or is gone when `after` is undefined. A machine that is off learns of it when it starts. */
+  /** Handles a change of a pod on this node, or its deletion if `after` is undefined. A machine that is off handles it when it starts. */
   changed(before: V1Pod | undefined, after: V1Pod | undefined): void {
     if (this.#state === "dead") return;
     if (after !== undefined) this.#ensureWorker(after);
@@ -66,7 +66,7 @@ export class SimulatedNode {
     return { found: false, status: 404, message: `pod "${pod.metadata?.name ?? ""}" is not on this node` };
   }
 
-  /** Ends the containers of a pod that run. Returns whether one did. */
+  /** Ends the running containers of a pod. Returns whether one ran. */
   finish(pod: V1Pod, exitCode: number): boolean {
     return this.#runtimes.get(pod.metadata?.uid ?? "")?.finish(exitCode) ?? false;
   }
@@ -75,14 +75,14 @@ export class SimulatedNode {
     if (this.#state === "alive") this.#state = "frozen";
   }
 
-  /** Continues; steps that were due meanwhile happen now. */
+  /** Continues, with the steps that were due meanwhile. */
   thaw(): void {
     if (this.#state !== "frozen") return;
     this.#state = "alive";
     for (const worker of this.#workers.values()) worker.poke();
   }
 
-  /** Resolves when the last request that was under way has ended. */
+  /** Resolves when the last request in flight has ended. */
   async kill(): Promise<void> {
     this.#state = "dead";
     const workers = [...this.#workers.values()];
@@ -93,7 +93,7 @@ export class SimulatedNode {
     await Promise.all(workers.map((worker) => worker.abandon()));
   }
 
-  /** Starts a machine that is off, with the pods that it has by now: their containers have ended with it. */
+  /** Starts a machine that is off, with its present pods, whose containers ended with it. */
   boot(pods: readonly V1Pod[]): void {
     this.#state = "alive";
     for (const pod of pods) this.#ensureWorker(pod);
@@ -104,7 +104,11 @@ export class SimulatedNode {
     if (this.#workers.has(uid)) return;
     const { calls, now, onError, stopped } = this.#deps;
     const workers = this.#workers;
-    const record = newsRecorder(calls, { name, namespace, uid }, { nodeName: this.facts.name, now, onError, stopped });
+    const record = containerEventRecorder(
+      calls,
+      { name, namespace, uid },
+      { nodeName: this.facts.name, now, onError, stopped },
+    );
     const runtime = simulatedRuntime(this.#machine, now);
     const runtimes = this.#runtimes;
     const worker = new PodWorker(pod, {
@@ -118,7 +122,7 @@ export class SimulatedNode {
       isFrozen: () => this.#state !== "alive",
       addresses: this.#addresses,
       isImageMissing: isMissingImage,
-      // A success is not worth three more writes for each pod.
+      // Events of success would cost three more writes for each pod.
       record: (news) => {
         if (news.type === "Warning") record(news);
       },

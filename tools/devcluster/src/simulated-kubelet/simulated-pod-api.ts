@@ -4,7 +4,7 @@ import { podApi, type PodName } from "../kubelet/pod-api.ts";
 import type { PodWorkerDeps } from "../kubelet/pod-worker.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
 
-/** The calls of a simulated pod's worker. A status is merged into the stored one, so it never conflicts. */
+/** Makes the API calls of a simulated pod's worker. Statuses are patches without a resource version, so they never conflict. */
 export function simulatedPodApi(
   calls: KubeCalls,
   pod: PodName,
@@ -15,7 +15,7 @@ export function simulatedPodApi(
     readPod,
     deletePod,
     saveStatus: async ({ status }) => {
-      // Merged, the address after a restart of the machine would stand beside the old one.
+      // A merge would keep the old address beside the new one after a restart of the machine.
       const podIPs = [...(status?.podIPs ?? []), { $patch: "replace" }];
       const body = { metadata: { uid }, status: status?.podIP === undefined ? status : { ...status, podIPs } };
       const pods = { apiVersion: "v1", plural: "pods", namespace };

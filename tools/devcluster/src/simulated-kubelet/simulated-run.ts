@@ -5,7 +5,7 @@ import type { Script } from "./read-script.ts";
 
 const SIGKILL_EXIT_CODE = 137;
 
-/** One run of a container that exists only as times: its progress is a matter of the clock. */
+/** One run of a simulated container, whose progress depends only on the clock. */
 export class SimulatedRun {
   readonly startedAtMs: number;
   readonly #script: Script;
@@ -28,7 +28,7 @@ export class SimulatedRun {
     this.#print(script.print, nowMs);
   }
 
-  /** Time has passed: becomes ready, or ends, when that is due. */
+  /** Becomes ready, or ends, if that is due. */
   tick(nowMs: number): void {
     if (this.#isOver) return;
     if (nowMs >= this.#endsAtMs) {
@@ -40,7 +40,7 @@ export class SimulatedRun {
     }
   }
 
-  /** Ends by itself now, whatever its script says. */
+  /** Ends now as if by itself, before the time in its script. */
   finish(exitCode: number, nowMs: number): void {
     if (this.#isOver) return;
     this.#print(this.#script.printAtEnd, nowMs);
@@ -64,7 +64,7 @@ export class SimulatedRun {
     return this.#isOver;
   }
 
-  /** As the pod's worker sees it. */
+  /** The view of the pod's worker. */
   asContainerRun(now: () => number): ContainerRun {
     return {
       startedAtMs: this.startedAtMs,

@@ -11,7 +11,7 @@ const PULL_AGAIN_MS = 10_000;
 export type SimulatedMachine = { readonly runs: Set<SimulatedRun> };
 
 export type SimulatedRuntime = PodRuntime & {
-  /** Ends every container that runs, as if by itself. Returns whether one did. */
+  /** Ends every running container as if by itself. Returns whether one ran. */
   finish(exitCode: number): boolean;
 };
 
@@ -22,7 +22,7 @@ export function tickMachine(machine: SimulatedMachine, nowMs: number): void {
   }
 }
 
-/** "Runs" the containers of one pod without any process. Logs are kept in memory, of the present run of a container and the one before. */
+/** Simulates the containers of one pod without processes. Keeps the logs of the present run and the previous one in memory. */
 export function simulatedRuntime(machine: SimulatedMachine, now: () => number): SimulatedRuntime {
   const runs = new Map<string, SimulatedRun>();
   const createdAtMs = new Map<string, number>();
@@ -61,13 +61,13 @@ export function simulatedRuntime(machine: SimulatedMachine, now: () => number): 
   };
 }
 
-/** As a kubelet that has tried already and tries again now and then. */
+/** The message of a kubelet in the back-off between two pulls of an image. */
 function pullFailed({ container }: RunRequest, nowMs: number): RunOutcome {
   const message = `Back-off pulling image "${container.image ?? ""}"`;
   return { is: "waiting", reason: "ImagePullBackOff", message, retryAtMs: nowMs + PULL_AGAIN_MS };
 }
 
-/** Variables are replaced as far as they are known without asking the API server. */
+/** Replaces the variables that are known without a call to the API server. */
 function commandOf({ pod, container, podIp }: RunRequest): readonly string[] {
   const plain = [...(container.command ?? []), ...(container.args ?? [])];
   if (!plain.some((part) => part.includes("$"))) return plain;

@@ -5,7 +5,7 @@ import { type Informer, informer, type KubeObject, type ListWatch, loadKube } fr
 import { remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
 import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
-import { stopSignal } from "../kubelet/container-news.ts";
+import { stopSignal } from "../kubelet/container-event-recorder.ts";
 import { clusterAccess } from "../kubelet/cluster-access.ts";
 import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
 import { nodeApi } from "../kubelet/node-api.ts";
@@ -13,59 +13,59 @@ import { readSystem } from "../kubelet/node-heartbeat.ts";
 import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
 import { startControlPlane } from "../start-control-plane.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
-import { SIMULATED_NODES_MAX } from "./node-addresses.ts";
+import { MAX_SIMULATED_NODES } from "./node-addresses.ts";
 import { type NodeBeats, startBeats } from "./node-beats.ts";
 import { SimulatedNode } from "./simulated-node.ts";
 
 export type SimulatedPool = {
   readonly nodes: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** The taints of a node that is new to the API server. */
+  /** The taints of a node at its creation. */
   readonly taints?: readonly NodeTaint[];
   readonly capacity?: Readonly<Record<string, string>>;
 };
 
 export type SimulatedNodesOptions = Pick<KubeletOptions, "api" | "certificate" | "now" | "onError"> & {
-  /** File that names the API server. */
+  /** The kubeconfig file. */
   readonly kubeconfig: string;
-  /** By the name of the pool: how many nodes, or more about them. They are called `<pool>-0`, `<pool>-1`, and labelled `pool=<pool>`. */
+  /** The number of nodes, or their description, by pool. Nodes are named `<pool>-0`, `<pool>-1`, and labelled `pool=<pool>`. */
   readonly pools: Readonly<Record<string, number | SimulatedPool>>;
-  /** Who may read logs; default client certificates of the authority that the cluster itself names for them. */
+  /** Authorizes readers of logs; default: client certificates of the cluster's client authority. */
   readonly access?: KubeletOptions["access"];
-  /** Default true: a scheduler and the node life cycle come along. False for a cluster that has its own. */
+  /** Whether to start a scheduler and the node lifecycle; default true. False for a cluster that has its own. */
   readonly controlPlane?: boolean;
-  /** A node whose lease is not renewed for so long is NotReady; default 40000. */
+  /** A node whose lease is not renewed for this time is NotReady; default 40000. */
   readonly nodeGraceMs?: number;
-  /** Each node renews its lease this often; default 10000. */
+  /** The interval between two renewals of a node's lease; default 10000. */
   readonly leaseEveryMs?: number;
 };
 
-/** Nodes without processes. Disposing marks the nodes that live as not ready, and leaves pods as they are. */
+/** Nodes without processes. Disposal marks live nodes as not ready, and leaves pods unchanged. */
 export type SimulatedNodes = AsyncDisposable & {
   readonly names: readonly string[];
-  /** Pods that the nodes take care of at this moment. */
+  /** Returns the number of pods that the nodes manage now. */
   readonly podCount: () => number;
   /**
-   * Ends the containers of a pod (`namespace/name`) that run, as if by themselves, with this exit code (default 0). Throws not_found where none runs.
+   * Ends the running containers of a pod (`namespace/name`) as if by themselves, with this exit code (default 0). Throws not_found if none runs.
    */
   readonly finish: (pod: string, exitCode?: number) => void;
-  /** The machine is off: heartbeats stop, its pods stay in the API as they are, and what ran on it is lost. Resolves when its last request has ended. */
+  /** Turns the machine off: heartbeats stop, its pods stay in the API, and its containers are lost. Resolves when its last request has ended. */
   readonly kill: (name: string) => Promise<void>;
-  /** Machine and kubelet hang until `thaw`: no report, and no reaction to commands. */
+  /** Lets machine and kubelet hang until `thaw`: no report, and no reaction to commands. */
   readonly freeze: (name: string) => void;
   readonly thaw: (name: string) => Promise<void>;
   /**
-   * A machine that is off starts, and its containers count as lost; one that runs restarts its kubelet, which keeps its pods. Registers a deleted node
+   * Starts a machine that is off, whose containers count as lost, or restarts the kubelet of a running one, which keeps its pods. Registers a deleted node
    * again.
    */
   readonly restart: (name: string) => Promise<void>;
   /** Kills the machine and deletes its Node object, as a cloud does. */
   readonly delete: (name: string) => Promise<void>;
-  /** One more machine. Resolves when its node is ready; throws already_exists for a name that is there. */
+  /** Adds a machine. Resolves when its node is ready; throws already_exists for a name in use. */
   readonly add: (name: string, machine: Omit<SimulatedPool, "nodes">) => Promise<void>;
-  /** The machine reports that it is not ready, and is gone for good; its Node object stays. */
+  /** Removes the machine after a report that it is not ready; its Node object stays. */
   readonly retire: (name: string) => Promise<void>;
-  /** The machine is gone for good without a report; its Node object stays. */
+  /** Removes the machine without a report; its Node object stays. */
   readonly lose: (name: string) => Promise<void>;
 };
 
@@ -75,8 +75,7 @@ const CALL_TIMEOUT_MS = 15_000;
 const LEASE_EVERY_MS = 10_000;
 
 /**
- * Gives an API server hundreds of nodes that only pretend to run their pods: each container does what its command says, see `readScript`. Resolves when
- * every node is ready.
+ * Starts hundreds of nodes that simulate their pods: each container follows the script in its command, see `readScript`. Resolves when every node is ready.
  */
 export async function startSimulatedNodes(options: SimulatedNodesOptions): Promise<SimulatedNodes> {
   const { now = Date.now, onError = () => undefined } = options;
@@ -214,8 +213,8 @@ function comingAndGoing(
       const taken = new Set(used.values());
       let index = 0;
       while (taken.has(index)) index += 1;
-      if (index >= SIMULATED_NODES_MAX) {
-        throwFault({ code: "limit_exceeded", what: "simulated nodes", limit: SIMULATED_NODES_MAX, retryAfterMs: 0 });
+      if (index >= MAX_SIMULATED_NODES) {
+        throwFault({ code: "limit_exceeded", what: "simulated nodes", limit: MAX_SIMULATED_NODES, retryAfterMs: 0 });
       }
       used.set(name, index);
       const node = make(name, index, machine);
@@ -244,7 +243,7 @@ function namedNodes(pools: SimulatedNodesOptions["pools"]): { readonly name: str
       pool: { ...pool, labels },
     }));
   });
-  const limit = SIMULATED_NODES_MAX;
+  const limit = MAX_SIMULATED_NODES;
   return all.length <= limit
     ? all
     : throwFault({ code: "limit_exceeded", what: "simulated nodes", limit, retryAfterMs: 0 });
@@ -259,7 +258,7 @@ function findLog(
   if (pod === undefined || node === undefined) {
     return { found: false, status: 404, message: `pod "${which.pod}" is not on a node of this simulation` };
   }
-  // The nodes share one server; one that is off or hangs must not answer all the same.
+  // The nodes share one server, which must not answer for a node that is off or hangs.
   if (node.state() !== "alive") throw new Error(`node ${node.facts.name} is ${node.state()}`);
   return node.findLog(pod, which.container, which.previous);
 }

@@ -7,7 +7,7 @@ import {
   pathOf,
   problemOf,
   totalOf,
-  upOf,
+  countedByParent,
   usedOf,
   withUse,
   type Forest,
@@ -138,7 +138,7 @@ function findAboveLimit(before: Forest, after: Forest, queue: string, pair: stri
     const limit = parent === undefined ? 0 : quotas.get(pair)?.borrowingLimit;
     if (limit !== undefined && used > total + BigInt(limit))
       return `${name} uses ${used} ${pair} of ${total}, and may borrow ${limit}`;
-    if (upOf(after, name, pair) === upOf(before, name, pair)) return undefined;
+    if (countedByParent(after, name, pair) === countedByParent(before, name, pair)) return undefined;
   }
   return undefined;
 }

@@ -124,7 +124,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     } catch (error) {
       const fault = faultOf(error);
       if (fault === undefined || !isRetryable(fault)) throw error;
-      logger.warn({ err: error }, "leases cannot be served now");
+      logger.warn({ err: error }, "the leadership of the engine ended after a temporary failure");
     }
   });
 }

@@ -119,7 +119,7 @@ async function keepLedger(
     await using _served = await serve(
       bus,
       ReservationService,
-      makeHandlers(keeper, () => 0),
+      makeHandlers(keeper, { scaledAtMs: () => 0, namespacesOf: () => undefined }),
       {
         version: "0",
         description: "",
@@ -130,7 +130,7 @@ async function keepLedger(
   } catch (error) {
     const fault = faultOf(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
-    logger.warn({ err: error }, "the ledger cannot be kept now");
+    logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }
 }
 

@@ -155,7 +155,7 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
       turns: takeTurns(CONFIG.logs.readAtOnce),
     },
     podPolicy: { ...CONFIG.kube, installation: INSTALLATION, keys: { labels, annotations, schedulingGates } },
-    executorsMax: CONFIG.executorsMax,
+    maxExecutors: CONFIG.maxExecutors,
     chooseQueue,
   };
   return {
@@ -195,7 +195,7 @@ function sweepDeps(parts: Parts): LeadDeps["sweep"] {
     deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
     release: ledger.sessions.release,
     releaseReplacement: ledger.replacements.release,
-    limitSessions: () => ledger.limitSessions(CONFIG.executorsMax),
+    limitSessions: () => ledger.limitSessions(CONFIG.maxExecutors),
     forget: ({ record, revision }) => records.delete(record.name, revision),
   };
 }

@@ -9,11 +9,12 @@ import {
   type KubeResource,
 } from "@muster/kube";
 import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
-import { labels } from "@muster/proto";
+import { annotations, labels } from "@muster/proto";
 import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
 import { QUEUE_GATE } from "../../domain/batch/batch-job.ts";
 import type { BatchStep } from "../../domain/batch/plan-batch-job.ts";
 import type { JobSpec } from "../../domain/batch/read-batch-job.ts";
+import { formatStartProgress, type StartProgress } from "../../domain/batch/start-progress.ts";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
 import { removeByForce, type ForceReason } from "../act.ts";
 import type { Machines } from "../machines.ts";
@@ -25,25 +26,26 @@ export type BatchActDeps = {
   readonly world: Pick<BatchWorld, "recordJob" | "recordPod">;
   readonly machines: Readonly<Record<BatchKind, Pick<Machines, "reserve" | "release" | "accept" | "requeue">>>;
   readonly forced: (because: ForceReason) => void;
+  /** Counts a ready timeout of work of this kind. */
+  readonly requeued: (kind: BatchKind) => void;
   /** The id of this installation. */
   readonly installation: string;
 };
+
+type Work = { readonly job: JobRow; readonly pods: readonly PodRow[] };
 
 /**
  * Carries out one step, which may run twice, and in two processes, without harm. Returns whether it changed anything: false for machines that a pod still
  * occupies. Rejects with an error that `kubeFault` reads.
  */
-export async function actOnBatchJob(
-  deps: BatchActDeps,
-  { job, pods }: { readonly job: JobRow; readonly pods: readonly PodRow[] },
-  step: BatchStep,
-): Promise<boolean> {
+export async function actOnBatchJob(deps: BatchActDeps, { job, pods }: Work, step: BatchStep): Promise<boolean> {
   switch (step.kind) {
     case "suspend":
-      if (job.kind === QUEUED_POD) return deletePod(deps, job, job);
-      return patchJob(deps, job, { spec: { suspend: true } });
+      return suspend(deps, job, step);
     case "resume":
-      return patchJob(deps, job, { ...versionOf(job), spec: { suspend: false } });
+      return patchJob(deps, job, { metadata: withProgress(job, step.start), spec: { suspend: false } });
+    case "record-start":
+      return recordStart(deps, { job, pods }, step.start);
     case "reset-start":
       return patchJob(deps, job, { ...versionOf(job), status: { startTime: null } }, "status");
     case "gate":
@@ -118,6 +120,37 @@ async function patchJob(
   return true;
 }
 
+/** A ready timeout is recorded in the same write, so that each counts once. */
+async function suspend(
+  deps: BatchActDeps,
+  job: JobRow,
+  { late }: Extract<BatchStep, { readonly kind: "suspend" }>,
+): Promise<boolean> {
+  if (job.kind === QUEUED_POD) return deletePod(deps, job, job);
+  const isDone = await patchJob(deps, job, {
+    ...(late !== undefined && { metadata: withProgress(job, late.start) }),
+    spec: { suspend: true },
+  });
+  if (late !== undefined) deps.requeued(job.kind);
+  return isDone;
+}
+
+async function recordStart(deps: BatchActDeps, { job, pods }: Work, start: StartProgress): Promise<boolean> {
+  if (job.kind !== QUEUED_POD) return patchJob(deps, job, { metadata: withProgress(job, start) });
+  return patchPod(deps, job, findPod(pods, job), () => ({ metadata: progressOf(job, start) }));
+}
+
+/** Builds the metadata of a patch with the progress, which is based on this version of the work. */
+function withProgress(job: JobRow, start: StartProgress): object {
+  return { ...versionOf(job).metadata, ...progressOf(job, start) };
+}
+
+function progressOf(job: JobRow, start: StartProgress): object {
+  const progress = formatStartProgress(start);
+  if (progress === formatStartProgress(job.start)) return {};
+  return { annotations: { [annotations.progress]: progress ?? null } };
+}
+
 /** Builds the part of a patch for which the API server refuses a changed object with a conflict. */
 function versionOf({ metadata: { resourceVersion } }: JobRow | PodRow): Patch {
   return { metadata: { resourceVersion } };
@@ -190,7 +223,7 @@ function placement(
   { installation }: BatchActDeps,
   job: JobRow,
   { affinity, gates }: PodRow,
-  { node, component, isShared }: Extract<BatchStep, { readonly kind: "place-pod" }>,
+  { node, component, isShared, start }: Extract<BatchStep, { readonly kind: "place-pod" }>,
 ): object {
   const { nodeAffinity } = grantedAffinity(affinity, { node, exclusiveKey: labels.exclusive, isShared });
   const owner = {
@@ -201,7 +234,8 @@ function placement(
     [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
     [labels.installation]: installation,
   };
-  return { metadata: { labels: owner }, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOther) } };
+  const metadata = { labels: owner, ...(start !== undefined && progressOf(job, start)) };
+  return { metadata, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOther) } };
 }
 
 /** Releases a unit. The API server itself is asked for pods, because a release cannot be undone. Pods of a Job that has left its queue continue to run. */

@@ -11,7 +11,7 @@ import type { Config } from "../../config.ts";
 import { ownerIdOfUnit } from "../../domain/build-units.ts";
 import type { Queues } from "../follow-queues.ts";
 import { makeMachines, type Machines } from "../machines.ts";
-import { countForced } from "../metrics.ts";
+import { countForced, countRequeued } from "../metrics.ts";
 import { batchReconcile, type BatchPassDeps } from "./batch-passes.ts";
 import { keyOfRow, type JobRow } from "./batch-rows.ts";
 import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
@@ -34,7 +34,7 @@ type BatchDeps = {
   readonly calls: KubeCalls;
   readonly bus: NatsBus;
   readonly ledger: ReservationCalls;
-  readonly queues: Pick<Queues, "choose">;
+  readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly installation: string;
   readonly recordEvent: Parameters<typeof batchReports>[0];
@@ -67,7 +67,7 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   };
   const { queues, nodes } = deps;
   const { policy } = config;
-  const acting = { calls, world, machines, installation, forced: countForced() };
+  const acting = { calls, world, machines, installation, forced: countForced(), requeued: countRequeued() };
   const passing = { ...acting, queues, nodes, reports, policy, now: Date.now };
   const sweep = async (): Promise<boolean> => {
     const sweeping = BATCH_KINDS.map((kind) =>

@@ -19,7 +19,7 @@ import type { BatchReports } from "./report-batch-jobs.ts";
 export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
   readonly world: BatchWorld;
   readonly machines: Readonly<Record<BatchKind, Machines>>;
-  readonly queues: Pick<Queues, "choose">;
+  readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly reports: BatchReports;
   readonly policy: BatchPolicy;
@@ -76,7 +76,10 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
   if (job === undefined || job.parent !== undefined) return {};
   if (!world.isComplete(job.kind) || world.ageMs(job.kind) > STALE_MS) return { requeueAfterMs: RETRY_MS };
   const pods = world.podsOf(job);
-  const units = machines[job.kind].unitsOf(ownerIdOfRow(job));
+  const ownerId = ownerIdOfRow(job);
+  const units = machines[job.kind].unitsOf(ownerId);
+  const gang = units.find(({ id }) => id === ownerId);
+  const grantedBy = gang?.state === "granted" ? gang.queue : undefined;
   const nowMs = now();
   const occupied = new Set(runningPods({ pods }).flatMap(({ place, scheduled }) => (scheduled ? (place ?? []) : [])));
   const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
@@ -93,6 +96,7 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
     units,
     queue: queues.choose(job.labels, job.namespace),
     priority: world.priorityOf(job.priorityClasses),
+    readyTimeoutMs: grantedBy === undefined ? undefined : queues.readyTimeoutOf(grantedBy),
     nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
     ...readyNodes(nodes, { units, nowMs }, occupied),
   };

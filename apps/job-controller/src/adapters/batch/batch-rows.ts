@@ -1,4 +1,4 @@
-import type { V1Job, V1Pod } from "@kubernetes/client-node";
+import type { V1Job, V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import type { KubeObject, KubeResource } from "@muster/kube";
 import { BATCH_JOB, batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
@@ -98,6 +98,11 @@ export function podRow({ metadata = {}, spec, status }: V1Pod): PodRow {
     affinity: gated ? spec?.affinity : undefined,
     deleting: metadata.deletionTimestamp !== undefined,
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
+    ready: status?.phase === "Succeeded" || (status?.phase === "Running" && isReady(status)),
     createdMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
   };
+}
+
+function isReady({ conditions = [] }: V1PodStatus): boolean {
+  return conditions.some(({ type, status }) => type === "Ready" && status === "True");
 }

@@ -93,7 +93,12 @@ export function followBatchJobs(
     sets: followJobSets(kube, { within, defaults, discoverMs, onError: onError("jobsets.jobset.x-k8s.io") }),
   };
   const { jobs, sets, pods, queued, classes } = caches;
-  const podDefaults = openPodDefaults(kube, { namespace, onError: onError("limitranges, runtimeclasses.node.k8s.io") });
+  const podDefaults = openPodDefaults(kube, {
+    namespace,
+    onError: onError("limitranges, runtimeclasses.node.k8s.io"),
+    // The world of Muster's own jobs reports it.
+    onUnserved: () => undefined,
+  });
   // Passes check `isComplete`; a cache that is disposed of before its first list rejects.
   Promise.all([jobs.synced, pods.synced, queued.synced, classes.synced]).catch(() => undefined);
   const isListed = (cache: { listAgeMs(): number }): boolean => Number.isFinite(cache.listAgeMs());

@@ -3,7 +3,7 @@ import { QUEUED_POD } from "@muster/names";
 import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
-import { WHY_FORCED } from "../act.ts";
+import { FORCE_DESCRIPTIONS } from "../act.ts";
 import { BATCH_RESOURCES, keyOfRow, type JobRow } from "./batch-rows.ts";
 
 type Event = { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string };
@@ -67,10 +67,11 @@ function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
   switch (step.kind) {
     case "suspend": {
       if (kind === QUEUED_POD) {
-        const message = `the pod is deleted: ${step.because}; a pod is not queued again`;
+        const message = `the pod is deleted: ${step.late?.text ?? step.because}; a pod is not queued again`;
         return [{ type: "Warning", reason: "Deleted", message }];
       }
       if (step.because === "not-admitted") return [];
+      if (step.late !== undefined) return [{ type: "Warning", reason: "ReadyTimeout", message: step.late.text }];
       const message = `suspended because of ${step.because}; it is queued again once its pods are gone`;
       return [{ type: "Warning", reason: "Requeued", message }];
     }
@@ -94,7 +95,7 @@ function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
     case "delete-pod":
       return [{ type: "Warning", reason: "PodReplaced", message: `pod ${step.pod} is deleted: ${step.because}` }];
     case "force-pod": {
-      const message = `pod ${step.pod} was removed by force: ${WHY_FORCED[step.because]}`;
+      const message = `pod ${step.pod} was removed by force: ${FORCE_DESCRIPTIONS[step.because]}`;
       return [{ type: "Warning", reason: "ForcedDeletePod", message }];
     }
     default:

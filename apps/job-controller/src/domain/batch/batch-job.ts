@@ -4,6 +4,7 @@ import { memberUnitId } from "../build-units.ts";
 import type { Problem } from "../kind.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../snapshot.ts";
+import type { StartProgress } from "./start-progress.ts";
 
 /** The scheduling gate of the pods of queued work, until each pod is bound to a granted node. */
 export const QUEUE_GATE = `${API_GROUP}/queue`;
@@ -51,6 +52,7 @@ export type BatchJob = {
   readonly topology: string | undefined;
   /** The time that the pods need to end after their deletion. */
   readonly graceMs: number;
+  readonly start: StartProgress;
 };
 
 /** A pod of a Job or JobSet, or the queued pod itself. */
@@ -69,6 +71,8 @@ export type BatchPod = {
   readonly deleting: boolean;
   /** True once the pod has succeeded or failed. */
   readonly finished: boolean;
+  /** True if the pod is ready, or has succeeded. */
+  readonly ready: boolean;
   readonly createdMs: number;
 };
 
@@ -81,6 +85,8 @@ export type BatchSnapshot = {
   readonly units: readonly UnitSeen[];
   readonly queue: QueueChoice;
   readonly priority: number;
+  /** The `readyTimeout` of the queue that granted the machines; undefined without such a limit, and without a grant. */
+  readonly readyTimeoutMs?: number | undefined;
   /** Granted nodes that can no longer run a pod of the Job. */
   readonly nodesLost: readonly string[];
   /** Responsive nodes with preempted pods. Absent if no unit is preempted. */

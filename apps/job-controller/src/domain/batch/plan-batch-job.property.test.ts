@@ -1,4 +1,4 @@
-import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
+import { BATCH_JOB, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { PlannedBatchWorld } from "../../../test/planned-batch-world.ts";
@@ -16,6 +16,10 @@ const EVENTS = [
   "lose",
   "return",
   "preempt",
+  "ready",
+  "ready",
+  "unready",
+  "wait",
 ];
 const action = (events: readonly string[]) =>
   fc.record({ event: fc.constantFrom(...events), pick: fc.nat(9), steps: fc.nat(3) });
@@ -29,22 +33,30 @@ function settle(world: PlannedBatchWorld, isDone: () => boolean): void {
   for (let round = 0; round < MAX_ROUNDS && !isDone(); round += 1) {
     world.pass(Infinity);
     for (const event of ["control", "grant"]) world.happen(event, 0);
-    for (const pick of [0, 1, 2, 3]) world.happen("schedule", pick);
+    for (const event of ["schedule", "ready"]) for (const pick of [0, 1, 2, 3]) world.happen(event, pick);
     if (round % 8 === 7) world.happen("succeed", (round - 7) / 8);
   }
 }
 
 const completions = fc.integer({ min: 1, max: 5 });
-const job = completions.map((of) => () => new PlannedBatchWorld(BATCH_JOB, [{ name: "pod", completions: of }]));
-const jobSet = fc.tuple(completions, completions).map(
-  ([of, other]) =>
+/** A round of `settle` takes less time, so that work which starts without disturbance is ready in time. */
+const READY_TIMEOUT_MS = 200;
+const readyTimeoutMs = fc.constantFrom(undefined, READY_TIMEOUT_MS);
+const job = fc.tuple(completions, readyTimeoutMs).map(
+  ([of, limitMs]) =>
     () =>
-      new PlannedBatchWorld(JOB_SET, [
-        { name: "leader", completions: of },
-        { name: "worker", completions: other },
-      ]),
+      new PlannedBatchWorld(BATCH_JOB, [{ name: "pod", completions: of }], limitMs),
 );
-const pod = fc.constant(() => new PlannedBatchWorld(QUEUED_POD, [{ name: "pod", completions: 1 }]));
+const jobSet = fc.tuple(completions, completions, readyTimeoutMs).map(([of, other, limitMs]) => () => {
+  const rows = [
+    { name: "leader", completions: of },
+    { name: "worker", completions: other },
+  ];
+  return new PlannedBatchWorld(JOB_SET, rows, limitMs);
+});
+const pod = readyTimeoutMs.map(
+  (limitMs) => () => new PlannedBatchWorld(QUEUED_POD, [{ name: "pod", completions: 1 }], limitMs),
+);
 
 it.each([
   ["a batch Job", job],
@@ -88,3 +100,28 @@ it.each([
     RUNS,
   );
 });
+
+it.each<[string, BatchKind]>([
+  ["a batch Job", BATCH_JOB],
+  ["a JobSet", JOB_SET],
+])(
+  "requeues %s that does not become ready, counts each timeout once, and runs it once it starts in time",
+  (_title, kind) => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(3), { minLength: 150, maxLength: 150 }), (counts) => {
+        const world = new PlannedBatchWorld(kind, [{ name: "pod", completions: 2 }], READY_TIMEOUT_MS);
+        for (const count of counts) {
+          world.pass(count);
+          for (const event of ["control", "grant"]) world.happen(event, 0);
+          for (const pick of [0, 1]) world.happen("schedule", pick);
+        }
+        expect(world.timeouts).toBeGreaterThan(1);
+        expect(world.snapshot().job.start.readyTimeouts).toBe(world.timeouts);
+        settle(world, () => world.isFinished && world.isEmpty);
+        expect(world.isFinished && world.isEmpty).toBe(true);
+        expect(world.snapshot().job.start.readyTimeouts).toBe(0);
+      }),
+      { numRuns: 50 },
+    );
+  },
+);

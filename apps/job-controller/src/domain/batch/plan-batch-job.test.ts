@@ -3,9 +3,16 @@ import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
 import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
+import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
 const NOW = 1_000_000;
-const POLICY = { replacementWaitMs: 600_000, refusedRetryMs: 30_000, maxRecheckMs: 3_600_000 };
+const POLICY = {
+  replacementWaitMs: 600_000,
+  refusedRetryMs: 30_000,
+  maxRecheckMs: 3_600_000,
+  restartBackoffMs: 10_000,
+  maxRestartBackoffMs: 360_000,
+};
 const SHARE = { cpu: 100 };
 
 const SET: PodSet = { name: "pod", first: 0, pods: 2, need: { pool: "workers", shared: SHARE } };
@@ -27,6 +34,7 @@ function job(more: Partial<BatchJob> = {}): BatchJob {
     sets: [SET],
     topology: undefined,
     graceMs: 130_000,
+    start: NO_PROGRESS,
     ...more,
   };
 }
@@ -35,7 +43,7 @@ const RUNNING = { suspended: false, stopped: false, started: true };
 
 function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
   const fresh = { component: "", place: undefined, scheduled: false, gated: true, deleting: false, finished: false };
-  return { name, uid: name, set: "pod", createdMs: 0, ...fresh, ...more };
+  return { name, uid: name, set: "pod", createdMs: 0, ready: false, ...fresh, ...more };
 }
 function placed(name: string, component: string, node: string, more: Partial<BatchPod> = {}): BatchPod {
   return pod(name, { component, place: node, scheduled: true, gated: false, ...more });
@@ -392,6 +400,135 @@ describe("a batch Job with preempted machines", () => {
   });
 });
 
+describe("a batch Job whose queue limits its start", () => {
+  const LIMIT_MS = 60_000;
+  const since = (ms: number, more: Partial<StartProgress> = {}): Pick<BatchJob, "start"> => ({
+    start: { ...NO_PROGRESS, startMs: NOW - ms, ...more },
+  });
+  const late = since(LIMIT_MS);
+  const left = { ...NO_PROGRESS, regrouping: true, readyTimeouts: 1, lastReadyTimeoutMs: NOW - 5000 };
+  const after = { ...left, regrouping: false };
+  const ready = placed("a", "pod-0", "n1", { ready: true });
+  const slow = placed("b", "pod-1", "n2");
+  const succeeded = placed("a", "pod-0", "n1", { ready: true, finished: true, createdMs: NOW - 30_000 });
+  const beneficiary = { kind: "job", id: "other" };
+  const preemption = { beneficiary, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW, accepted: true };
+  const preempted = { ...GANG, preemption } as UnitSeen;
+  const world = (of: Partial<BatchJob>, more: Partial<BatchSnapshot> = {}): Partial<BatchSnapshot> => ({
+    readyTimeoutMs: LIMIT_MS,
+    units: [GANG],
+    pods: [ready, slow],
+    ...more,
+    job: job({ ...RUNNING, ...of }),
+  });
+  const suspended: Partial<BatchJob> = { suspended: true, stopped: true };
+  it.each<Case>([
+    ["is suspended when it is not ready in time", world(late), ["suspend: ready-timeout"]],
+    ["continues until then", world(since(LIMIT_MS - 1)), []],
+    ["is ready just before", world(late, { pods: [ready, { ...slow, ready: true }] }), ["record-start: ready"]],
+    [
+      "is not ready with a pod that is being deleted",
+      world(late, { pods: [ready, { ...slow, ready: true, deleting: true }] }),
+      ["suspend: ready-timeout"],
+    ],
+    ["is not ready without a pod", world(late, { pods: [ready] }), ["suspend: ready-timeout"]],
+    [
+      "counts a pod that has succeeded",
+      world({ ...late, ...podsOf(1) }, { pods: [succeeded, { ...slow, ready: true }] }),
+      ["record-start: ready"],
+    ],
+    [
+      "waits for the other pods after one has succeeded",
+      world({ ...late, ...podsOf(1) }, { pods: [succeeded, slow] }),
+      ["suspend: ready-timeout"],
+    ],
+    [
+      "counts no pod that succeeded in an earlier start",
+      world(late, { pods: [{ ...succeeded, createdMs: NOW - LIMIT_MS - 20_000 }, slow] }),
+      ["suspend: ready-timeout"],
+    ],
+    [
+      "is ready with the pods of a parallelism that was lowered",
+      world({ ...late, ...podsOf(1) }, { pods: [ready] }),
+      ["record-start: ready"],
+    ],
+    ["keeps its machines when a pod is lost after it was ready", world({}), []],
+    ["keeps them if its queue has no limit any more", world(late, { readyTimeoutMs: undefined }), []],
+    [
+      "is recorded as ready then, too",
+      world(late, { readyTimeoutMs: undefined, pods: [ready, { ...slow, ready: true }] }),
+      ["record-start: ready"],
+    ],
+    ["keeps them until the ledger has answered", world(late, { units: [{ id: ID, state: "unknown" }] }), []],
+    [
+      "has no limit while it is suspended by its user, and is resumed",
+      world({ ...late, ...suspended }),
+      ["resume: admitted"],
+    ],
+    ["keeps its machines while its pods end", world({ ...suspended, start: left }), []],
+    ["releases them then", world({ ...suspended, start: left }, { pods: [] }), [`release ${ID}: ready-timeout`]],
+    ["is suspended again if its user resumes it meanwhile", world({ start: left }), ["suspend: ready-timeout"]],
+    [
+      "waits at its place if it is preempted meanwhile",
+      world({ ...suspended, start: left }, { pods: [], units: [preempted] }),
+      [`requeue ${ID}: preempted`],
+    ],
+    ["leaves as preempted work if it is preempted first", world(late, { units: [preempted] }), ["suspend: preempted"]],
+    ["records its release", world({ ...suspended, start: left }, { pods: [], units: [] }), ["record-start: released"]],
+    ["requests nothing in the pause", world({ ...suspended, start: after }, { pods: [], units: [] }), []],
+    [
+      "withdraws a request in the pause",
+      world({ ...suspended, start: after }, { pods: [], units: [waiting(["pod-0", "pod-1"])] }),
+      [`release ${ID}: ready-timeout`],
+    ],
+    [
+      "requests its machines again after the pause",
+      world({ ...suspended, start: { ...after, lastReadyTimeoutMs: NOW - 10_000 } }, { pods: [], units: [] }),
+      [`reserve ${ID} pod-0 pod-1: gang`],
+    ],
+    [
+      "waits for no time of another clock",
+      world({ ...suspended, start: { ...after, lastReadyTimeoutMs: NOW + 60_000 } }, { pods: [], units: [] }),
+      [`reserve ${ID} pod-0 pod-1: gang`],
+    ],
+    [
+      "is resumed with machines that it has in the pause",
+      world({ ...suspended, start: after }, { pods: [] }),
+      ["resume: admitted"],
+    ],
+  ])("%s", (_title, given, expected) => {
+    expect(texts(given)).toEqual(expected);
+  });
+
+  it("records the time of its admission and keeps the row of timeouts only if its queue has a limit", () => {
+    const [step] = plan(world({ ...suspended, start: after }, { pods: [] })).steps;
+    expect(step).toMatchObject({ kind: "resume", start: { ...after, startMs: NOW } });
+    const [unlimited] = plan(world({ ...suspended, start: after }, { pods: [], readyTimeoutMs: undefined })).steps;
+    expect(unlimited).toMatchObject({ kind: "resume", start: NO_PROGRESS });
+  });
+
+  it("records each timeout with its time and text, and ends the row once it is ready", () => {
+    const twice = since(LIMIT_MS, { readyTimeouts: 2, lastReadyTimeoutMs: NOW - 120_000 });
+    const text =
+      "1 of 2 pods were ready within the readyTimeout 1m of the queue team-a, 3 times in a row; its machines are released, " +
+      "and requested again at 1970-01-01T00:17:20.000Z";
+    const start = { startMs: undefined, regrouping: true, readyTimeouts: 3, lastReadyTimeoutMs: NOW };
+    expect(plan(world(twice)).steps).toEqual([{ kind: "suspend", because: "ready-timeout", late: { start, text } }]);
+    expect(plan(world(twice, { pods: [ready, { ...slow, ready: true }] })).steps).toEqual([
+      { kind: "record-start", because: "ready", start: NO_PROGRESS },
+    ]);
+  });
+
+  it("is planned again when its time is over, and at the end of the pause, whose reason it states", () => {
+    expect(plan(world(since(20_000))).recheckInMs).toBe(40_000);
+    const pausing = plan(world({ ...suspended, start: after }, { pods: [], units: [] }));
+    expect(pausing).toMatchObject({ recheckInMs: 5000, wait: { code: "READY_TIMEOUT" } });
+    expect(pausing.wait?.text).toBe(
+      "its pods were not ready in time, 1 time in a row; its machines are requested again at 1970-01-01T00:16:45.000Z",
+    );
+  });
+});
+
 describe("a JobSet", () => {
   const LEADER: PodSet = { name: "leader", first: 0, pods: 1, need: { pool: "workers", shared: SHARE } };
   const WORKERS: PodSet = { name: "worker", first: 1, pods: 2, need: { pool: "gpu", shared: { cpu: 200 } } };
@@ -490,6 +627,17 @@ describe("a JobSet", () => {
     });
   });
 
+  it("is not ready while the pods of one template are not, however many others are", () => {
+    const start = { ...NO_PROGRESS, startMs: NOW - 60_000 };
+    const pods = ["worker-1", "worker-2"].map((component, index) =>
+      placed(component, component, `n${index + 2}`, { set: "worker", ready: true }),
+    );
+    const given = { job: set({ ...RUNNING, start }), units: [gang], readyTimeoutMs: 60_000 };
+    const [late] = plan({ ...given, pods: [leader, ...pods] }).steps;
+    expect(late).toMatchObject({ kind: "suspend", late: { text: expect.stringMatching(/^2 of 3 pods/) as string } });
+    expect(texts({ ...given, pods: [{ ...leader, ready: true }, ...pods] })).toEqual(["record-start: ready"]);
+  });
+
   it("requests again if one template grew while it was suspended", () => {
     const grown = set({ sets: [LEADER, { ...WORKERS, need: { pool: "gpu", shared: { cpu: 300 } } }] });
     expect(texts({ job: grown, units: [gang] })).toEqual([`release ${id}: needs-changed`]);
@@ -505,6 +653,16 @@ describe("a queued pod", () => {
   const preemption = { beneficiary: { kind: "job", id: "other" }, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW };
   const taken = { ...gang, preemption: { ...preemption, accepted: true } } as UnitSeen;
   const running = placed("p", "pod-0", "n1");
+  const startedAt = (startMs: number): StartProgress => ({ ...NO_PROGRESS, startMs });
+  it("records when it was bound if its queue has a limit, and why it is deleted", () => {
+    const given = { units: [gang], readyTimeoutMs: 60_000 };
+    const [bind] = plan({ ...given, job: single(waits), pods: [pod("p")] }).steps;
+    expect(bind).toMatchObject({ kind: "place-pod", start: startedAt(NOW) });
+    const [late] = plan({ ...given, job: single({ ...bound, start: startedAt(0) }), pods: [running] }).steps;
+    const text = "0 of 1 pods were ready within the readyTimeout 1m of the queue team-a";
+    expect(late).toMatchObject({ kind: "suspend", late: { text } });
+  });
+
   it.each<Case>([
     ["requests one machine", { job: single(waits), pods: [pod("p")] }, [`reserve ${id} pod-0: gang`]],
     [
@@ -543,6 +701,17 @@ describe("a queued pod", () => {
       { job: single({ ...bound, finished: true }), units: [gang], pods: [{ ...running, finished: true }] },
       [`release ${id}: finished`],
     ],
+    [
+      "is deleted when it is not ready in time",
+      {
+        job: single({ ...bound, start: startedAt(NOW - 60_000) }),
+        units: [gang],
+        pods: [running],
+        readyTimeoutMs: 60_000,
+      },
+      ["suspend: ready-timeout"],
+    ],
+    ["is kept once it was ready", { job: single(bound), units: [gang], pods: [running], readyTimeoutMs: 60_000 }, []],
     ["is deleted without a grant", { job: single(bound), pods: [running] }, ["suspend: not-admitted"]],
     [
       "is kept until the ledger has answered",

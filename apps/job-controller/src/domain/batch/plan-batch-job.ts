@@ -1,7 +1,9 @@
 import { QUEUED_POD } from "@muster/names";
-import { besideGrant, type Unit } from "../build-units.ts";
+import { restrictToGrant, type Unit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
+import type { RestartPauses } from "../decide-restart.ts";
 import type { Problem } from "../kind.ts";
+import { READY_TIMEOUT, requeueAtMs } from "../plan-ready-timeout.ts";
 import { isPreempted, planOverdue, untilForce, type ForcePreempted, type PreemptedUnit } from "../plan-preemption.ts";
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { holds } from "../requests.ts";
@@ -17,14 +19,17 @@ import {
   type PodNeed,
   type PodSet,
 } from "./batch-job.ts";
+import { beginStart, decideStart, type LateStart } from "./decide-start.ts";
 import { findPlaces, runningPods, type Misplaced, type Place, type Placement } from "./find-places.ts";
+import type { StartProgress } from "./start-progress.ts";
 
 /** Why admitted work is suspended, and requests its machines again. */
-export type RequeueReason = "machine-lost" | "needs-changed" | "preempted";
+export type RequeueReason = "machine-lost" | "needs-changed" | "preempted" | "ready-timeout";
 
 export type BatchStep =
-  /** A pod cannot be suspended, and is deleted instead. */
-  | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason }
+  /** A pod cannot be suspended, and is deleted instead. `late` is recorded with the suspension. */
+  | { readonly kind: "suspend"; readonly because: "not-admitted" | RequeueReason; readonly late?: LateStart }
+  | { readonly kind: "record-start"; readonly start: StartProgress; readonly because: "ready" | "released" }
   /** Removes the start time, because the template cannot be changed with it before Kubernetes 1.36. */
   | { readonly kind: "reset-start"; readonly because: "not-gated" | "label-removed" }
   | { readonly kind: "gate"; readonly because: "not-gated" }
@@ -44,7 +49,12 @@ export type BatchStep =
   /** Reports to the ledger that the Job is leaving its machines, and later that it has left them. */
   | { readonly kind: "accept-preemption" | "requeue"; readonly unitId: string; readonly because: "preempted" }
   /** `nodes` are the granted nodes. */
-  | { readonly kind: "resume"; readonly nodes: readonly string[]; readonly because: "admitted" | "no-pods" }
+  | {
+      readonly kind: "resume";
+      readonly nodes: readonly string[];
+      readonly start: StartProgress;
+      readonly because: "admitted" | "no-pods";
+    }
   | {
       readonly kind: "place-pod";
       readonly pod: string;
@@ -52,6 +62,8 @@ export type BatchStep =
       readonly component: string;
       readonly node: string;
       readonly isShared: boolean;
+      /** Set if the pod itself is the work. */
+      readonly start?: StartProgress;
       readonly because: "granted";
     }
   | { readonly kind: "open-pod"; readonly pod: string; readonly uid: string; readonly because: "label-removed" }
@@ -73,7 +85,7 @@ export type BatchPlan = {
   readonly recheckInMs?: number | undefined;
 };
 
-export type BatchPolicy = Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs" | "maxRecheckMs">;
+export type BatchPolicy = RestartPauses & Pick<JobPolicy, "replacementWaitMs" | "refusedRetryMs" | "maxRecheckMs">;
 
 /**
  * Plans the next steps of a Job of the API group `batch`, of a JobSet or of a pod. The work is suspended, and a pod gated, until the ledger has granted its
@@ -156,6 +168,7 @@ function whyRequeue(
   { replacementWaitMs }: BatchPolicy,
 ): RequeueReason | undefined {
   if (gang.state !== "granted") return undefined;
+  if (job.start.regrouping) return "ready-timeout";
   const isLate = units.some((unit) => unit.state === "waiting" && nowMs - unit.sinceMs >= replacementWaitMs);
   if (isLate && [...gang.nodes.values()].some((node) => nodesLost.includes(node))) return "machine-lost";
   return job.suspended && isOutgrown(gang, job.sets) ? "needs-changed" : undefined;
@@ -204,19 +217,35 @@ function withStartReset(
 
 /** Suspends the Job, gates its template, and requests its machines, in this order. */
 function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy): BatchPlan {
-  const { job, queue } = snapshot;
+  const { job, queue, nowMs } = snapshot;
   // A gated Job may have been admitted, which only the ledger knows.
   if (gang.state === "unknown" && job.gated) return { steps: [] };
   if (!job.suspended) return { steps: countPods(job) > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
   if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
+  if (job.start.regrouping)
+    return { steps: [{ kind: "record-start", start: { ...job.start, regrouping: false }, because: "released" }] };
   if (queue.kind !== "queue") return withdraw(snapshot, { code: QUEUE_UNKNOWN, text: messageOf(queue) });
   const problems = job.sets.flatMap(({ need }) => ("problems" in need ? need.problems : []));
   if (problems.length > 0) return withdraw(snapshot, { code: "INVALID_SPEC", text: describeProblems(problems) });
   if (!job.gated) return planGate(snapshot);
-  if (countPods(job) === 0) return { steps: [{ kind: "resume", nodes: [], because: "no-pods" }] };
+  if (countPods(job) === 0) return { steps: [{ kind: "resume", nodes: [], start: job.start, because: "no-pods" }] };
   // Its former pods still run on machines that it has released or is about to release.
   if (runningPods(snapshot).length > 0) return { steps: [] };
+  const againMs = requeueAtMs(job.start, policy, nowMs);
+  if (againMs !== undefined) return planPause(snapshot, againMs, policy);
   return planRequest(snapshot, gang, buildGang(snapshot, queue.name), policy);
+}
+
+/** Requests nothing after a ready timeout, and withdraws what waits again too early: a preemption keeps its request. */
+function planPause(snapshot: BatchSnapshot, againMs: number, { maxRecheckMs }: BatchPolicy): BatchPlan {
+  const { nowMs, job } = snapshot;
+  const times = `${job.start.readyTimeouts} time${job.start.readyTimeouts === 1 ? "" : "s"} in a row`;
+  const again = `its machines are requested again at ${new Date(againMs).toISOString()}`;
+  return {
+    steps: planReleases(snapshot, "ready-timeout"),
+    wait: { code: READY_TIMEOUT, text: `its pods were not ready in time, ${times}; ${again}` },
+    recheckInMs: Math.min(againMs - nowMs, maxRecheckMs),
+  };
 }
 
 function messageOf(queue: BatchSnapshot["queue"]): string {
@@ -272,23 +301,39 @@ function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy
   return { steps: [...extras, { kind: "release", unitId: gang.id, because: "needs-changed" }], wait };
 }
 
-/** Resumes the Job, binds its gated pods, and requests a place for each pod without a usable one. */
+/** Resumes the Job, gives its pods their places, and suspends it again if they are not ready in time. */
 function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPolicy): BatchPlan {
   const { job } = snapshot;
   // The gate of a pod is removed when it is bound.
   if (job.suspended && job.kind !== QUEUED_POD) {
     if (!job.gated) return planGate(snapshot);
-    return { steps: [{ kind: "resume", nodes: [...gang.nodes.values()], because: "admitted" }] };
+    const start = beginStart(snapshot);
+    return { steps: [{ kind: "resume", nodes: [...gang.nodes.values()], start, because: "admitted" }] };
   }
+  const started = decideStart(snapshot, gang, policy);
+  if (started.kind === "late") {
+    const { start, text } = started;
+    return { steps: [{ kind: "suspend", because: "ready-timeout", late: { start, text } }] };
+  }
+  const noted: readonly BatchStep[] =
+    started.kind === "ready" ? [{ kind: "record-start", start: started.start, because: "ready" }] : [];
+  const steps = [...noted, ...planPlaces(snapshot, gang, policy)];
+  if (started.kind !== "starting") return { steps };
+  return { steps, recheckInMs: Math.min(started.dueMs - snapshot.nowMs, policy.maxRecheckMs) };
+}
+
+/** Binds gated pods, and requests a place for each pod without a usable one. */
+function planPlaces(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPolicy): readonly BatchStep[] {
   const placement = findPlaces(snapshot);
   const deletions = placement.misplaced.map(({ pod, because }): BatchStep => {
     return { kind: "delete-pod", pod: pod.name, uid: pod.uid, because };
   });
   const bound = placement.placed.map(({ pod, place }): BatchStep => {
     const { component, node, isShared } = place;
-    return { kind: "place-pod", pod: pod.name, uid: pod.uid, component, node, isShared, because: "granted" };
+    const start = snapshot.job.kind === QUEUED_POD && { start: beginStart(snapshot) };
+    return { kind: "place-pod", pod: pod.name, uid: pod.uid, component, node, isShared, ...start, because: "granted" };
   });
-  return { steps: [...deletions, ...bound, ...planExtras(snapshot, gang, placement, policy)] };
+  return [...deletions, ...bound, ...planExtras(snapshot, gang, placement, policy)];
 }
 
 /** Plans places beside the gang's: replacements of lost machines, and those for an increased parallelism. */
@@ -369,7 +414,7 @@ function planExtra(
   if ("problems" in set.need) return [];
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const needs = [besideGrant(gang, needOf(set.need, name))];
+  const needs = [restrictToGrant(gang, needOf(set.need, name))];
   const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

@@ -3,11 +3,18 @@ import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../../test/manifests.ts";
 import type { KindDefaults } from "../kind.ts";
 import { batchJobOf, readBatchJob, readJobSet, readQueuedPod, type BatchJobObject } from "./read-batch-job.ts";
+import { NO_PROGRESS } from "./start-progress.ts";
 
 type Spec = NonNullable<BatchJobObject["spec"]>;
 
 function written(
-  more: { spec?: object; status?: object; pod?: object; labels?: Record<string, string>; annotations?: object } = {},
+  more: {
+    spec?: object;
+    status?: object;
+    pod?: object;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  } = {},
   defaults: KindDefaults = DEFAULTS,
 ) {
   const { spec, status, pod, labels = { "muster.dev/queue": "team-a" }, annotations = {} } = more;
@@ -40,6 +47,12 @@ it.each([
   ["a batch Job", written({ pod: { terminationGracePeriodSeconds: 120 } }), 130_000],
 ])("%s states the grace of its template and a little more", (_title, row, graceMs) => {
   expect(row.graceMs).toBe(graceMs);
+});
+
+it("reads the progress of its start from its annotation", () => {
+  const annotations = { "muster.dev/progress": '{"readyTimeouts":2}' };
+  expect(written({ annotations }).start).toEqual({ ...NO_PROGRESS, readyTimeouts: 2 });
+  expect(written().start).toEqual(NO_PROGRESS);
 });
 
 describe("the need of a batch Job", () => {

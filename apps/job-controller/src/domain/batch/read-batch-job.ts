@@ -11,6 +11,7 @@ import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";
 import { readTopology } from "../read-topology.ts";
 import { ONLY_SET, QUEUE_GATE, type BatchJob, type PodNeed, type PodSet } from "./batch-job.ts";
+import { PROGRESS_ANNOTATION, readStartProgress } from "./start-progress.ts";
 
 type Gates = readonly { readonly name: string }[];
 type PodSpec = { readonly priorityClassName?: string; readonly schedulingGates?: Gates };
@@ -27,6 +28,7 @@ type Metadata = {
   readonly namespace?: string;
   readonly uid?: string;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly deletionTimestamp?: unknown;
   readonly ownerReferences?: readonly {
     readonly apiVersion: string;
@@ -204,6 +206,7 @@ function readIdentity(kind: BatchKind, metadata: Metadata) {
     uid: metadata.uid ?? "",
     queue: queueOf(metadata),
     deleting: metadata.deletionTimestamp !== undefined,
+    start: readStartProgress(metadata.annotations?.[PROGRESS_ANNOTATION]),
     gates: [],
     restarts: 0,
     parent: undefined,

@@ -72,7 +72,7 @@ describe("the queue of a job", () => {
     [
       "a label that names an inner queue",
       { job: "company" },
-      `the label ${QUEUE_LABEL} of the job names the queue "company", which has queues below it, and only a queue without these has work; name one of its queues: team-a`,
+      `the label ${QUEUE_LABEL} of the job names the queue "company", which has queues below it, and only a leaf queue has work; name one of its queues: team-a`,
     ],
     [
       "a label that names a queue of others",

@@ -146,7 +146,7 @@ describe("the status of a queue", () => {
       "queues below it",
       row(),
       { state: state({ problem: "NOT_A_LEAF" }) },
-      "False NOT_A_LEAF: it has queues below it, and only a queue without these has work",
+      "False NOT_A_LEAF: it has queues below it, and only a leaf queue has work",
     ],
     ["a later word", row(), { state: state({ problem: "PAUSED" }) }, "False PAUSED: the ledger admits nothing to it"],
     [

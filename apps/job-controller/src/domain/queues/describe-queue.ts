@@ -111,7 +111,7 @@ function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: Q
         ? no(state.problem, "spec.stopPolicy of a queue above it is not None")
         : no(state.problem, `spec.stopPolicy is ${record.stopPolicy}`);
     case "NOT_A_LEAF":
-      return no(state.problem, "it has queues below it, and only a queue without these has work");
+      return no(state.problem, "it has queues below it, and only a leaf queue has work");
     default:
       return no(state.problem, "the ledger admits nothing to it");
   }

@@ -37,11 +37,11 @@ export function readHoldings(deployment: MachineDeployment, controller: string):
     const replicas = spec.replicas ?? 1;
     return replicas === 0
       ? {}
-      : refuse(`has ${replicas} replicas that the scaler did not ask for; 0 are needed at first`);
+      : refuse(`has ${replicas} replicas that the scaler did not request; it must begin with 0`);
   }
   return (
     parseHoldings(annotations[NODES_ANNOTATION] ?? "{}") ??
-    refuse(`has an annotation ${NODES_ANNOTATION} that is no object of names`)
+    refuse(`has an annotation ${NODES_ANNOTATION} that is not an object of names`)
   );
 }
 

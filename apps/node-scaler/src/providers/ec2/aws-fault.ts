@@ -24,7 +24,7 @@ export function awsFault(
     return { code: "limit_exceeded", what: `requests to ${provider}`, limit: 0, retryAfterMs: THROTTLED_RETRY_MS };
   }
   if (error instanceof EC2ServiceException && error.$fault === "client" && !isRetryable(error)) {
-    const hint = DENIED.includes(code) ? "; the permissions it needs stand in the provider's page" : "";
+    const hint = DENIED.includes(code) ? "; the provider's page lists the needed permissions" : "";
     return { code: "invalid_request", field: `providers.${provider}`, reason: `${code}: ${error.message}${hint}` };
   }
   return { code: "unavailable", dependency: provider, retryAfterMs: UNAVAILABLE_RETRY_MS };

@@ -135,9 +135,9 @@ describe("planned events", () => {
     ["no retirement in a week", [event("instance-retirement", 604_800_000)], undefined],
     ["no reboot", [event("system-reboot", 0), event("instance-reboot", 0)], undefined],
     ["no maintenance of the host", [event("system-maintenance", 0)], undefined],
-    ["nothing that is over", [event("instance-stop", 0, "[Completed] planned")], undefined],
-    ["nothing that was called off", [event("instance-stop", 0, "[Canceled] planned")], undefined],
-    ["nothing where nothing is planned", [], undefined],
+    ["no completed event", [event("instance-stop", 0, "[Completed] planned")], undefined],
+    ["no cancelled event", [event("instance-stop", 0, "[Canceled] planned")], undefined],
+    ["no instance without planned events", [], undefined],
   ])("end an instance: %s", (_title, Events, atMs) => {
     expect(readEventLosses([{ InstanceId: "i-1", Events }], 0).get("i-1")).toBe(atMs);
   });

@@ -73,8 +73,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
     checkPool: (pool, outer) =>
       call(`checking pool ${pool.name}`, outer, async (signal) => {
         const claims = calls.list<NodeClaim>(NODE_CLAIMS, { signal, query: { labelSelector, limit: "1" } });
-        if ((await unlessMissing(claims)) === undefined)
-          return ["the cluster knows no NodeClaims: Karpenter is needed"];
+        if ((await unlessMissing(claims)) === undefined) return ["the cluster has no NodeClaims: install Karpenter"];
         const wrong = [findUnsupported(pool), await findNodeClassProblem(calls, settings, signal)];
         return wrong.filter((problem) => problem !== undefined);
       }),
@@ -97,7 +96,7 @@ async function awaitLaunch(
     const claim = await find();
     if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) {
       const what = `${boot.spot ? "spot " : ""}${boot.instanceType}`;
-      const message = `Karpenter gave up the NodeClaim ${boot.nodeName}: no capacity for ${what}`;
+      const message = `Karpenter deleted the NodeClaim ${boot.nodeName}: no capacity for ${what}`;
       return { kind: "no-capacity", zone: boot.zone, subnet: undefined, message };
     }
     if (isLaunched(claim)) return { ...started, zone: readNodeClaim(claim).zone ?? started.zone };
@@ -119,7 +118,7 @@ async function findNodeClassProblem(
   const plural = kind.toLowerCase().endsWith("s") ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
   const found = await unlessMissing(calls.get<Definition>(DEFINITIONS, `${plural}.${group}`, { signal }));
   const version = found?.spec?.versions?.find(({ storage }) => storage === true)?.name;
-  if (version === undefined) return `the cluster knows no node class of kind ${kind} in ${group}`;
+  if (version === undefined) return `the cluster has no node class of kind ${kind} in ${group}`;
   const resource = { apiVersion: `${group}/${version}`, plural };
   const there = await unlessMissing(calls.get(resource, name, { signal }));
   return there === undefined ? `there is no ${kind} ${name}` : undefined;
@@ -131,7 +130,7 @@ type Definition = KubeObject & {
 
 /** Finds settings that a NodeClaim does not have; the node class sets them for all its nodes. */
 function findUnsupported({ volumeGib, privateIpOnly }: Pick<Boot, "volumeGib" | "privateIpOnly">): string | undefined {
-  if (volumeGib !== undefined) return "the size of volumes stands in the node class: leave out `volume` of the pool";
-  if (privateIpOnly) return "addresses are the node class's business: leave out `privateIpOnly` of the pool";
+  if (volumeGib !== undefined) return "the node class sets the size of volumes: omit `volume` of the pool";
+  if (privateIpOnly) return "the node class sets addresses: omit `privateIpOnly` of the pool";
   return undefined;
 }

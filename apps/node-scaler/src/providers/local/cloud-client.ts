@@ -72,7 +72,7 @@ function readRefusal({ name }: CloudAddress, response: Response, text: string): 
     throwFault({
       code: "invalid_request",
       field: `providers.${name}.tokenFile`,
-      reason: "the cloud knows no such token",
+      reason: "the cloud does not accept the token",
     });
   }
   const { error } = shapes.refusal.parse(JSON.parse(text));

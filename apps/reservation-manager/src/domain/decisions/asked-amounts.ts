@@ -13,8 +13,8 @@ type Asked = {
 const known = new WeakMap<readonly PoolNeed[], Asked>();
 
 /**
- * What the needs use of the quota. A whole machine counts with all that it can allocate, here with the smallest one that the need accepts; `isExact`: whichever
- * machines it gets, it uses no more.
+ * Returns the quota that the needs use. A whole machine counts with its allocatable amounts, before its grant with those of the smallest machine that the need
+ * accepts. `isExact`: every accepted machine has the same amounts.
  */
 export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "sizesMark"> {
   const before = known.get(needs);
@@ -34,7 +34,7 @@ export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Om
   return asked;
 }
 
-/** By resource the least that a machine has which the need accepts; a machine of unknown size counts as nothing. */
+/** By resource, the minimum over the machines that the need accepts. A machine of unknown size counts as 0. */
 function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts: Amounts; readonly isOnly: boolean } {
   const sizes = [...(viewOf(machines, need)?.sizes.values() ?? [])].flatMap(({ allocatable }) => allocatable ?? []);
   const [first, ...others] = [...new Set(sizes)];
@@ -45,7 +45,7 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
   return { amounts, isOnly: others.length === 0 };
 }
 
-/** The amounts of the quota that these machines use. */
+/** The quota that these machines use. */
 export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {

@@ -102,7 +102,7 @@ describe("demand for machines", () => {
     expect(list(run).reports[0]?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a" });
   });
 
-  it("is truncated if the machines of all requests are too many for one message", () => {
+  it("is truncated if the needs of all requests exceed one message", () => {
     const run = startRun(Array.from({ length: 1000 }, (_, number) => nodeOf(`a${number}`, "a")));
     for (let id = 0; id < 6; id += 1)
       step(run, {

@@ -29,9 +29,8 @@ export type DemandRequest = {
 };
 
 /**
- * What waits for machines, in queue order; `more` counts what would be in the list as well if it were longer; a request
- * that accepts several pools may count once for each. `rooms`: by kind with a concurrency limit, how
- * many more of it may be granted.
+ * Requests that wait for machines, in queue order. `more` counts the requests beyond the limit of the list; one that accepts several pools may count once for
+ * each. `rooms`: further grants that the limit of each owner kind permits.
  */
 export type DemandList = {
   readonly reports: readonly { readonly reservation: Reservation; readonly because: WaitReason | undefined }[];
@@ -39,12 +38,12 @@ export type DemandList = {
   readonly rooms: readonly { readonly ownerKind: string; readonly room: number }[];
 };
 
-/** Needs of all listed reservations together: with the longest names that there are they still fit into one message. */
+/** Limit of the needs of all listed reservations together, so that the list fits into one message even with the longest names. */
 export const MAX_DEMAND_NEEDS = 4000;
 
 /**
- * What further machines could bring forward. Of a kind with a concurrency limit that is as many as the limit leaves room for, since what comes behind them
- * waits for a release and not for machines. The cost is that of the sets of pools that are needed and of what is listed, not that of what waits.
+ * Lists the requests that more machines could serve. A kind with a concurrency limit lists as many as the limit permits, because later ones wait for a release.
+ * The cost grows with the listed requests and the sets of needed pools, not with all waiting requests.
  */
 export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, request: DemandRequest): DemandList {
   const { ledger } = world;
@@ -55,7 +54,7 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
     const because = explainWaiting(reservation, world, holds);
     return { reservation: withPoolsOf(reservation, options), because };
   });
-  // A list that is cut leaves at least as many as this. Where it is not, each of its requests was counted once for each option.
+  // A full list counts each request once, a lower bound. Otherwise each request was counted once for each of its options.
   const counted =
     listed.length >= request.limit
       ? listed.length
@@ -69,7 +68,7 @@ type Admitted = Pick<Option, "demand" | "place">;
 /** `options`: the options that the quota admits, the nearest quota first. */
 type Listed = { readonly reservation: Reservation; readonly options: readonly Admitted[] };
 
-/** The reservation with the pools in which the quota admits it: machines of others would not bring it forward. */
+/** Reduces the pools of the reservation to those in which the quota admits it, because machines of other pools do not help it. */
 function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Reservation {
   if (!reservation.needs.some(hasOtherPools)) return reservation;
   const needs = reservation.needs.map(({ otherPools: _, ...need }, index): Need => {
@@ -81,7 +80,7 @@ function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Re
   return { ...reservation, needs };
 }
 
-/** How often the request is counted in the parts that need one of these pools. */
+/** How often the parts of these pools count the request. */
 function countTurns(reservation: Reservation, pools: readonly string[]): number {
   const isWanted = ({ needs }: RequestOption): boolean =>
     pools.length === 0 || needs.some(({ pool }) => pools.includes(pool));
@@ -91,7 +90,7 @@ function countTurns(reservation: Reservation, pools: readonly string[]): number 
 /** Requests of one kind that need machines of the same pools. */
 type Part = WaitingKind & { readonly ownerKind: string };
 
-/** The parts of the queue that need one of the pools and whose concurrency limit leaves room. */
+/** The parts of the queue that need one of the pools and whose concurrency limit permits a grant. */
 function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
   const wanted = new Set(pools);
   const parts: Part[] = [];
@@ -103,15 +102,15 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
   return parts;
 }
 
-/** A request that may be the next one, and what comes after it: those behind it in its class, and with `heads` the first ones of later classes. */
+/** A candidate for the next entry. The requests behind it in its class follow it, and with `heads` the first ones of later classes. */
 type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
 
-/** A merge of the parts: after a request its class and its part have their next turn. */
+/** Merges the parts in queue order: the next candidates of a listed request's class and part follow it. */
 function listInOrder(world: World, parts: readonly Part[], limit: number): readonly Listed[] {
   const listed: Listed[] = [];
   const { ledger, machines } = world;
   const served = isChanging(world) ? futureOf(world).placed : new Set<number>();
-  // The grants that the quota admits beside the listed ones. In a StrictFIFO queue nothing is listed behind a request that is not listed.
+  // The world in which the listed requests are granted, so that their quota is counted. A StrictFIFO queue lists nothing behind a request that is not listed.
   let admitting = { ledger, machines };
   const blocked = new Set<string>();
   const listedByKind = new Map<string, number>();
@@ -129,7 +128,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
     const isServed = served.has(place.sequence);
     const last = listed.at(-1);
-    // Its other options have the next turns: whether they are admitted was found with the first one.
+    // Skip the other options of the request, because its first one decided all of them.
     const isListed = last?.reservation.sequence === place.sequence;
     const isAdmitted = isListed
       ? last.options.some((option) => option.place.option === place.option)
@@ -145,7 +144,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
         listedByKind.set(waiting.ownerKind, ofKind + 1);
         admitting = withAsked(options[0]?.demand ?? waiting, admitting);
       }
-      // Where the quota stops one, it stops all behind it in its class.
+      // If the quota stops a request, it stops all behind it in its class.
       const behind = waiting.places.first(after);
       if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
     } else if (isStrict && !isListed && isStopped(place, admitting)) blocked.add(waiting.queue ?? "");
@@ -163,7 +162,7 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
     .map(({ option }) => option);
 }
 
-/** Returns whether the quota admits no option of the request; it does not admit the one at this place. */
+/** Whether the quota admits no option of the request, given that it does not admit the one at this place. */
 function isStopped({ option, sequence }: Place, world: World): boolean {
   return option === undefined || listAdmitted(knownReservation(world.ledger, sequence), world).length === 0;
 }

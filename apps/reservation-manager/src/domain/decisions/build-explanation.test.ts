@@ -140,7 +140,7 @@ it("names the concurrency limit, the reservations that use it and since when", (
   expect(explain(run, "x")).toMatchObject({
     because: { code: "CONCURRENCY_LIMIT" },
     concurrency: { limit: 1, granted: 1, holders: { listed: [holder("one", 1, 1, 1)], more: 0 } },
-    message: "1 reservation of kind session is granted, and 1 at once is allowed; held by session oone (1)",
+    message: "1 reservation of kind session is granted, and the limit is 1; held by session oone (1)",
   });
 });
 

@@ -25,7 +25,7 @@ import { firstPlaceOf, placeOf, placesAround, type Place, type WaitingQueue } fr
 import { sizeOf, viewKey, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
-/** Entries of each list of an explanation: enough to see who is in the way, and small enough for one message. */
+/** Limit of entries per list: enough to show the cause, and small enough for one message. */
 const MAX_LISTED = 20;
 
 /** Explains why a reservation waits, and who holds the machines that it waits for. Its cost grows with machines, not with requests. */
@@ -62,7 +62,7 @@ export function buildExplanation(
   return { ...facts, message: describeExplanation(facts) };
 }
 
-/** The first need of each view: with other pools, a view may be in several options. */
+/** The first need of each view, because several options may contain the same view. */
 function uniqueViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
   const byView = new Map<string, PoolNeed>();
   for (const need of needs) if (!byView.has(viewKey(need))) byView.set(viewKey(need), need);
@@ -89,7 +89,7 @@ function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Victi
   return bounded(preempted);
 }
 
-/** The reservations that hold machines or parts of them, found by the machines: there are far fewer than requests that wait. */
+/** Finds granted reservations through the machines, because machines are far fewer than waiting requests. */
 function findGranted(ledger: Ledger): readonly Reservation[] {
   const sequences = new Set(ledger.holders.values());
   for (const parts of ledger.parts.values()) for (const { sequence } of parts) sequences.add(sequence);
@@ -126,7 +126,7 @@ function explainPool(
   };
 }
 
-/** Priorities are walked from one to the next that waits, so the cost is that of the priorities and not of the requests. */
+/** Visits each waiting priority once, so the cost grows with the priorities and not with the requests. */
 function explainPlace(place: Place, places: WaitingQueue["places"]): QueuePlace {
   const ahead = places.rank(place);
   const byPriority: { priority: number; requests: number }[] = [];

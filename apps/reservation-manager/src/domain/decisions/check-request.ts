@@ -14,28 +14,28 @@ import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
 import { shareBytes, type Need } from "../ledger/reservation.ts";
 
-/** One machine a need; more than this in one gang is more likely a mistake than intended. */
+/** Limit of needs per request, each for one machine or part. A larger gang is more likely a mistake. */
 export const MAX_NEEDS = 1000;
 
-/** Resources of one need; a node has about five, and some more with accelerators. */
+/** Limit of resources per need. A node has about five, and some more with accelerators. */
 export const MAX_RESOURCES = 16;
 
-/** The maximum of all shares of a request together: they are in an entry of the log twice, beside names that may take 520 KiB of its 768. */
+/** Limit of bytes of all shares of a request together. An entry of the log has 768 KiB and contains them twice, beside names that may take 520 KiB. */
 export const MAX_SHARE_BYTES = 100_000;
 
-/** Different node selections of one request: each component of a session may have its own minimum. */
+/** Limit of different node selections per request: each component of a session may have its own minimum. */
 export const MAX_SELECTIONS = 200;
 
-/** Characters of all different node selections of one request: they are in each entry of the log that has the request. */
+/** Limit of characters of all different node selections per request, because each log entry with the request contains them. */
 export const MAX_SELECTION_LENGTH = 16_000;
 
-/** Pools that one need accepts. */
+/** Limit of pools that one need accepts. */
 export const MAX_POOLS = 8;
 
-/** Choices of pools of one request: each of them is a place in the structures of what waits. */
+/** Limit of pool choices per request, because the queue has an index entry for each. */
 export const MAX_OPTIONS = 16;
 
-/** The request of an owner: all of it, or nothing. */
+/** The request of an owner, granted completely or not at all. */
 export type ReservationRequest = {
   readonly owner: Owner;
   readonly needs: readonly Need[];
@@ -49,17 +49,17 @@ export type ReservationRequest = {
   readonly beyondMinimum?: true;
   /** As in `Reservation`. */
   readonly graceMs?: number;
-  /** Wait for machines when they are short now. */
+  /** Waits for machines if they are short now. */
   readonly wait: boolean;
   readonly priority: number;
-  /** The limit of the owner's kind from now on, for all that wait; 0: no limit. */
+  /** The concurrency limit of the owner's kind from now on, for all waiting requests; 0: no limit. */
   readonly concurrencyLimit: number;
 };
 
-/** Beyond this the work of another team waits too long for a machine that its queue owns. */
+/** Limit of the grace, because an owner waits that long for machines of its own quota. */
 export const MAX_GRACE_MS = 3_600_000;
 
-/** The errors of a request that do not depend on the ledger; undefined when it has none. */
+/** Returns the first error that does not depend on the ledger; undefined: none. */
 export function checkRequest({ owner, needs, topology, queue, graceMs = 0 }: ReservationRequest): Fault | undefined {
   if (graceMs > MAX_GRACE_MS)
     return { code: "invalid_request", field: "grace_ms", reason: `is ${graceMs}; at most ${MAX_GRACE_MS} is possible` };

@@ -23,8 +23,8 @@ function demandOf({ owner, topology, queue, notPreemptible }: Reservation, needs
 }
 
 /**
- * The option that is granted: of those that nothing stands in the way of, the one with the nearest quota that suffices, then the preferred one. So a request
- * uses what its queue owns in any of its pools before it borrows in the preferred one.
+ * Chooses the option to grant: without an obstacle, with the nearest sufficient quota, then the preferred one. So a request uses the quota that its queue owns
+ * in any pool before it borrows in the preferred pool.
  */
 export function chooseOption<Chosen extends Pick<Option, "demand">>(
   options: readonly Chosen[],
@@ -39,7 +39,7 @@ export function chooseOption<Chosen extends Pick<Option, "demand">>(
   return first?.option;
 }
 
-/** The option that a wait is explained with: the first one that can be granted some time. */
+/** Chooses the option that explains a wait: the first that can ever be granted. */
 export function chooseReported<Reported extends Pick<Option, "demand">>(
   options: readonly [Reported, ...Reported[]],
   { ledger, machines }: World,

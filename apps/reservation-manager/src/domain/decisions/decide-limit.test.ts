@@ -94,5 +94,5 @@ it("is the limit that an explanation names, whichever limit the request came wit
   if (reservation === undefined) throw new Error("z has no reservation");
   const { because, concurrency, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect([because?.code, concurrency?.limit, concurrency?.granted]).toEqual(["CONCURRENCY_LIMIT", 2, 2]);
-  expect(message).toContain("2 reservations of kind session are granted, and 2 at once are allowed");
+  expect(message).toContain("2 reservations of kind session are granted, and the limit is 2");
 });

@@ -17,8 +17,8 @@ export type ReleaseVerdict =
     };
 
 /**
- * Ends this reservation of the owner, granted or waiting. Releasing what is not there changes nothing and says so: a request that comes late may meet the
- * reservation of a newer owner of that name, which it must not end.
+ * Ends this reservation of the owner, granted or waiting. A missing reservation changes nothing and is reported: a late release must not end the reservation of
+ * a newer owner of that name.
  */
 export function decideReservationRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
   const reservation = reservationOf(ledger, request.owner);

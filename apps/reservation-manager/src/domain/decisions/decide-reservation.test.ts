@@ -19,19 +19,19 @@ function refusal(request: ReservationRequest, before: readonly ReservationReques
 describe("a refusal", () => {
   it.each<[string, ReservationRequest, readonly ReservationRequest[], object]>([
     [
-      "names the first unknown pool by name before it looks at any number, and those that exist",
+      "names the first unknown pool by name before any number is checked, and the existing pools",
       requestOf("x", ["a", "a", "a", "zebra", "mars"]),
       [],
       { code: "pool_unknown", pool: "mars", known: ["a", "b"] },
     ],
     [
-      "names the first pool that is too small, with both numbers the right way round",
+      "names the first pool that is too small, with both numbers in the right order",
       requestOf("x", ["b", "b", "b", "b", "a", "a", "a", "a", "a"]),
       [],
       { code: "pool_capacity", pool: "a", requested: 5, capacity: 2 },
     ],
     [
-      "puts a pool that is too small before one that is short now",
+      "names a pool that is too small before one that is short now",
       requestOf("x", ["a", "b", "b", "b", "b"], { wait: false }),
       [requestOf("y", ["a", "a"])],
       { code: "pool_capacity", pool: "b", requested: 4, capacity: 3 },
@@ -43,26 +43,26 @@ describe("a refusal", () => {
       { code: "pool_availability", pool: "a", requested: 2, available: 1 },
     ],
     [
-      "is given to an owner that asks for other machines than it has",
+      "is returned to an owner that requests other machines than it has",
       requestOf("x", ["a", "b"]),
       [requestOf("x", ["a"])],
       { code: "reservation_differs", ownerKind: "session", ownerId: "ox" },
     ],
     [
-      "names the concurrency limit to an owner that does not want to wait",
+      "names the concurrency limit to an owner that does not wait",
       requestOf("x", ["a"], { wait: false, concurrencyLimit: 1 }),
       [requestOf("y", ["a"])],
       { code: "limit_exceeded", limit: 1, what: "number of granted reservations of kind session" },
     ],
-    ["is given to a request for nothing", requestOf("x", []), [], { code: "invalid_request", field: "needs" }],
+    ["is returned to a request without needs", requestOf("x", []), [], { code: "invalid_request", field: "needs" }],
     [
-      "is given to an owner without a DNS name",
+      "is returned to an owner whose id is no DNS label",
       { ...requestOf("x", ["a"]), owner: { kind: "session", id: "A_B" } },
       [],
       { code: "invalid_request", field: "owner.id" },
     ],
     [
-      "is given to two components of one name",
+      "is returned to two components of one name",
       {
         ...requestOf("x", []),
         needs: [
@@ -74,13 +74,13 @@ describe("a refusal", () => {
       { code: "invalid_request", field: "needs[1].component" },
     ],
     [
-      "is given to a pool without a name",
+      "is returned to a pool without a name",
       requestOf("x", ["a", ""]),
       [],
       { code: "invalid_request", field: "needs[1].pool" },
     ],
     [
-      "is given to a pool whose name no label can have",
+      "is returned to a pool whose name is no label value",
       requestOf("x", ["a b"]),
       [],
       { code: "invalid_request", field: "needs[0].pool" },
@@ -110,10 +110,10 @@ describe("a refusal", () => {
 describe("what counts as capacity", () => {
   const request = requestOf("x", ["a", "a"]);
   it.each<[string, Partial<NodeFacts>, number | undefined]>([
-    ["a good node counts", {}, undefined],
+    ["a ready node counts", {}, undefined],
     ["a cordoned node does not", { schedulable: false }, 1],
     ["a node that is not ready does not", { ready: false }, 1],
-    ["a node that an owner occupies who does not hold it counts", { occupants: [ownerOf("former")] }, undefined],
+    ["a node that a former owner occupies counts", { occupants: [ownerOf("former")] }, undefined],
     ["an occupied node that is not ready does not", { ready: false, occupants: [ownerOf("former")] }, 1],
   ])("%s", (_title, second, capacity) => {
     const fault = refusal(request, [], [nodeOf("a1", "a"), nodeOf("a2", "a", second)]);

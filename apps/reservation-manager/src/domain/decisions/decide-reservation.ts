@@ -5,7 +5,7 @@ import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
 import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { keepsPlaces, withoutKeptWork } from "./future.ts";
+import { keepsPlaces, worldForOthers } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -49,11 +49,11 @@ export type Verdict =
       readonly events: readonly LedgerEvent[];
       readonly because: WaitCode;
     }
-  /** The named limit lets more waiting requests fit than one plan grants: decide again after these events. */
+  /** The requested limit lets more waiting requests fit than one plan grants. Apply the events and decide again. */
   | { readonly kind: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
   | { readonly kind: "refuse"; readonly fault: Fault };
 
-/** Machines are released, and a place in the queue becomes free, far more often than this. */
+/** Machines are released and places in the queue become free more often than this. */
 const QUEUE_RETRY_AFTER_MS = 5000;
 const CONCURRENCY_RETRY_AFTER_MS = 1000;
 const NODES_RETRY_AFTER_MS = 1000;
@@ -77,15 +77,13 @@ const SIZES_NOT_KNOWN_YET: Fault = {
 };
 
 /**
- * Decides one request on its own: all machines, a place in the queue, or nothing. Requests that wait and fit are expected to have been granted already
- * (`planGrants`), so whatever is free now is free for this one.
+ * Decides one request: all machines, a place in the queue, or a refusal. Waiting requests that fit are granted before (`planGrants`), so everything that is
+ * free now is free for this request.
  *
- * Refusals in this order, each with the first pool by name: an unknown queue, an unknown pool (no node carries it, and it is not scaled), a pool that is too
- * small even when empty and fully scaled, a quota that never suffices, machines short now. While not all nodes are known none of these is final: what does not
- * fit the known nodes is to be retried.
+ * Refuses in this order, each with the first pool by name: an unknown queue; an unknown pool, which no node names and no scaler scales; a pool that is too
+ * small even if empty and fully scaled; a quota that never suffices; machines short now. Refusals are temporary until all nodes are known.
  *
- * A request that names another limit for its owner's kind than the one in force sets it for all that wait, and those that fit by that go first. One that is
- * refused sets nothing.
+ * A request with a new limit for its owner's kind sets it for all waiting requests, and those that fit by it go first. A refused request sets nothing.
  */
 export function decideReservation(
   request: ReservationRequest,
@@ -106,7 +104,7 @@ export function decideReservation(
   return { ...verdict, events: [...events, ...verdict.events] };
 }
 
-/** Decides with the limit in force, whatever the request states. */
+/** Decides with the limit in force, and ignores the one in the request. */
 function decideWithinLimit(
   request: ReservationRequest,
   world: World,
@@ -136,7 +134,7 @@ function decideWithinLimit(
   if (impossible !== undefined) return { kind: "refuse", fault: impossible };
 
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const open = withoutKeptWork(world);
+  const open = worldForOthers(world);
   const holds = findHolds(open, policy, nowMs);
   const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
   const chosen = chooseOption(options, open, (option) => obstacleOf(option) !== undefined);
@@ -155,7 +153,7 @@ function decideWithinLimit(
   return { kind: "queue", sequence, events: [requested], because: obstacle?.code ?? "KEPT_FOR_OWNER" };
 }
 
-/** Why none of the options can ever be granted, or which of their pools is unknown; the first reason, unless another one may pass. */
+/** Returns why no option can ever be granted, or which pool is unknown: the first reason, unless another one is temporary. */
 function findRefusal(options: readonly Option[], world: World): Fault | undefined {
   const { machines } = world;
   const needs = options.flatMap(({ demand }) => demand.needs);
@@ -172,7 +170,7 @@ function findRefusal(options: readonly Option[], world: World): Fault | undefine
   return fault && toRefusal(fault);
 }
 
-/** Why the gang can never be granted, as the nodes and the scaling are now. */
+/** Returns why the gang can never be granted with the current nodes and scaling; undefined: it can be. */
 export function findImpossible(gang: PoolGang, machines: Machines): Fault | undefined {
   const needs = withoutHeldMinima(gang.needs, machines);
   return (
@@ -190,7 +188,7 @@ function decideAgain(
   return { kind: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
 
-/** A fault travels in one message, and people read it. */
+/** Limit of names in a fault, which people read and which travels in one message. */
 const MAX_NAMED = 20;
 
 function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined {
@@ -202,7 +200,7 @@ function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined 
   return { code: "queue_unknown", queue, ...(known.length > 0 && { known: known.slice(0, MAX_NAMED) }) };
 }
 
-/** Refuses a request that exceeds the quota even if nothing else were granted. A queue whose quota is unknown refuses nothing: its problem may pass. */
+/** Refuses a request that exceeds the quota even if nothing else is granted. A queue of unknown quota refuses nothing, because its problem may be temporary. */
 function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
   const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
   if (queue === undefined || node === undefined || isBroken(node)) return undefined;
@@ -241,8 +239,8 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
 }
 
 /**
- * Refuses a gang for which no domain of its topology is large enough, with the largest one. The labels of nodes that do not exist yet are unknown, so that a
- * pool that is scaled refuses none.
+ * Refuses a gang that fits in no domain of its topology, and names the largest domain. A scaled pool refuses none, because the labels of future nodes are
+ * unknown.
  */
 function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fault | undefined {
   if (topology === undefined || needs.some(({ pool }) => machines.pools.get(pool)?.scaling !== undefined))
@@ -261,7 +259,7 @@ function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fa
   return { code: "pool_capacity", ...(largest ?? nowhere), topology };
 }
 
-/** Whether `placeNeeds` finds an arrangement of these needs of one pool if there is one. */
+/** Whether `placeNeeds` finds an arrangement of these needs of one pool whenever one exists. */
 function isExact(needs: readonly PoolNeed[]): boolean {
   return needs.length === 2 && needs.every(({ shared }) => shared.length === 0);
 }
@@ -286,10 +284,10 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
 
 const NOTHING: Amounts = new Map();
 
-/** A fault travels in one message. */
+/** Limit of resources in a fault, which travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** Resources that are larger in some need than on any machine, by name. None if the pool has no machine with a known size. */
+/** Lists the resources of which a need requests more than any machine has, by name. Empty if the pool has no machine of known size. */
 function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];

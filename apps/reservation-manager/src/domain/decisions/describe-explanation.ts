@@ -12,14 +12,14 @@ import type { ComparedQueue } from "./precedence.ts";
 import { printShare } from "../ledger/share.ts";
 import type { QueueObstacle, QuotaShortage } from "./find-queue-obstacle.ts";
 
-/** Names in one sentence; the explanation has the rest. */
+/** Limit of names in one sentence; the explanation lists the rest. */
 const MAX_NAMED = 3;
 
-/** One sentence for people: the shortage, the holders, and the number of requests ahead. */
+/** Describes the shortage, the holders, and the number of requests ahead. */
 export function describeExplanation(facts: Omit<Explanation, "message">): string {
   const { reservation, because, pools, concurrency, hold } = facts;
   if (reservation.grant !== undefined) return `holds ${describeGrant(reservation.grant.machines)}`;
-  if (because === undefined) return "nothing stands in the way: it is granted next";
+  if (because === undefined) return "it fits, and is granted next";
   const pool = pools.find((one) => one.pool === because.pool && one.nodes === because.nodes);
   const queue = because.ahead === 0 ? "" : `; ${countOf(because.ahead, "request")} ahead of it`;
   switch (because.code) {
@@ -59,15 +59,15 @@ export function describeExplanation(facts: Omit<Explanation, "message">): string
 }
 
 function describeFragments(reason: WaitReason, explained: PoolExplanation | undefined): string {
-  return `what is free in pool ${reason.pool} suffices in sum, and not on single machines: ${describePartsOf(reason, explained)}`;
+  return `the free amounts of pool ${reason.pool} suffice in sum, but not on single machines: ${describePartsOf(reason, explained)}`;
 }
 
 /** Names the request that goes first, with the numbers that decide. */
 function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "message">, reason: WaitReason): string {
   const ahead = requestsAhead?.listed.find(({ sequence }) => sequence === reason.behind);
-  if (ahead === undefined) return "what it needs is kept for a request that goes first";
+  if (ahead === undefined) return "the machines or quota that it needs are kept for a request that goes first";
   const { owner, queue, priority, rule, compared } = ahead;
-  const whom = `what it needs is kept for ${ownerName(owner)}${queue === undefined ? "" : ` of queue ${queue}`}, which goes first`;
+  const whom = `the machines or quota that it needs are kept for ${ownerName(owner)}${queue === undefined ? "" : ` of queue ${queue}`}, which goes first`;
   if (rule === "WEIGHT") return `${whom}: its queue ${reservation.queue ?? ""} has the weight 0 and would borrow`;
   if (compared !== undefined && rule === "QUOTA")
     return `${whom}: queue ${compared.own.queue} would have to borrow more than ${compared.other.queue}`;
@@ -106,7 +106,7 @@ function describeQuota({ pool, resource, requested, available }: QuotaShortage):
 }
 
 function describeLimit(kind: string, granted: number, limit: number): string {
-  return `${countOf(granted, "reservation")} of kind ${kind} ${isOrAre(granted)} granted, and ${limit} at once ${isOrAre(limit)} allowed`;
+  return `${countOf(granted, "reservation")} of kind ${kind} ${isOrAre(granted)} granted, and the limit is ${limit}`;
 }
 
 function needed({ requested }: Pick<WaitReason, "requested">): string {
@@ -165,7 +165,7 @@ function describePartsOf(reason: WaitReason, explained: PoolExplanation | undefi
   return `${room}${named === "" ? "" : `; needs ${named}`}${shortage}`;
 }
 
-/** The resources that every node has come first. */
+/** Resources that every node has come first. */
 const FIRST = ["cpu", "memory"];
 
 function rankOf(resource: string): number {

@@ -35,10 +35,10 @@ function ahead(run: Run, id: string): readonly string[] {
 
 describe("FRAGMENTED", () => {
   it.each<[title: string, asked: number | readonly number[], code: string]>([
-    ["one part that fits on no machine, and into what is free together", 4, "FRAGMENTED"],
+    ["one part that fits on no machine, but into the free sum", 4, "FRAGMENTED"],
     ["two of three parts that fit", [2, 2, 2], "FRAGMENTED"],
-    ["more than is free together", 7, "POOL_AVAILABILITY"],
-    ["parts that need more together", [3, 4], "POOL_AVAILABILITY"],
+    ["more than the free sum", 7, "POOL_AVAILABILITY"],
+    ["parts that exceed the free sum together", [3, 4], "POOL_AVAILABILITY"],
   ])("%s: %s", (_title, asked, code) => {
     const run = worldOf([sized("n1", 8), sized("n2", 8)]);
     ask(run, "one", [5, 5]);
@@ -51,7 +51,7 @@ describe("FRAGMENTED", () => {
     ask(run, "one", [5, 5]);
     ask(run, "x", 4);
     expect(explain(run, "x").message).toBe(
-      "what is free in pool a suffices in sum, and not on single machines: pool a has room for 0 of 1 part of a machine; needs 1 × (cpu 4m), 0 fit now; cpu is short: n1 has 3m free, the pool has 6m of 16m free",
+      "the free amounts of pool a suffice in sum, but not on single machines: pool a has room for 0 of 1 part of a machine; needs 1 × (cpu 4m), 0 fit now; cpu is short: n1 has 3m free, the pool has 6m of 16m free",
     );
   });
 
@@ -96,7 +96,7 @@ describe("a request that fits if nothing is kept for another one", () => {
     expect(explain(run, "x").because).toMatchObject({ code, queue: "ai", quota: { resource: "cpu", requested: 2 } });
   });
 
-  it("is behind a request that work of a borrower is preempted for", () => {
+  it("is behind a beneficiary for which a borrower's work is preempted", () => {
     const run = worldOf([sized("n1", 100)], root, owner, borrower);
     for (const id of ["p", "q", "r", "s"]) ask(run, id, 5, { queue: "borrower" });
     ask(run, "x", 10, { queue: "owner" });
@@ -106,11 +106,11 @@ describe("a request that fits if nothing is kept for another one", () => {
     expect(explain(run, "s")).toMatchObject({
       because: { code: "BEHIND_FAIR_SHARE", queue: "borrower" },
       message:
-        "what it needs is kept for job ox of queue owner, which goes first: queue borrower would have to borrow more than owner",
+        "the machines or quota that it needs are kept for job ox of queue owner, which goes first: queue borrower would have to borrow more than owner",
     });
   });
 
-  it("is behind a request of its queue with a higher priority that work is preempted for", () => {
+  it("is behind a beneficiary of its queue with a higher priority", () => {
     const run = worldOf([sized("n1", 100)], queueOf("ai", { [CPU]: 10 }, { withinQueue: "LowerPriority" }));
     for (const id of ["p", "q"]) ask(run, id, 5, { queue: "ai" });
     ask(run, "h", 10, { queue: "ai", priority: 7 });
@@ -119,7 +119,7 @@ describe("a request that fits if nothing is kept for another one", () => {
     expect(explain(run, "q")).toMatchObject({
       because: { code: "BEHIND_HIGHER_PRIORITY", queue: "ai" },
       message:
-        "what it needs is kept for job oh of queue ai, which goes first: its priority is 7, that of this request 0; 1 request ahead of it",
+        "the machines or quota that it needs are kept for job oh of queue ai, which goes first: its priority is 7, that of this request 0; 1 request ahead of it",
     });
   });
 });
@@ -205,7 +205,7 @@ describe("work that a request would preempt", () => {
     });
   });
 
-  it("reports that the first of equal requests do not need their preempted machines, and that those behind them wait", () => {
+  it("reports that the first of equal requests preempt nothing, and that the requests behind them wait", () => {
     const owning = (reclaim?: "Any") => queueOf("owner", { [CPU]: 1 }, { parent: "root", ...(reclaim && { reclaim }) });
     const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
     ask(run, "p", 1, { queue: "borrower" });

@@ -7,7 +7,7 @@ import type { Reservation } from "../ledger/reservation.ts";
 import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
-/** A request that goes before another one, and by which rule. */
+/** A request that goes before another one, and the rule that decides it. */
 export type RequestAhead = Pick<Precedence, "rule" | "compared"> & {
   readonly owner: Owner;
   readonly sequence: number;
@@ -20,8 +20,8 @@ export type RequestAhead = Pick<Precedence, "rule" | "compared"> & {
 const RULES: readonly OrderRule[] = ["WEIGHT", "QUOTA", "SHARE", "PRIORITY", "AGE"];
 
 /**
- * Requests that go before the reservation: those of its own queue, and of each other queue the first one, where it needs machines of the same pools. Visits
- * each queue in which requests wait, and at most `limit` requests of its own. The request with the sequence `named` is listed if it goes first.
+ * Lists the requests ahead of the reservation: those of its own queue, and the first of each other queue if it needs machines of the same pools. Visits each
+ * queue with waiting requests, and at most `limit` requests of its own. Includes the request with the sequence `named` if it is ahead.
  */
 export function listAhead(
   reservation: Reservation,

@@ -6,7 +6,7 @@ import { placeShared, type Room } from "../ledger/room.ts";
 export type PartDemand = {
   readonly requests: Amounts;
   readonly requested: number;
-  /** How many of them fit now, beside the other parts. */
+  /** Number of them that fit now beside the other parts. */
   readonly fitting: number;
   /** Why the next one does not fit; undefined: all fit. */
   readonly shortage: PartShortage | undefined;

@@ -4,7 +4,7 @@ import { findVictims, rankOf, type Search, type Worlds } from "./find-victims.ts
 import { futureOf } from "./future.ts";
 import { holderOf, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
-import { isPlaceLeftOut, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
+import { isPlaceExcluded, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
 import { forestOf } from "../ledger/queue-forest.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
@@ -30,27 +30,27 @@ export function explainPreemption(
   return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
 }
 
-type Found = Search & Pick<Option, "demand"> & { readonly isLeftOut: boolean };
+type Found = Search & Pick<Option, "demand"> & { readonly isExcluded: boolean };
 
-/** For the option that work would be preempted for; without victims for the one that a wait is explained with. */
+/** Searches the option for which work would be preempted. If no option has victims, returns the one that explains the wait. */
 function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number): Found {
   const { present, future } = worlds;
   const search = ({ demand, place }: Option): Found => {
     const found = findVictims(demand, place, worlds, nowMs);
     const waiting = found.victims && findClassOfOption(future.ledger.queue, reservation, place);
-    const isLeftOut = waiting !== undefined && isPlaceLeftOut(waiting, place, future.ledger);
-    return { ...found, demand, isLeftOut };
+    const isExcluded = waiting !== undefined && isPlaceExcluded(waiting, place, future.ledger);
+    return { ...found, demand, isExcluded };
   };
   const [first, ...others] = listOptions(reservation);
   const searches: readonly [Found, ...Found[]] = [search(first), ...others.map(search)];
   const [best] = searches
     .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: rankOf(found.victims) }]))
-    .sort((a, b) => Number(a.found.isLeftOut) - Number(b.found.isLeftOut) || a.rank - b.rank);
+    .sort((a, b) => Number(a.found.isExcluded) - Number(b.found.isExcluded) || a.rank - b.rank);
   return best?.found ?? chooseReported(searches, present);
 }
 
-function findLimit({ isLimited, isLeftOut }: Found, { ledger }: World): PreemptionLimit | undefined {
+function findLimit({ isLimited, isExcluded }: Found, { ledger }: World): PreemptionLimit | undefined {
   if (isLimited) return "MAX_VICTIMS";
   if (ledger.beneficiaries.length >= MAX_BENEFICIARIES) return "MAX_BENEFICIARIES";
-  return isLeftOut ? "MAX_FIRST_PLACES" : undefined;
+  return isExcluded ? "MAX_FIRST_PLACES" : undefined;
 }

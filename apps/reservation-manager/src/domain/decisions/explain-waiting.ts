@@ -1,19 +1,19 @@
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
 import { obstacleTo, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
-import { futureOf, isChanging, withoutKeptWork } from "./future.ts";
+import { futureOf, isChanging, worldForOthers } from "./future.ts";
 import { refineWait, type PreciseWait } from "./refine-wait.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { countAhead } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
-/** Why a reservation waits, with the numbers behind it. `ahead`: requests that are looked at earlier. */
+/** The reason why a reservation waits, with its numbers. `ahead` counts the requests that are considered earlier. */
 export type WaitReason = {
   /** WAITING_FOR_PREEMPTED: work that is preempted for it has not ended yet. */
   readonly code: WaitCode | PreciseWait["code"] | "WAITING_FOR_PREEMPTED";
   /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
   readonly pool: string;
-  /** Machines of the pool, and parts of them, that are needed; for CONCURRENCY_LIMIT the grants that are needed, which is 1. */
+  /** Needed machines and parts of the pool; for CONCURRENCY_LIMIT the needed grants, which is 1. */
   readonly requested: number;
   /** How many of `requested` are parts of machines. */
   readonly parts: number;
@@ -21,9 +21,9 @@ export type WaitReason = {
   readonly available: number;
   /** Describes the nodes of the pool that count; absent: each node without taints. */
   readonly nodes?: string;
-  /** The domain with the most room; the numbers are those of all pools together there. */
+  /** The domain with the most room. The numbers are those of all pools in it together. */
   readonly topology?: DomainRoom;
-  /** The queue that is the reason. */
+  /** The queue that is the cause. */
   readonly queue?: string;
   /** Set with WAITING_FOR_QUOTA and KEPT_FOR_OWNER, and if quota is kept for the request `behind`. */
   readonly quota?: QuotaShortage;
@@ -34,14 +34,14 @@ export type WaitReason = {
 
 const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 
-/** The reason in force, given the holds in force (`findHolds`); undefined for a reservation that is granted or is about to be. */
+/** Returns why the reservation waits, given the holds in force (`findHolds`); undefined: it is granted or about to be. */
 export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { queue } = reservation;
   const ahead = countAhead(reservation, world.ledger.queue);
   const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
-  const open = withoutKeptWork(world);
+  const open = worldForOthers(world);
   const options = listOptions(reservation);
   const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
   if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;

@@ -10,7 +10,7 @@ import type { PoolAmounts } from "./summarise-pools.ts";
 /** The first entries of a list, and the number of the others. */
 export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
 
-/** An owner who holds machines: so many of the pool that is spoken of, or of all pools. */
+/** An owner with the number of its machines, in one pool or in all. */
 export type Holder = {
   readonly owner: Owner;
   readonly sequence: number;
@@ -39,7 +39,7 @@ export type PoolExplanation = {
   readonly parts: Bounded<PartDemand> | undefined;
   /** The amounts of the nodes that count. Undefined without parts. */
   readonly amounts: PoolAmounts | undefined;
-  /** Free machines, those that are kept for the hold included. */
+  /** Free machines, including those kept for a hold. */
   readonly available: number;
   /** Free machines that an older request's hold keeps from this reservation. */
   readonly kept: number;
@@ -52,7 +52,7 @@ export type PoolExplanation = {
   readonly holders: Bounded<Holder>;
 };
 
-/** Where a request stands in the queue; `byPriority` says the same highest priority first, `more` counts the requests of priorities that are left out. */
+/** The position of a request in the queue. `byPriority` lists the highest priorities first; `more` counts the requests of omitted priorities. */
 export type QueuePlace = {
   readonly ahead: number;
   readonly byPriority: readonly { readonly priority: number; readonly requests: number }[];
@@ -69,24 +69,24 @@ export type ConcurrencyUse = {
   readonly holders: Bounded<Holder>;
 };
 
-/** The reasons for the state of a reservation, in numbers of one moment. */
+/** The reasons for the state of a reservation, with its numbers at one time. */
 export type Explanation = {
   readonly reservation: Reservation;
-  /** Undefined when nothing is waited for. */
+  /** Undefined: it does not wait. */
   readonly because: WaitReason | undefined;
   readonly message: string;
   readonly pools: readonly PoolExplanation[];
-  /** Undefined when it does not wait. */
+  /** Undefined: it does not wait. */
   readonly place: QueuePlace | undefined;
   readonly hold: HoldInForce | undefined;
-  /** Time until which younger requests of its priority may overtake it; undefined when it does not wait. */
+  /** Time until which younger requests of its priority may overtake it. Undefined: it does not wait. */
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */
   readonly preempted: Bounded<Victim>;
-  /** Requests that go first, the rules that weigh most first. Undefined when it does not wait. */
+  /** Requests that go first, in the order of the rules. Undefined: it does not wait. */
   readonly requestsAhead: Bounded<RequestAhead> | undefined;
-  /** Undefined when it does not wait, or its queue preempts nothing. */
+  /** Undefined: it does not wait, or its queue preempts nothing. */
   readonly preemption: Outlook | undefined;
 };
 
@@ -94,9 +94,9 @@ export type Explanation = {
 export type PreemptionOutlook = {
   /** Empty: no permitted set of work is enough now. */
   readonly victims: readonly Victim[];
-  /** When more work may be preempted, because its `minRunTime` is over then. */
+  /** Time at which more work becomes preemptible, because its `minRunTime` is over. */
   readonly againAtMs: number | undefined;
-  /** The limit that keeps work from being preempted for it now. */
+  /** The limit that prevents preemption for it now. */
   readonly limit: PreemptionLimit | undefined;
 };
 

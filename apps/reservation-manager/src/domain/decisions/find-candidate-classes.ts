@@ -7,7 +7,7 @@ import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
 import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
-/** The classes without a queue whose first request nothing stands in the way of, by the place of that request. */
+/** Finds the classes without a queue whose first request has no obstacle, by the place of that request. */
 export function findCandidateClasses(world: World, holds: Holds): SortedMap<Place, WaitingClass> {
   const hold = holds.machines;
   let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
@@ -23,7 +23,7 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
   return candidates;
 }
 
-/** The shapes for which there are enough free machines, kept ones included, and perhaps room for their parts. */
+/** Yields the shapes for which enough machines are free, including kept ones. Room for their parts may still be missing. */
 function* findShapes({ ledger, machines }: World): Generator<Shape> {
   for (const { name, free, partial, cordoned } of machines.pools.values()) {
     if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
@@ -43,7 +43,7 @@ function* findShapes({ ledger, machines }: World): Generator<Shape> {
   }
 }
 
-/** Whether more machines of some pool are needed than are available. Needs of one pool are next to each other. */
+/** Whether any pool has fewer available machines than needed. Needs of one pool are adjacent. */
 function isAnyShort(pools: readonly string[], counts: readonly number[], available: readonly number[]): boolean {
   let needed = 0;
   return counts.some((count, index) => {

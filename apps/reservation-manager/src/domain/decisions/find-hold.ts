@@ -57,9 +57,8 @@ function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota 
 }
 
 /**
- * The hold that is in force: of the requests that have waited longer than the bound, the oldest one of the highest priority; before it those that do not
- * borrow. Requests that no free machine can help are skipped: those that their concurrency limit or their queue stops, and those that are larger than their
- * pool is at present and can become now.
+ * Finds the hold in force: for the oldest overdue request of the highest priority, among those that do not borrow if any exist. Skips requests that free
+ * machines cannot help: those that their concurrency limit or queue stops, and those larger than their pool is or can become now.
  */
 function findMachineHold(search: HoldSearch): Hold | undefined {
   const { world, overdueSinceMs } = search;
@@ -67,7 +66,7 @@ function findMachineHold(search: HoldSearch): Hold | undefined {
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
 }
 
-/** Returns the first of a hold and the requests in these trees. */
+/** Returns the first in order of a hold and the requests in these trees. */
 function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,
@@ -169,8 +168,8 @@ function listAlike(
 }
 
 /**
- * Of what is possible, the needs that machines are kept for: in the pools and the domain where most of them fit now. What is kept there gets no younger work,
- * so that it stays the first choice while it fills.
+ * Selects the needs to keep machines for: of those that are possible, the ones in the pools and domain where most of them fit now. Younger work gets no kept
+ * machine, so the choice stays first while its machines become free.
  */
 function needsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
   const possible = gangs

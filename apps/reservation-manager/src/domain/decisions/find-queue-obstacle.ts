@@ -11,8 +11,8 @@ import { useWithKept, type HeldQuota } from "./queue-bounds.ts";
 import { findQuotaTooSmall, findStrictHead, mayNotBorrow, quotaWorldOf } from "./queue-heads.ts";
 
 /**
- * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the queue is first.
- * WAITING_FOR_QUOTA: quota and what may be borrowed do not suffice. KEPT_FOR_OWNER: what would be borrowed is kept for a queue that waits for its own.
+ * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the StrictFIFO queue is first.
+ * WAITING_FOR_QUOTA: own and borrowable quota do not suffice. KEPT_FOR_OWNER: borrowable quota is kept for a queue that waits for its own.
  */
 export type QueueObstacle =
   | { readonly code: "QUEUE_UNKNOWN" | "QUEUE_HELD" | "BEHIND_STRICT_HEAD"; readonly queue: string }
@@ -29,7 +29,7 @@ export type QuotaShortage = {
 /** The requested machines and their queue. */
 export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
-/** The obstacle in the queue of the demand to a grant at this place now; undefined: none, or the demand has no queue. */
+/** Returns the obstacle that the queue is to a grant at this place now; undefined: none, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
   const { queue } = demand;
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
@@ -42,12 +42,12 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
   return findQuotaShortage(demand, place, world);
 }
 
-/** As `findQueueObstacle`, whatever the order in the queue. */
+/** As `findQueueObstacle`, but ignores the order in the queue. */
 export function findQuotaShortage(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
   return findShortageAlone(demand, world) ?? findKeptQuota(demand, place, world);
 }
 
-/** As `findQuotaShortage`, whatever is kept for others. */
+/** As `findQuotaShortage`, but ignores quota that is kept for others. */
 export function findShortageAlone(demand: QueueDemand, world: World): QueueObstacle | undefined {
   const { ownerKind, queue, needs, notPreemptible } = demand;
   if (queue === undefined) return undefined;
@@ -65,7 +65,7 @@ function findKeptQuota({ queue, needs }: QueueDemand, place: Place, world: World
   return node && findKeptAmounts(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), place, world);
 }
 
-/** Work that may not be preempted borrows nothing that another queue of the tree may reclaim. */
+/** Work that may not be preempted must not borrow quota that another queue of the tree may reclaim. */
 function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
   if (!mayNotBorrow(node)) return undefined;
   const { queue } = node;
@@ -79,10 +79,10 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
   return queues.get(queue)?.strategy === "StrictFIFO";
 }
 
-/** The quota held for the first request of a queue that has waited too long and for which the queue's own quota suffices. */
+/** Returns the quota held for the first overdue request of the queue that its own quota covers. */
 export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 
-/** The quota that is kept for another request of the queue. The rest suffices for requests before that one. */
+/** Returns a shortage caused by quota held for another request of the queue. It affects only requests behind that one. */
 export function findHeldQuota(
   { queue, needs }: QueueDemand,
   place: Place,
@@ -99,7 +99,7 @@ export function findHeldQuota(
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
-/** As `findQueueObstacle`, for the use of machines that were chosen. */
+/** As `findQueueObstacle`, for the use of chosen machines. */
 export function findUseObstacle(
   queue: string,
   use: PairAmounts,
@@ -117,10 +117,10 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
   return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
-/** The request of a demand to its queue. */
+/** The amounts that a demand requests of its queue. */
 type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
 
-/** What is short of what would be borrowed beside all that is kept from borrowers, or was kept in another world: see `useWithKept`. */
+/** Returns the shortage of borrowed quota beside all quota kept from borrowers. `keptIn`: as for `useWithKept`. */
 export function findKeptShortage(
   { node, asked, place }: Asked,
   world: World,
@@ -141,7 +141,7 @@ function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaSho
   return { ...pairOf(pair), requested, available };
 }
 
-/** How far from its queue the quota is that suffices for the demand; 0 without a queue. */
+/** Levels from the queue up to the first quota that suffices for the demand; 0 without a queue. */
 export function levelOfDemand({ queue, needs }: QueueDemand, world: World): number {
   const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
   if (node === undefined) return 0;

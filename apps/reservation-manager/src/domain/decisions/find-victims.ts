@@ -29,43 +29,43 @@ export type Victims = readonly { readonly sequence: number; readonly reason: Pre
 
 const REASONS: readonly PreemptionReason[] = ["RECLAIM", "FAIR_SHARING", "WITHIN_QUEUE"];
 
-/** Lower for reasons that are tried first: work of other queues before work of the own one. */
+/** Ranks victims by reason, lowest first: work of other queues before work of the request's queue. */
 export function rankOf(victims: Victims): number {
   return Math.min(...victims.map(({ reason }) => REASONS.indexOf(reason)));
 }
 
 export type Search = {
   readonly victims: Victims | undefined;
-  /** When more work may be preempted, which has had its machines for too short a time now. */
+  /** Time at which more work becomes preemptible, because its minimum run time is over. */
   readonly againAtMs: number | undefined;
-  /** No set of `MAX_VICTIMS` is enough, and more work may be preempted. */
+  /** No set of `MAX_VICTIMS` suffices, and more work may be preempted. */
   readonly isLimited: boolean;
 };
 
-/** `holds`: in the future. */
+/** `holds` are those of the future. */
 export type Worlds = { readonly present: World; readonly future: World; readonly holds: Holds };
 
-/** Limit of victims of one request: a larger set is not looked for. */
+/** Limit of victims per request; larger sets are not searched. */
 export const MAX_VICTIMS = 2000;
 
-/** Candidates of other queues, and those of the own one in their order. */
+/** Preemptible work of other queues and of the request's queue, in order of preemption. */
 type Candidates = {
   readonly own: Iterable<Candidate>;
-  /** Listed where an attempt may take them. */
+  /** A function, because only some attempts take work of other queues. */
   readonly listOthers: () => readonly QueueWork[];
   readonly againAtMs: () => number | undefined;
 };
 
-/** The request, the queue that asks, and the world in which it asks. */
-type Question = Need & {
+/** The request that preempts, its queue, and the world in which it asks for a grant. */
+type Preemptor = Need & {
   readonly waiting: Demand;
   readonly place: Place;
   readonly asked: PairAmounts;
-  /** Whether the request can be granted in such a world. */
+  /** Whether the request can be granted in this world. */
   readonly fits: (world: World) => boolean;
 };
 
-/** One way to find victims: in this order, as many as are needed. `within`: this queue and those below it use no more than their quota in the end. */
+/** A search for victims among the first candidates. `within`: this queue and those below it must not exceed their quota afterwards. */
 type Attempt = {
   readonly candidates: readonly Candidate[];
   readonly reason: PreemptionReason;
@@ -73,32 +73,34 @@ type Attempt = {
 };
 
 /**
- * The work that has to end so that the request can be granted. None of it can be left out, and it is really enough, in the future world in which all that
- * leaves has left. Tried in this order: reclaiming what the queue owns and others borrow, and then what the queues above it own; taking from queues with larger
- * shares; work of the own queue, which also gives what is missing in the others. Candidates are taken in their order. Then each is spared again, the last one
- * first, where the others are enough without it, as Kueue does. Members beyond the minimum of their jobs come before all other candidates.
+ * Finds work that must end so that the request can be granted in the future, in which all leaving work has left. The victims suffice, and none of them can be
+ * omitted.
+ *
+ * Searches in this order: quota that the queue or one above it owns and others borrow; queues with larger shares; the request's own queue, which also completes
+ * the other two. Takes candidates in their order, then spares each that the others make unnecessary, the last one first, as Kueue does. Members beyond the
+ * minimum of their jobs come before all other candidates.
  */
 export function findVictims(waiting: Demand, place: Place, { present, future, holds }: Worlds, nowMs: number): Search {
-  const question = ask(waiting, place, future, holds);
-  if (question === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
-  const candidates = listCandidates(question, present, nowMs);
+  const preemptor = describePreemptor(waiting, place, future, holds);
+  if (preemptor === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
+  const candidates = listCandidates(preemptor, present, nowMs);
   let isLimited = false;
-  for (const attempt of attempts(question, candidates)) {
+  for (const attempt of attempts(preemptor, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
-    const victims = findEnough(question, attempt);
+    const victims = findEnough(preemptor, attempt);
     isLimited ||= victims === undefined && attempt.candidates.length >= MAX_VICTIMS;
-    // Work of the own queue alone is left to the last attempt.
-    if (victims === undefined || (!isOwn && victims.every(({ node }) => node === question.node))) continue;
+    // Victims that are all of the request's own queue belong to the last attempt.
+    if (victims === undefined || (!isOwn && victims.every(({ node }) => node === preemptor.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
-      node === question.node ? "WITHIN_QUEUE" : attempt.reason;
+      node === preemptor.node ? "WITHIN_QUEUE" : attempt.reason;
     const named = victims.map((each) => ({ sequence: each.reservation.sequence, reason: reasonOf(each) }));
     return { victims: named, againAtMs: candidates.againAtMs(), isLimited };
   }
   return { victims: undefined, againAtMs: candidates.againAtMs(), isLimited };
 }
 
-/** Reasons to wait that the end of other work can remove. */
-const HELPED = new Set<Obstacle["code"]>([
+/** Obstacles that preemption can remove. */
+const REMOVABLE_OBSTACLES = new Set<Obstacle["code"]>([
   "POOL_AVAILABILITY",
   "WAITING_FOR_TOPOLOGY",
   "HELD_FOR_OLDER",
@@ -106,12 +108,12 @@ const HELPED = new Set<Obstacle["code"]>([
   "KEPT_FOR_OWNER",
 ]);
 
-/** Undefined: the end of other work does not help the request. */
-function ask(waiting: Demand, place: Place, world: World, holds: Holds): Question | undefined {
+/** Undefined: preemption does not help the request. */
+function describePreemptor(waiting: Demand, place: Place, world: World, holds: Holds): Preemptor | undefined {
   const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
   const obstacle = obstacleTo(waiting, place, world, holds);
-  if (obstacle === undefined || !HELPED.has(obstacle.code)) return undefined;
+  if (obstacle === undefined || !REMOVABLE_OBSTACLES.has(obstacle.code)) return undefined;
   if (findQuotaTooSmall(node, waiting, world.machines) !== undefined || !isPossible(waiting, world.machines))
     return undefined;
   const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
@@ -120,35 +122,35 @@ function ask(waiting: Demand, place: Place, world: World, holds: Holds): Questio
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    // The kept quota is that of the present: once the victims have ended, more requests wait for the quota that their queues own.
+    // Kept quota is computed before the victims end, because afterwards more requests wait for quota that their queues own.
     fits: (after) =>
       obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,
   };
 }
 
-function* attempts(question: Question, { own, listOthers }: Candidates): Generator<Attempt> {
-  const { node, world, place } = question;
+function* attempts(preemptor: Preemptor, { own, listOthers }: Candidates): Generator<Attempt> {
+  const { node, world, place } = preemptor;
   const { reclaim, fairSharing, whileBorrowing } = node.queue;
   if (reclaim !== undefined) {
-    // Nothing of the tree is outside of its root.
+    // Without the root: no queue of the tree is outside of it.
     for (const subtree of node.path.slice(0, -1)) {
-      if (!mayStayWithin(subtree, question, own)) continue;
+      if (!mayStayWithin(subtree, preemptor, own)) continue;
       const others = listOthers().filter((each) => !each.node.path.includes(subtree));
-      const select = selecting(selectBorrowers, question, others, isTaken(reclaim, question));
+      const select = selecting(selectBorrowers, preemptor, others, isTaken(reclaim, preemptor));
       yield* attemptsWith(own, select, { reason: "RECLAIM", within: subtree });
     }
     if (whileBorrowing !== undefined) {
       const may = ({ reservation: { priority } }: Candidate): boolean => {
         return priority < place.priority && priority <= whileBorrowing;
       };
-      yield* attemptsWith(own, selecting(selectBorrowers, question, listOthers(), may), { reason: "RECLAIM" });
+      yield* attemptsWith(own, selecting(selectBorrowers, preemptor, listOthers(), may), { reason: "RECLAIM" });
     }
   }
-  // Work that was preempted itself would otherwise take machines in a circle.
+  // Preempted work may not preempt by share, because two requests could preempt each other forever.
   const { preemptedFor } = knownReservation(world.ledger, place.sequence);
   if (fairSharing !== undefined && preemptedFor === undefined) {
-    const select = selecting(selectByShare, question, listOthers(), isTaken(fairSharing, question));
+    const select = selecting(selectByShare, preemptor, listOthers(), isTaken(fairSharing, preemptor));
     yield* attemptsWith(own, select, { reason: "FAIR_SHARING" });
   }
   const few = firstOf(own, FEW_VICTIMS);
@@ -156,12 +158,12 @@ function* attempts(question: Question, { own, listOthers }: Candidates): Generat
   if (few.length === FEW_VICTIMS) yield { candidates: firstOf(own, MAX_VICTIMS), reason: "WITHIN_QUEUE" };
 }
 
-/** Selects at most so many candidates of others. */
+/** Selects at most `limit` candidates of other queues. */
 type Select = (limit: number) => readonly Candidate[];
 
 function selecting(
   select: typeof selectByShare,
-  question: Question,
+  preemptor: Preemptor,
   others: readonly QueueWork[],
   may: (candidate: Candidate) => boolean,
 ): Select {
@@ -169,10 +171,12 @@ function selecting(
     node,
     candidates: { [Symbol.iterator]: () => where(candidates, may) },
   }));
-  return (limit) => select(question, work, limit);
+  return (limit) => select(preemptor, work, limit);
 }
 
-/** A few candidates are enough for most requests. All of them follow, with own work that gives the rest. Members beyond a minimum come first. */
+/**
+ * Tries a few candidates first, because they suffice for most requests, then all with the work of the request's own queue. Members beyond a minimum come first.
+ */
 function* attemptsWith(
   own: Iterable<Candidate>,
   select: Select,
@@ -188,8 +192,8 @@ function* attemptsWith(
   yield { ...attempt, candidates: smallestLossFirst([...others, ...firstOf(own, MAX_VICTIMS)]) };
 }
 
-/** Whether the queue and those below it use no more than its quota with the request, once all own work that may leave has left. */
-function mayStayWithin(subtree: QueueNode, { node, asked, world }: Question, own: Iterable<Candidate>): boolean {
+/** Whether the queue and those below it can stay within its quota with the request, if all preemptible work of the request's queue leaves. */
+function mayStayWithin(subtree: QueueNode, { node, asked, world }: Preemptor, own: Iterable<Candidate>): boolean {
   const { pools, use } = quotaWorldOf(world);
   const then = withTreeUse(use, node, asked, 1);
   if (isWithin(subtree, then, asked, pools)) return true;
@@ -198,18 +202,18 @@ function mayStayWithin(subtree: QueueNode, { node, asked, world }: Question, own
   return isWithin(subtree, without, asked, pools);
 }
 
-/** Whether the queue and those below it use no more than its quota of the requested pairs. */
+/** Whether the queue and those below it stay within its quota of the requested pairs. */
 function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, pools: PairAmounts): boolean {
   const used = use.get(node.queue.name) ?? NO_PAIRS;
   return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= totalOf(node, pair, pools));
 }
 
-function isTaken(policy: Preemptible, { place }: Question): (candidate: Candidate) => boolean {
+function isTaken(policy: Preemptible, { place }: Preemptor): (candidate: Candidate) => boolean {
   return ({ reservation }) => policy === "Any" || reservation.priority < place.priority;
 }
 
-function listCandidates(question: Question, present: World, nowMs: number): Candidates {
-  const { node, place, world } = question;
+function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Candidates {
+  const { node, place, world } = preemptor;
   const spared = knownReservation(world.ledger, place.sequence).preemptedFor;
   let againAtMs: number | undefined;
   const mayLeave = ({ sequence, grantedAtMs }: AdmittedKey, { queue }: QueueNode): boolean => {
@@ -217,20 +221,20 @@ function listCandidates(question: Question, present: World, nowMs: number): Cand
     if (untilMs > nowMs) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
     return untilMs <= nowMs && sequence !== spared;
   };
-  const isOwn = (key: AdmittedKey): boolean => isBehind(key, question) && mayLeave(key, node);
+  const isOwn = (key: AdmittedKey): boolean => isBehind(key, preemptor) && mayLeave(key, node);
   let others: readonly QueueWork[] | undefined;
   return {
-    own: node.queue.withinQueue === undefined ? [] : listWork(node, question, present, isOwn),
+    own: node.queue.withinQueue === undefined ? [] : listWork(node, preemptor, present, isOwn),
     listOthers: () => {
-      others ??= listBorrowers(question, present, mayLeave);
+      others ??= listBorrowers(preemptor, present, mayLeave);
       return others;
     },
     againAtMs: () => againAtMs,
   };
 }
 
-/** Whether work of the own queue may be preempted: of lower priority, or submitted later with the same. */
-function isBehind({ priority, sequence }: AdmittedKey, { place, node }: Question): boolean {
+/** Whether the request may preempt this work of its own queue: it has a lower priority, or the same and was submitted later. */
+function isBehind({ priority, sequence }: AdmittedKey, { place, node }: Preemptor): boolean {
   if (priority !== place.priority) return priority < place.priority;
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }
@@ -257,28 +261,28 @@ function takeWhile(candidates: Iterable<Candidate>, is: (candidate: Candidate) =
   return taken;
 }
 
-/** How many candidates are tried before all of them. */
+/** Number of candidates in the first attempt. */
 const FEW_VICTIMS = 32;
 
-/** The first candidates that are enough, without those that the others are enough without; undefined: all together are not enough. */
-function findEnough(question: Question, { candidates, within }: Attempt): readonly Candidate[] | undefined {
-  const { world, node, asked } = question;
+/** Returns the first candidates that suffice, without unnecessary ones; undefined: all together do not suffice. */
+function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): readonly Candidate[] | undefined {
+  const { world, node, asked } = preemptor;
   const fits = (after: World): boolean => {
     const { use, pools } = quotaWorldOf(after);
     if (within !== undefined && !isWithin(within, withTreeUse(use, node, asked, 1), asked, pools)) return false;
-    return question.fits(after);
+    return preemptor.fits(after);
   };
   const remove = (start: World, from: number, to: number): World =>
     candidates.slice(from, to).reduce((after, { reservation }) => withoutWork(after, reservation), start);
-  const most = Math.min(candidates.length, MAX_VICTIMS);
+  const max = Math.min(candidates.length, MAX_VICTIMS);
   let [notEnough, short] = [world, 0];
   let enough: World | undefined;
-  let count = countForQuota(question, candidates);
-  // The number of candidates grows by more each time; then the smallest number that is enough is between the last two.
-  for (let step = 1; enough === undefined && count <= most; step *= 2) {
+  let count = countForQuota(preemptor, candidates);
+  // Doubles the step until the candidates suffice. A binary search then finds the smallest sufficient number.
+  for (let step = 1; enough === undefined && count <= max; step *= 2) {
     const after = remove(notEnough, short, count);
     if (fits(after)) enough = after;
-    else [notEnough, short, count] = [after, count, count === most ? most + 1 : Math.min(count + step, most)];
+    else [notEnough, short, count] = [after, count, count === max ? max + 1 : Math.min(count + step, max)];
   }
   if (enough === undefined) return undefined;
   while (count - short > 1) {
@@ -287,11 +291,11 @@ function findEnough(question: Question, { candidates, within }: Attempt): readon
     if (fits(after)) [enough, count] = [after, middle];
     else [notEnough, short] = [after, middle];
   }
-  return spare(candidates.slice(0, count), enough, fits);
+  return spareUnnecessary(candidates.slice(0, count), enough, fits);
 }
 
-/** How many of the first candidates have to end at least, so that the quota may suffice; at least one. */
-function countForQuota({ node, asked, world }: Question, candidates: readonly Candidate[]): number {
+/** The minimum number of first candidates, at least one, whose end lets the quota suffice. */
+function countForQuota({ node, asked, world }: Preemptor, candidates: readonly Candidate[]): number {
   const quotas = quotaWorldOf(world);
   let { use } = quotas;
   for (const [index, candidate] of candidates.entries()) {
@@ -302,8 +306,12 @@ function countForQuota({ node, asked, world }: Question, candidates: readonly Ca
   return candidates.length + 1;
 }
 
-/** Returns the chosen candidates without those that are not needed. */
-function spare(chosen: readonly Candidate[], enough: World, fits: (world: World) => boolean): readonly Candidate[] {
+/** Returns the chosen candidates without unnecessary ones. */
+function spareUnnecessary(
+  chosen: readonly Candidate[],
+  enough: World,
+  fits: (world: World) => boolean,
+): readonly Candidate[] {
   const victims = [...chosen];
   let world = enough;
   for (let index = chosen.length - 2; index >= 0; index -= 1) {

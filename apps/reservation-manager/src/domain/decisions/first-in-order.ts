@@ -25,7 +25,7 @@ import {
   mayAdmit,
   treeSummaries,
   type AdmittedBounds,
-  type Standing,
+  type QueueRank,
   type TreeBounds,
 } from "./queue-bounds.ts";
 import { quotaWorldOf } from "./queue-heads.ts";
@@ -34,8 +34,8 @@ import { compareShares, shareOf, withPastShare } from "../ledger/share.ts";
 
 type Candidate = Asking & { readonly waiting: WaitingClass };
 
-/** A request that names a queue, and the standing that its grant would give. */
-export type Asking = Pick<Standing, "isLast" | "place"> & {
+/** A request that names a queue, with the parts of its rank and the use after its grant. */
+export type Asking = Pick<QueueRank, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
@@ -52,12 +52,12 @@ type Search = {
 };
 
 /**
- * Who is next of the requests that can be granted: in each queue the first by priority and age; between the queues of one parent the one whose nearest quota
- * suffices, then the lower share with the request and past use, then priority and age, and queues without weight that borrow come last; from the leaves to
- * the roots. Trees, and requests without a queue, which borrow nothing, are compared alike, without shares.
+ * Selects the next request to grant. In each queue the first by priority and age is a candidate. Between the queues of one parent the nearest sufficient quota
+ * decides, then the lower share with the request and past use, then priority and age; borrowers of weight 0 come last. Queues are compared from the leaves to
+ * the roots. Trees, and requests without a queue, are compared without quota and shares.
  *
- * `candidates`: requests without a queue; `rest`: without the first and those that were found to be blocked. Queues are visited best bounds first
- * (`TreeBounds`), and only while these are better than the best request that was found.
+ * `candidates`: requests without a queue. `rest`: `candidates` without the first and those found blocked. Queues are visited best bounds first (`TreeBounds`),
+ * and only while a bound is better than the best request found.
  */
 export function takeFirst(
   candidates: Candidates,
@@ -79,7 +79,7 @@ export function takeFirst(
 
 function firstOfTrees(search: Search): Candidate | undefined {
   let first: Candidate | undefined;
-  const mayBeFirst = (best: TreeStanding): boolean => first === undefined || compareTrees(best, first) < 0;
+  const mayBeFirst = (best: TreeRank): boolean => first === undefined || compareTrees(best, first) < 0;
   for (const [, tree] of search.world.ledger.trees.searchBest(
     search.trees,
     (bounds) => bestRank(bounds, ({ best }) => (mayBeFirst(best) ? best : undefined), compareTrees),
@@ -95,18 +95,18 @@ function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
   const { node, children, requests } = tree;
   if (node.children.length === 0) return requests && firstOfQueue(node, requests, search);
   const isAdmitted = mayAdmit(node, search.world);
-  let first: { readonly candidate: Candidate; readonly standing: Standing } | undefined;
-  const mayBeFirst = (best: Standing): boolean => first === undefined || compareStandings(best, first.standing) < 0;
-  const standingIfFirst = (admitted: AdmittedBounds): Standing | undefined =>
+  let first: { readonly candidate: Candidate; readonly rank: QueueRank } | undefined;
+  const mayBeFirst = (best: QueueRank): boolean => first === undefined || compareQueueRanks(best, first.rank) < 0;
+  const rankIfFirst = (admitted: AdmittedBounds): QueueRank | undefined =>
     mayBeFirst(admitted.best) && isAdmitted(admitted) ? admitted.best : undefined;
   for (const [, child] of children.searchBest(
     search.trees,
-    (bounds) => bestRank(bounds, standingIfFirst, compareStandings),
-    compareStandings,
+    (bounds) => bestRank(bounds, rankIfFirst, compareQueueRanks),
+    compareQueueRanks,
   )) {
     const candidate = firstOfTree(child, search);
-    const standing = candidate && standingOf(candidate, child.node, search.world);
-    if (candidate !== undefined && standing !== undefined && mayBeFirst(standing)) first = { candidate, standing };
+    const rank = candidate && queueRankOf(candidate, child.node, search.world);
+    if (candidate !== undefined && rank !== undefined && mayBeFirst(rank)) first = { candidate, rank };
   }
   return first?.candidate;
 }
@@ -119,7 +119,7 @@ function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, search: Search
   return undefined;
 }
 
-/** The same request with the option for which a nearer quota suffices, if there is one that nothing stands in the way of. */
+/** Replaces the request's option by an unblocked one with a nearer sufficient quota, if one exists. */
 function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): Candidate {
   const { place, node } = candidate;
   if (place.option === undefined) return candidate;
@@ -137,7 +137,7 @@ function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): C
 
 export type Head = readonly [Place, WaitingClass];
 
-/** The first of requests that are each the first one of its queue, in the same order. */
+/** Returns the first in the order of `takeFirst` of requests that each are the first of their queue. */
 export function firstOfHeads(heads: readonly Head[], world: World): Head | undefined {
   const forest = forestOf(world.ledger.queues);
   const candidates = heads.flatMap(([place, waiting]) => {
@@ -160,9 +160,9 @@ function firstOfCandidates(queue: QueueNode, candidates: readonly Candidate[], w
     .flatMap((child) => firstOfCandidates(child, below, world) ?? [])
     .map((candidate) => {
       const child = candidate.node.path[candidate.node.path.indexOf(queue) - 1] ?? candidate.node;
-      return { candidate, standing: standingOf(candidate, child, world) };
+      return { candidate, rank: queueRankOf(candidate, child, world) };
     })
-    .sort((a, b) => compareStandings(a.standing, b.standing));
+    .sort((a, b) => compareQueueRanks(a.rank, b.rank));
   return first?.candidate;
 }
 
@@ -180,14 +180,14 @@ export function askingOf(place: Place, { needs }: PoolGang, node: QueueNode, wor
   return { place, node, level: levelOf(node, asked, quotas), use, isLast };
 }
 
-/** The standing of a candidate in or below the queue among the queues of its parent. */
-export function standingOf({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): Standing {
+/** The rank of a candidate in or below the queue among the queues of its parent. */
+export function queueRankOf({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): QueueRank {
   const borrowed = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
   const share = withPastShare(borrowed, pastShareOf(queue, world.ledger.pastUse));
   return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
 }
 
-function compareStandings(a: Standing, b: Standing): number {
+function compareQueueRanks(a: QueueRank, b: QueueRank): number {
   return (
     Number(a.isLast) - Number(b.isLast) ||
     a.level - b.level ||
@@ -196,9 +196,9 @@ function compareStandings(a: Standing, b: Standing): number {
   );
 }
 
-type TreeStanding = Pick<Standing, "isLast" | "place">;
+type TreeRank = Pick<QueueRank, "isLast" | "place">;
 
-/** Trees lend nothing to each other. */
-function compareTrees(a: TreeStanding, b: TreeStanding): number {
+/** Compares without quota and shares, because trees lend nothing to each other. */
+function compareTrees(a: TreeRank, b: TreeRank): number {
   return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
 }

@@ -36,34 +36,34 @@ import {
 } from "./find-queue-obstacle.ts";
 
 export type HoldPolicy = {
-  /** How long a request may be overtaken before machines are kept for it. */
+  /** Time during which younger requests may overtake a request before machines are kept for it, in ms. */
   readonly holdAfterMs: number;
 };
 
-/** Machines that are kept for one overdue request: requests behind it do not get them. */
+/** Machines kept for one overdue request; requests behind it may not use them. */
 export type Hold = {
   readonly place: Place;
   readonly needs: readonly PoolNeed[];
   readonly queue: string | undefined;
-  /** Its own quota does not suffice for it. */
+  /** Its own quota does not suffice. */
   readonly isBorrowing: boolean;
 };
 
-/** The machines and quota held for requests that have waited too long. */
+/** The machines and quota held for overdue requests. */
 export type Holds = {
   readonly machines: Hold | undefined;
   readonly quotas: QuotaHolds;
-  /** Requests that began to wait before have waited too long. */
+  /** Requests that began to wait before this time are overdue. */
   readonly overdueSinceMs: number;
 };
 
-/** The parts of a request that a grant depends on besides the place in the queue. */
+/** The parts of a request that a grant depends on beside its place. */
 export type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
- * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, and kept for an older request. POOLS_NOT_KNOWN_YET: what is known of the nodes is not
- * all or not current, so what looks free may be gone. CONCURRENCY_LIMIT: as many as the owner's kind may have are granted. WAITING_FOR_TOPOLOGY: enough are
- * free, but not in one domain.
+ * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, but kept for an older request. POOLS_NOT_KNOWN_YET: the known nodes are incomplete or
+ * outdated, so free ones may be gone. CONCURRENCY_LIMIT: the owner's kind has as many grants as it may have. WAITING_FOR_TOPOLOGY: enough are free, but not in
+ * one domain.
  */
 type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET" | "WAITING_FOR_TOPOLOGY";
 
@@ -76,21 +76,21 @@ type MachineObstacle = {
   readonly code: MachineCode;
   readonly pool: string;
   readonly requested: number;
-  /** How many of `requested` are parts of machines. */
+  /** Number of parts of machines in `requested`. */
   readonly parts: number;
   readonly available: number;
-  /** The nodes that count, in words; absent: each node of the pool without taints. */
+  /** Description of the nodes that count; absent: each node of the pool without taints. */
   readonly nodes?: string;
   /** The numbers are those of all needs together, in the domain with the most room. */
   readonly topology?: DomainRoom;
 };
 
-/** The domain of a topology where most fits; an empty value: no node has the label. */
+/** The domain of a topology where the most needs fit. An empty value: no node has the label. */
 export type DomainRoom = { readonly key: string; readonly value: string };
 
 /**
- * The first thing that stands in the way: the concurrency limit, the queue, the machines of the pools in the order of their names. Undefined when the demand
- * can be granted at this place now.
+ * Returns the first obstacle to a grant at this place now: the concurrency limit, the queue, then the machines of the pools in name order. Undefined: the
+ * demand can be granted.
  */
 export function obstacleTo(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
@@ -104,7 +104,7 @@ export function obstacleTo(demand: Demand, place: Place, world: World, holds: Ho
 
 const NO_HOLDS: Pick<Holds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
 
-/** As `obstacleTo`, for a request that is behind no other and for which others keep nothing: one that work is preempted for. */
+/** As `obstacleTo`, for a beneficiary: no request is ahead of it, and nothing is kept from it. */
 export function obstacleToBeneficiary(
   demand: Demand,
   place: Place,
@@ -120,7 +120,7 @@ export function obstacleToBeneficiary(
   );
 }
 
-/** Whether the machines that it would get are larger than its quota allows: the smallest ones are not. */
+/** Returns an obstacle if the chosen machines exceed the quota, which the smallest accepted ones do not. */
 function findChosenObstacle(
   demand: Demand,
   place: Place,
@@ -170,7 +170,7 @@ function findShortage(
   return undefined;
 }
 
-/** The shortage of needs that fit without their topology. */
+/** Explains needs that fit only without their topology. */
 function findTopologyShortage(
   gang: PoolGang,
   key: string,
@@ -191,7 +191,7 @@ function findTopologyShortage(
   };
 }
 
-/** The list in whose domain most of the needs fit, and how many do; the first of several. */
+/** Returns the first of the lists whose domain fits the most needs, and how many fit. */
 export function mostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
@@ -216,8 +216,8 @@ function shortageOf(need: PoolNeed, needs: readonly PoolNeed[], machines: Machin
 }
 
 /**
- * Whether the need fits behind the hold, if there is one, beside the others of its demand. `available`: of whole machines alone all that are free; otherwise
- * how many machines and parts of the need fit now.
+ * Whether the need fits behind the hold beside the other needs of its demand. `available`: the free machines if only whole ones are needed; otherwise the
+ * machines and parts of the need that fit now.
  */
 function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {
   const { pool, count } = need;
@@ -231,12 +231,12 @@ function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Ma
   return { available, fits: count <= available };
 }
 
-/** Whether counting is enough: the need has whole machines only, of the whole pool. */
+/** Whether counting suffices: the need is for whole machines of the whole pool only. */
 function isPlain({ shared, selection, domain }: PoolNeed): boolean {
   return shared.length === 0 && selection === undefined && domain === undefined;
 }
 
-/** How many whole machines the hold keeps; undefined: counting is not enough to know. */
+/** Counts whole machines that the hold keeps; undefined: counting does not suffice. */
 function countKept(pool: string, hold: Hold | undefined): number | undefined {
   let kept = 0;
   for (const need of hold?.needs ?? []) {
@@ -258,7 +258,7 @@ function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { par
 
 type Fit = { readonly available: number; readonly fits: boolean };
 
-/** Fits by room: most rooms stay unchanged from one decision to the next, and the same shapes wait. */
+/** Caches fits by room, because most rooms stay unchanged between decisions and the same shapes wait. */
 const fitsByRoom = new WeakMap<Room, Map<string, Fit>>();
 const MAX_FITS = 10_000;
 
@@ -277,12 +277,12 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   return fit;
 }
 
-/** Whether the domain of the need has too few free machines for it. Decides most domains without placing anything. */
+/** Whether the need's domain has too few free machines. Excludes most domains without placing anything. */
 function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
   return need.domain !== undefined && need.count > (viewOf(machines, need)?.free.size ?? 0);
 }
 
-/** Whether a gang that stands behind the hold fits, in one domain if it has a topology. */
+/** Whether a gang behind the hold fits; with a topology, in one domain. */
 export function fitsBehind(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
   return alternativesOf(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
 }
@@ -293,8 +293,8 @@ function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Ho
 }
 
 /**
- * A node of its pool for each need: parts are placed first (`placeShared`), and whole machines are the first free ones then (`FreeKey`). All in the first
- * domain where they fit, with a topology. Only for needs that nothing stands in the way of. `ahead`: the hold that they stand behind.
+ * Assigns a node to each need: first parts (`placeShared`), then whole machines, the first free ones (`FreeKey`). With a topology, all in the first domain
+ * where they fit. Only for needs without an obstacle. `ahead`: the hold that they are behind.
  */
 export function assignMachines(
   { needs, topology, queue }: Gang & Pick<Reservation, "queue">,
@@ -344,7 +344,7 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** The hold, for other requests that stand behind it: in its own queue by priority and age; of other queues first those that borrow. */
+/** Returns the hold if this request is behind it: within its queue by priority and age, between queues after requests that do not borrow. */
 export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
   if (hold === undefined || hold.place.sequence === place.sequence) return undefined;
   const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : levelOfDemand(demand, world) > 0;
@@ -372,7 +372,7 @@ export function roomBehind(need: View, machines: Machines, hold: Hold | undefine
   return behind;
 }
 
-/** The room that the needs of a hold leave in a pool, by the `viewKey` of the need that wants the rest. */
+/** The room that a hold leaves in a pool, by the `viewKey` of the need that uses the rest. */
 const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
 
 export function isAtLimit({ ownerKind }: Pick<Demand, "ownerKind">, { ledger }: World): boolean {

@@ -28,20 +28,20 @@ const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly know
 
 /** The parts left out of a future. */
 type FutureOptions = {
-  /** Only the first beneficiaries, so many of them. */
+  /** Number of beneficiaries that get machines, the first ones; absent: all. */
   readonly beneficiaries?: number;
-  /** The request is cancelled if work then stays that is preempted for it, and that its owner has not begun to end. */
+  /** Sequence of a beneficiary that is cancelled. Its victims stay unless their owners have begun to end them. */
   readonly without?: number;
 };
 
 export function futureOf(world: World, options: FutureOptions = {}): Future {
   const { ledger } = world;
   const { beneficiaries = ledger.beneficiaries.length, without } = options;
-  // Most futures are the same without, and are then built once.
+  // Without victims that may stay, a cancelled beneficiary only frees machines. One future serves both cases.
   return knownFuture(
     world,
     beneficiaries,
-    without !== undefined && sparedFor(ledger).has(without) ? without : undefined,
+    without !== undefined && listRevocable(ledger).has(without) ? without : undefined,
   );
 }
 
@@ -56,17 +56,17 @@ function knownFuture(world: World, count: number, without: number | undefined): 
   return future;
 }
 
-/** The requests for which work is preempted that may stay. */
-function sparedFor({ leaving, reservations }: Ledger): ReadonlySet<number> {
-  const spared = new Set<number>();
+/** The beneficiaries with victims that may still stay. */
+function listRevocable({ leaving, reservations }: Ledger): ReadonlySet<number> {
+  const revocable = new Set<number>();
   for (const sequence of leaving.keys()) {
     const { beneficiary, isAccepted } = reservations.get(sequence)?.grant?.preemption ?? {};
-    if (beneficiary !== undefined && isAccepted === false) spared.add(beneficiary);
+    if (beneficiary !== undefined && isAccepted === false) revocable.add(beneficiary);
   }
-  return spared;
+  return revocable;
 }
 
-/** Returns whether the work is preempted for this request, and its owner has not begun to end it. */
+/** Whether the work is preempted for this request, and its owner has not begun to end it. */
 function mayStay(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
   const preemption = reservation?.grant?.preemption;
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
@@ -109,7 +109,7 @@ function withPlaced(future: Future, sequence: number | undefined): Future {
   };
 }
 
-/** The option that a request that work was preempted for can be granted with in this world. */
+/** The option with which the beneficiary can be granted in this world; undefined: none. */
 export function chooseForBeneficiary(reservation: Reservation, world: World): Option | undefined {
   return chooseOption(
     listOptions(reservation),
@@ -120,18 +120,18 @@ export function chooseForBeneficiary(reservation: Reservation, world: World): Op
 
 /** Whether the beneficiary has machines in the future, and in each future in which one other beneficiary is cancelled. */
 export function isPlaced(world: World, beneficiary: number): boolean {
-  const others = [...sparedFor(world.ledger)].filter((sequence) => sequence !== beneficiary);
+  const others = [...listRevocable(world.ledger)].filter((sequence) => sequence !== beneficiary);
   if (!futureOf(world).placed.has(beneficiary)) return false;
   return others.every((without) => futureOf(world, { without }).placed.has(beneficiary));
 }
 
 /**
- * Whether each beneficiary that has machines in the future of a world has them after these events, too, or now. The same holds in the futures in which one
- * other beneficiary is cancelled, so that the work stays that was preempted for it.
+ * Whether each beneficiary with machines in the future still has them after these events, or was granted. The same must hold in each future in which one other
+ * beneficiary is cancelled, because its victims may stay.
  */
 export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
   if (world.ledger.beneficiaries.length === 0) return true;
-  // Copies: what an event comes to is remembered with it, and a request that is not granted after all has to wait.
+  // Copies, because results are cached by event, and these events may not be applied.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
@@ -139,12 +139,12 @@ export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boole
   return keepsPlacesAfter(world, after);
 }
 
-/** Compares with a later world. Computed futures are reused. */
+/** As `keepsPlaces`, for a later world, whose computed futures are reused. */
 export function keepsPlacesAfter(world: World, after: World): boolean {
   if (!keepsPlacesIn(world, after, {})) return false;
-  const spared = sparedFor(world.ledger);
+  const revocable = listRevocable(world.ledger);
   return world.ledger.beneficiaries.every(
-    ({ sequence }) => !spared.has(sequence) || keepsPlacesIn(world, after, { without: sequence }),
+    ({ sequence }) => !revocable.has(sequence) || keepsPlacesIn(world, after, { without: sequence }),
   );
 }
 
@@ -173,15 +173,15 @@ function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
   return withNode(machines, { ...facts, occupants, ownerUses });
 }
 
-const worldsForOthers = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
+const othersByFuture = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
 
 /**
- * The present world without what is kept for the beneficiaries: each node has what is free both now and in the future, and quotas have to suffice now and then.
- * Whatever is granted in it disturbs no beneficiary.
+ * Returns the present world without the machines and quota kept for beneficiaries. Each node offers the amounts that are free both now and in the future, and
+ * quota must suffice in both. A grant in this world takes nothing from a beneficiary.
  */
-export function withoutKeptWork(present: World, future: Future = futureOf(present)): World {
+export function worldForOthers(present: World, future: Future = futureOf(present)): World {
   if (!isChanging(present)) return present;
-  const known = worldsForOthers.get(future);
+  const known = othersByFuture.get(future);
   if (known?.present.ledger === present.ledger && known.present.machines === present.machines) return known.forOthers;
   let { machines } = present;
   for (const node of future.nodes)
@@ -194,7 +194,7 @@ export function withoutKeptWork(present: World, future: Future = futureOf(presen
     attainable: present.attainable ?? present.machines,
   };
   const forOthers = withoutRequests(open, future.placed);
-  worldsForOthers.set(future, { present, forOthers });
+  othersByFuture.set(future, { present, forOthers });
   return forOthers;
 }
 
@@ -216,7 +216,7 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
   if (free === undefined) return machines;
   const later = then?.facts && freeOn(then.facts, then);
   if (later === undefined) {
-    // A cordoned node is no part of its pool, and the quota of a root may be the sum of its pools.
+    // A node of known size stays uncordoned: a cordoned one leaves the sum of its pool, which may be the quota of a root.
     const hasLimit = free.amounts.has("pods");
     return withNode(
       machines,
@@ -228,7 +228,7 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
   return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));
 }
 
-/** The node as if foreign pods used so much of it. */
+/** Adds this amount to the foreign use of the node. */
 function withForeignUse(facts: NodeFacts, use: Amounts): NodeFacts {
   const { pods, requests, examples } = facts.foreign;
   const after = new Map(requests);
@@ -247,7 +247,7 @@ function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
   return amounts && { isWhole: false, amounts };
 }
 
-/** Replaces the trees of queues, which cache results: without some requests these differ. */
+/** Recreates the trees of queues with leaving work or beneficiaries, because results cached by tree become invalid without some requests. */
 function withNewTrees(ledger: Ledger): Ledger {
   const { leaving, beneficiaries, reservations } = ledger;
   const queues = [...leaving.keys(), ...beneficiaries.map(({ sequence }) => sequence)].flatMap(

@@ -8,38 +8,38 @@ import type { World } from "../ledger/world.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 import { quotaWorldOf } from "./queue-heads.ts";
 
-/** Granted work that may be preempted. `use`: what of it is limited by quotas. */
+/** Granted work that may be preempted. `use`: its amounts that quotas limit. */
 export type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
 
-/** For what work is preempted. */
+/** The purpose of a preemption. */
 export type Need = {
   readonly node: QueueNode;
-  /** The pairs whose quota is short; where none is, all that are asked for. */
+  /** The pairs whose quota is short; if none is, all requested pairs. */
   readonly needed: readonly string[];
-  /** The world after all leaving work has left: the work that is still granted in it may be preempted. */
+  /** The world after all leaving work has left. Work that is still granted in it may be preempted. */
   readonly world: World;
 };
 
-/** The work of one queue, in its order. It is read only as far as it is needed: there may be thousands of candidates, and a few are enough. */
+/** The work of one queue in its order. Read lazily: thousands of candidates may exist, and a few suffice. */
 export type QueueWork = { readonly node: QueueNode; readonly candidates: Iterable<Candidate> };
 
-/** Whether the work may be preempted by the request at all. */
+/** Whether the request may preempt the work. */
 type MayLeave = (key: AdmittedKey, node: QueueNode) => boolean;
 
-/** The work of other queues of the tree that borrow something which is needed, by queue. */
+/** Lists, by queue, the work of the tree's other queues that borrow a needed pair. */
 export function listBorrowers({ node, needed, world }: Need, present: World, mayLeave: MayLeave): readonly QueueWork[] {
   const { tree } = world.ledger.use;
   const usedBy = (each: QueueNode): PairAmounts => tree.get(each.queue.name) ?? NO_PAIRS;
   return [...withQueuesBelow(node.path.at(-1) ?? node)].flatMap((other) => {
     const keys = world.ledger.admitted.get(other.queue.name)?.keys();
     if (other === node || keys === undefined) return [];
-    if (borrowedPairs({ node, needed, world }, meet(node, other).below, usedBy).length === 0) return [];
+    if (borrowedPairs({ node, needed, world }, splitPaths(node, other).below, usedBy).length === 0) return [];
     const may = (key: AdmittedKey): boolean => mayLeave(key, other);
     return [{ node: other, candidates: remember(readCandidates(keys, may, other, present.ledger)) }];
   });
 }
 
-/** The work of one queue that is as `mayLeave` says. */
+/** Lists the work of one queue that `mayLeave` accepts. */
 export function listWork(node: QueueNode, { world }: Need, present: World, mayLeave: MayLeave): Iterable<Candidate> {
   const keys = world.ledger.admitted.get(node.queue.name)?.keys() ?? [];
   return remember(readCandidates(keys, (key) => mayLeave(key, node), node, present.ledger));
@@ -55,13 +55,13 @@ function* readCandidates(
     if (!may(key)) continue;
     const reservation = reservations.get(key.sequence);
     const { use } = reservation?.grant ?? {};
-    // It is not granted at present, or it is not to be preempted.
+    // Its work is not granted at present, or may not be preempted.
     if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) continue;
     yield { reservation, node, use: limitedAmounts(node, use) };
   }
 }
 
-/** Several readers read the source once, as far as the one that reads most. */
+/** Several readers share one pass over the source, which is read as far as the furthest of them. */
 function remember<Value extends object>(source: Iterator<Value>): Iterable<Value> {
   const known: Value[] = [];
   return {
@@ -92,14 +92,14 @@ export function isBeyondMinimum({ reservation }: Candidate): boolean {
   return reservation.beyondMinimum === true;
 }
 
-/** A job continues without the members beyond its minimum. They keep their order, and so does the rest. */
+/** Members beyond a job's minimum come first, because the job continues without them. Both groups keep their order. */
 export function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
   const members = candidates.filter(isBeyondMinimum);
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
 
-/** The part of the other queue's path below the queue where both paths meet; and the child of that queue on the own path. */
-export function meet(
+/** Splits two paths at their first common queue: the other path below it, and its child on the own path. */
+export function splitPaths(
   own: QueueNode,
   other: QueueNode,
 ): { readonly below: readonly QueueNode[]; readonly child: QueueNode } {
@@ -109,7 +109,7 @@ export function meet(
   return { below: other.path.slice(0, at), child };
 }
 
-/** The needed pairs that all these queues borrow: one with candidates, and each queue above it up to the first one that has the request below it. */
+/** The needed pairs that all these queues borrow: the candidate's queue and its ancestors below the first common one with the request's queue. */
 function borrowedPairs(
   { needed, world }: Need,
   below: readonly QueueNode[],
@@ -123,7 +123,7 @@ export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candid
   return withTreeUse(use, node, amounts, -1);
 }
 
-/** The work of one queue, and the first of it that borrows with the use of that moment. */
+/** The work of one queue that borrows, given a use that decreases. */
 export class Borrower {
   readonly node: QueueNode;
   readonly #need: Need;
@@ -137,12 +137,12 @@ export class Borrower {
   constructor({ node, candidates }: QueueWork, need: Need) {
     this.node = node;
     this.#need = need;
-    this.#below = meet(need.node, node).below;
+    this.#below = splitPaths(need.node, node).below;
     this.#candidates = candidates[Symbol.iterator]();
     this.take();
   }
 
-  /** Undefined: none of its work still borrows. Use must only decrease from call to call. */
+  /** The first work that still borrows; undefined: none. Use must only decrease from call to call. */
   first(use: QueueUse["tree"]): Candidate | undefined {
     if (this.#first === undefined) return undefined;
     const used = this.#below.map((each) => use.get(each.queue.name) ?? NO_PAIRS);
@@ -166,7 +166,7 @@ function uses({ use }: Candidate, pairs: readonly string[]): boolean {
   return pairs.some((pair) => (use.get(pair) ?? 0) > 0);
 }
 
-/** Those that borrow when it is their turn, in their order over all queues. At most so many. */
+/** Selects at most `limit` candidates that borrow when it is their turn, in their order over all queues. */
 export function selectBorrowers(need: Need, work: readonly QueueWork[], limit: number): readonly Candidate[] {
   const selected: Candidate[] = [];
   let borrowers = work.map((each) => new Borrower(each, need));

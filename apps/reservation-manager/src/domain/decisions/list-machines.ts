@@ -26,7 +26,7 @@ export type MachinePageRequest = {
 export type MachineState = {
   readonly node: string;
   readonly pool: string;
-  /** `lost`: it is held, and the node is missing. */
+  /** `lost`: it is held, but the node is missing. */
   readonly standing: Standing | "lost";
   /** As `standing`, for needs that tolerate all of its taints. */
   readonly toleratedStanding: Standing | "lost";
@@ -36,25 +36,25 @@ export type MachineState = {
   readonly zone?: string;
   /** Undefined: no owner holds it as a whole. */
   readonly holder: Reservation | undefined;
-  /** Who holds parts of it, in the order of arrival. */
+  /** Owners of parts of it, in the order of arrival. */
   readonly partHolders: readonly Reservation[];
   /** Undefined: unknown. */
   readonly allocatable: Amounts | undefined;
-  /** The part that can be granted in parts now, to needs that tolerate its taints; undefined: none. */
+  /** The amounts that can be granted in parts now to needs that tolerate its taints; undefined: none. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
   /** The use beyond the allocatable amounts; empty: none. */
   readonly excess: Amounts;
 };
 
-/** `next` is set while more follow; `complete` says whether every node is known. */
+/** `next` is set if more machines follow. `complete`: every node is known. */
 export type MachinePage = {
   readonly machines: readonly MachineState[];
   readonly next: string | undefined;
   readonly complete: boolean;
 };
 
-/** One page of the nodes in the order of their names. Nodes without a pool are no machines, and left out. */
+/** Returns one page of the nodes in name order. Omits nodes without a pool, which are no machines. */
 export function buildMachinePage({ ledger, machines }: World, request: MachinePageRequest): MachinePage {
   const { pool, node: only, after, limit } = request;
   const { complete } = machines;
@@ -70,7 +70,7 @@ export function buildMachinePage({ ledger, machines }: World, request: MachinePa
   return { machines: listed, next: undefined, complete };
 }
 
-/** A node that is lost, or whose label is, belongs to the pool that it was granted for. */
+/** A lost node, or one without its label, belongs to the pool that it was granted for. */
 function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
   const sequence = ledger.holders.get(node);
   const holder = sequence === undefined ? undefined : knownReservation(ledger, sequence);

@@ -9,10 +9,10 @@ export type PageRequest = {
   readonly limit: number;
 };
 
-/** `next` is set while more follow. */
+/** `next` is set if more reservations follow. */
 type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
 
-/** One page of the ledger in the order of owners, so that a reservation made or ended between two pages neither hides nor repeats another one. */
+/** Returns one page of the ledger in the order of owners, so a reservation that begins or ends between two pages neither hides nor repeats another. */
 export function buildPage(ledger: Ledger, { kind, after, limit }: PageRequest): Page {
   const prefix = kind === undefined ? "" : `${kind}!`;
   const from = after === undefined || after < prefix ? prefix : after;

@@ -10,7 +10,7 @@ import type { World } from "../ledger/world.ts";
 /** The quota, the use and the waiting requests of a queue. */
 export type QueueReport = {
   readonly queue: Queue;
-  /** The limited amounts of its work and of the work of the queues below it. */
+  /** The limited amounts of its work and of the work in the queues below it. */
   readonly used: PairAmounts;
   readonly borrowed: PairAmounts;
   /** The quota of the pairs that it or its work names. */
@@ -19,7 +19,7 @@ export type QueueReport = {
   readonly pending: number;
   readonly admitted: number;
   readonly shareMillionths: number;
-  /** The share of its past borrowing; 0 where that does not count. */
+  /** The share of its past borrowing; 0 if past use does not count. */
   readonly pastShareMillionths: number;
   readonly problem: QueueProblem | undefined;
 };

@@ -3,10 +3,10 @@ import { holdsMinimum, matchesNode, untolerated, type Taint } from "@muster/reso
 import type { Machines, NodeFacts } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 
-/** A fault travels in one message, and people read it. */
+/** Limit of names in a fault, which people read and which travels in one message. */
 const MAX_NAMED = 3;
 
-/** The fault with the cordons and the taints that keep nodes of its pool from these needs. Visits every node. */
+/** Adds the cordons and taints that exclude nodes of the fault's pool from these needs. Visits every node. */
 export function withExcluded(fault: Fault, needs: readonly PoolNeed[], machines: Machines): Fault {
   if (fault.code !== "pool_capacity") return fault;
   const cordoned: string[] = [];

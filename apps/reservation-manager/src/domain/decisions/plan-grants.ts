@@ -13,26 +13,24 @@ export type GrantStep = {
   readonly because: GrantReason;
 } & Omit<Grant, "atMs">;
 
-/** `ahead`: requests of higher priority or age that do not fit and were overtaken. */
+/** `ahead`: requests of higher priority or age that were overtaken because they do not fit. */
 type GrantReason =
   | { readonly code: "FIRST_IN_ORDER"; readonly ahead: 0 }
   | { readonly code: "FITS_BEFORE_OTHERS"; readonly ahead: number };
 
-/** `complete`: no waiting request would fit after the steps. Otherwise the plan was cut at the bound, and the next one continues. */
+/** `complete`: no waiting request fits after these steps. Otherwise the plan reached its limit, and the next one continues. */
 type GrantPlan = { readonly steps: readonly GrantStep[]; readonly complete: boolean };
 
 export type GrantPolicy = HoldPolicy & {
-  /** Limit of machines that one plan grants, so that one write fits an entry of the log. A single reservation may need more. */
+  /** Limit of machines per plan, so that the log entry fits. A single reservation may have more. */
   readonly machinesPerPlan: number;
 };
 
 /**
- * Plans the next grants: the first request in order (`takeFirst`: priority, age and arrival; between queues first quota and share) that nothing stands in the
- * way of (`obstacleTo`: its concurrency limit, its queue, too few free machines, or machines held for an older request, which `findHolds` names). Planning
- * again after a complete plan plans nothing.
+ * Plans the next grants: the first in order (`takeFirst`) of the requests without an obstacle (`obstacleTo`). Planning after a complete plan plans nothing.
  *
- * The cost is that of the classes of requests that fit now or nearly so: without a queue those of `findCandidateClasses`, in queues those that `takeFirst` has
- * to visit. It is not that of the requests that wait.
+ * The cost grows with the classes of requests that fit or nearly fit: those of `findCandidateClasses` without a queue, and those that `takeFirst` visits in
+ * queues. It does not grow with all waiting requests.
  */
 export function planGrants(world: World, policy: GrantPolicy, nowMs: number): GrantPlan {
   const steps: GrantStep[] = [];
@@ -45,7 +43,7 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
     if (round.steps.length === 0) return { steps, complete: true };
     ({ budget } = round);
     if (budget <= 0) return { steps, complete: false };
-    // A grant can lift another request's hold (it reached a concurrency limit), so requests that did not fit before may fit now.
+    // A grant can end a hold by reaching a concurrency limit, so requests that did not fit before may fit now.
     after = round.world;
   }
 }
@@ -54,7 +52,7 @@ export function eventOf({ kind: _kind, because: _because, ...granted }: GrantSte
   return { kind: "granted", ...granted, atMs: nowMs };
 }
 
-/** One walk in queue order over the classes that may fit. `budget`: in machines of one plan; the result has the rest. */
+/** Walks once in queue order over the classes that may fit. `budget`: machines left in this plan; the result has the rest. */
 function planRound(
   start: World,
   policy: HoldPolicy,
@@ -77,10 +75,10 @@ function planRound(
     world = evolveWorld(world, [eventOf(step, nowMs)]);
     const heldBefore = holds.machines?.place.sequence;
     holds = findHolds(world, policy, nowMs);
-    // Requests that were passed over may go without the hold, and come before the rest of this walk.
+    // Skipped requests may fit without the hold, and come before the rest of this walk.
     if (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence) break;
     if (waiting.queue !== undefined) continue;
-    // Its other options are among the candidates.
+    // The request's other options are among the candidates.
     if (place.option !== undefined) break;
     const next = waiting.places.first(nextRequestAfter(place));
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
@@ -88,10 +86,10 @@ function planRound(
   return { steps, world, budget };
 }
 
-/** Bytes that a machine with the longest names takes in the log. */
+/** Bytes in the log of a machine with the longest names. */
 const BYTES_PER_MACHINE = 400;
 
-/** How many machines with the longest names take as much of an entry of the log as these. */
+/** The number of machines with the longest names that take as much of a log entry as these. */
 function weigh({ machines, use }: GrantStep): number {
   const weightOfUse = shareBytes(use) / BYTES_PER_MACHINE;
   return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, weightOfUse);

@@ -6,12 +6,12 @@ import type { World } from "../ledger/world.ts";
 import { MAX_CHANGE_BYTES } from "./plan-queue-changes.ts";
 import { quotaWorldOf } from "./queue-heads.ts";
 
-/** Counts in one half-life: between two of them 2% of the past is forgotten. */
+/** Counts per half-life: 2% of the past decays between two of them. */
 const COUNTS_PER_HALF_LIFE = 32;
 const MIN_INTERVAL_MS = 1000;
-/** Limit of one count, so that it fits into an entry of the log: the queues with the largest past shares. */
+/** Limit of queues per count, so that it fits into a log entry: those with the largest past shares. */
 export const MAX_COUNTED_QUEUES = 4000;
-/** Above any share that a queue can have for long; a queue that borrows although its tree can lend nothing has an infinite one. */
+/** Above any share that a queue can have for long. A queue that borrows although its tree can lend nothing has an infinite share. */
 const MAX_MILLIONTHS = 1_000_000_000;
 
 export type PastUsePlan = {
@@ -21,9 +21,10 @@ export type PastUsePlan = {
 };
 
 /**
- * Counts what queues borrow now into what they borrowed in the past, for the queues above them that have a half-life: past · 2^(-t/h) + share · (1 - 2^(-t/h))
- * after the time t, as the fair-share usage of Slurm decays. Shares between two counts are not seen; after a time without counts, two intervals of the share
- * of now are added, and all that time is forgotten.
+ * Adds current borrowing to past borrowing, for queues below one with a half-life: past · 2^(-t/h) + share · (1 - 2^(-t/h)) after the time t, as the fair-share
+ * usage of Slurm decays.
+ *
+ * Shares between two counts are not seen. After a pause, two intervals of the current share are added, and the pause still decays the past.
  */
 export function planPastUse(world: World, nowMs: number): PastUsePlan {
   const events: LedgerEvent[] = [];
@@ -32,7 +33,7 @@ export function planPastUse(world: World, nowMs: number): PastUsePlan {
   for (const { node, halfLifeMs } of parentsWithPast(world.ledger.queues)) {
     const known = world.ledger.pastUse.get(node.queue.name);
     const intervalMs = Math.max(MIN_INTERVAL_MS, halfLifeMs / COUNTS_PER_HALF_LIFE);
-    // A time far in the future is by a clock that was wrong: the next count does not wait until then.
+    // A time far in the future comes from a wrong clock, so the next count does not wait for it.
     const countedMs = known === undefined || known.atMs > nowMs + intervalMs ? nowMs - intervalMs : known.atMs;
     const dueMs = countedMs + intervalMs;
     againAtMs = Math.min(againAtMs ?? Infinity, dueMs > nowMs ? dueMs : nowMs + intervalMs);

@@ -29,21 +29,21 @@ type PreemptionPlan = {
   readonly limits: ReadonlySet<PreemptionLimit>;
 };
 
-/** Limit of requests that work is preempted for at a time: the future is built with each of them. Others wait for one of them to be granted. */
+/** Limit of concurrent beneficiaries, because the future is built with each of them. Further requests wait until one of them is granted. */
 export const MAX_BENEFICIARIES = 32;
 
-/** Limit of requests of one class that work is searched for, where each of them was preempted before and is not helped. */
+/** Limit of requests per class for which victims are searched. Only a class whose first requests were preempted themselves has more than one. */
 export const MAX_FIRST_PLACES = 8;
 
-/** A limit that keeps a request from preempting work that it otherwise may. */
+/** A limit that prevents a preemption which the queues permit. */
 export type PreemptionLimit = "MAX_VICTIMS" | "MAX_BENEFICIARIES" | "MAX_FIRST_PLACES";
 
 const NO_LIMITS: ReadonlySet<PreemptionLimit> = new Set();
 
 /**
- * Which work shall end next: for the first request, in the order in which they would be granted, that fits into no future and for which `findVictims` finds
- * enough. The future is the one in which all that leaves already has left, and its machines are granted in order: so nothing more is preempted for what comes
- * free anyway. One request in each plan, because a plan takes moments where many work and wait.
+ * Plans preemptions for one request: the first in grant order that does not fit the future and for which `findVictims` finds enough work. In the future, all
+ * leaving work has left and its machines are granted in order, so no work is preempted for machines that become free anyway. One request per plan bounds the
+ * time of a plan when many requests wait.
  */
 export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
   const { victims = [], beneficiary, againAtMs, limits = NO_LIMITS } = findNext(world, policy, nowMs);
@@ -55,7 +55,7 @@ export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number
   const steps = victims.map(({ sequence, reason }): PreemptStep => {
     return { kind: "preempt", sequence, because: { code: reason, ahead: 0 } };
   });
-  // Borrowers may now use the quota that was kept for its beneficiary, so that more requests may be granted.
+  // After a preemption, borrowers may use the quota that was kept for its beneficiary, so more requests may fit.
   return { steps, events, complete: victims.length === 0, againAtMs, limits };
 }
 
@@ -72,11 +72,14 @@ function findNext(world: World, policy: GrantPolicy, nowMs: number): Found {
   if (drained !== undefined) return { victims: [{ sequence: drained, reason: "DRAIN" }], againAtMs: undefined };
   if (!world.machines.complete || !mayPreemptAny(world.ledger.queues)) return { againAtMs: undefined };
   if (world.ledger.beneficiaries.length < MAX_BENEFICIARIES) return findFirst(world, policy, nowMs);
-  return { againAtMs: undefined, ...(isKeptWaiting(world) && { limits: new Set(["MAX_BENEFICIARIES"] as const) }) };
+  return {
+    againAtMs: undefined,
+    ...(hasUnservedRequests(world) && { limits: new Set(["MAX_BENEFICIARIES"] as const) }),
+  };
 }
 
-/** Whether more requests wait in queues that may preempt than work is preempted for. */
-function isKeptWaiting({ ledger }: World): boolean {
+/** Whether more requests wait in queues that may preempt than there are beneficiaries. */
+function hasUnservedRequests({ ledger }: World): boolean {
   const forest = forestOf(ledger.queues);
   let waiting = 0;
   for (const [name, { places }] of ledger.queue.byQueue.entries()) {
@@ -88,7 +91,7 @@ function isKeptWaiting({ ledger }: World): boolean {
 
 const preempting = new WeakMap<Queues, boolean>();
 
-/** Whether requests of some queue may preempt work. */
+/** Whether requests of any queue may preempt work. */
 export function mayPreemptAny(queues: Queues): boolean {
   const known = preempting.get(queues) ?? [...queues.values()].some((queue) => mayPreempt(queue));
   preempting.set(queues, known);
@@ -99,10 +102,10 @@ export function mayPreempt({ reclaim, fairSharing, withinQueue, whileBorrowing }
   return [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
 }
 
-/** Work that is to end ranks behind all that leaves anyway, however far the quota is. */
+/** Exceeds every level, so an option that needs victims ranks after each option that leaving work serves. */
 const MAX_LEVEL = 1000;
 
-/** The first request in order that preemption helps. Those before it get the leaving machines. */
+/** Finds the first request in order that preemption helps. Earlier requests that fit are granted machines of the leaving work. */
 function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   let future = futureOf(world).world;
   let againAtMs: number | undefined;
@@ -118,7 +121,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
       if (search.isLimited) limits.add("MAX_VICTIMS");
       if (search.victims === undefined || !isServed(world, place.sequence, search.victims, nowMs)) {
         const isLast = waiting.places.rank(place) === MAX_FIRST_PLACES - 1;
-        if (isLast && isCut(waiting, future.ledger)) limits.add("MAX_FIRST_PLACES");
+        if (isLast && isClassCut(waiting, future.ledger)) limits.add("MAX_FIRST_PLACES");
         return undefined;
       }
       found.set(place, search.victims);
@@ -137,8 +140,8 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
 }
 
 /**
- * The first in order of the candidates that are helped. The first of each queue is found before queues are compared: which queue of a subtree comes first
- * decides how the subtree compares with others. `rankHelp`: undefined where nothing helps; of the options of one request the one with the lowest rank counts.
+ * Finds the first helped candidate in order. The first of each queue is found before queues are compared, because it decides how its subtree compares with
+ * others. `rankHelp`: undefined if nothing helps; of the options of one request, the lowest rank counts.
  */
 function firstHelped(
   candidates: SortedMap<Place, WaitingClass>,
@@ -160,8 +163,8 @@ function firstHelped(
 }
 
 /**
- * Whether the request has machines once the victims have left, whichever other beneficiary is cancelled, and those before it still do: the future may place
- * them in another way.
+ * Whether the victims' end gives the request machines, whichever other beneficiary is cancelled, and each earlier beneficiary keeps its machines. The future
+ * may place them differently.
  */
 function isServed(world: World, beneficiary: number, victims: Victims, nowMs: number): boolean {
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
@@ -171,7 +174,7 @@ function isServed(world: World, beneficiary: number, victims: Victims, nowMs: nu
   return isPlaced(after, beneficiary) && keepsPlacesAfter(world, after);
 }
 
-/** The first request of each class of the queues that may preempt, and of all others while work leaves that they may get. */
+/** Lists the first request of each class of queues that may preempt. While work is leaving, all other classes are candidates for its machines. */
 function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Place, WaitingClass> {
   let candidates = isWorkLeaving ? ledger.queue.heads : SortedMap.empty<Place, WaitingClass>(comparePlaces);
   for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
@@ -184,7 +187,7 @@ function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Pl
   return candidates;
 }
 
-/** The first request of the class. If it was preempted itself, it spares the work that it was preempted for: the next one does not. */
+/** Yields the first request of the class. A preempted request may not preempt the work that replaced it, so the next request is a candidate too. */
 function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<Place> {
   let count = 0;
   for (const place of places.keys()) {
@@ -194,19 +197,19 @@ function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Gener
   }
 }
 
-/** Whether the limit alone leaves out requests of the class. */
-function isCut(waiting: WaitingClass, ledger: Ledger): boolean {
+/** Whether `MAX_FIRST_PLACES` excludes requests of the class. */
+function isClassCut(waiting: WaitingClass, ledger: Ledger): boolean {
   const first = [...firstPlaces(waiting, ledger)];
   const last = ledger.reservations.get(first.at(-1)?.sequence ?? 0);
   return first.length === MAX_FIRST_PLACES && last?.preemptedFor !== undefined && waiting.places.size > first.length;
 }
 
-/** Whether the limit leaves out this request of the class. */
-export function isPlaceLeftOut(waiting: WaitingClass, place: Place, ledger: Ledger): boolean {
-  return waiting.places.rank(place) >= MAX_FIRST_PLACES && isCut(waiting, ledger);
+/** Whether `MAX_FIRST_PLACES` excludes this request of the class. */
+export function isPlaceExcluded(waiting: WaitingClass, place: Place, ledger: Ledger): boolean {
+  return waiting.places.rank(place) >= MAX_FIRST_PLACES && isClassCut(waiting, ledger);
 }
 
-/** The first admitted work of a drained queue that is not asked to leave yet. */
+/** The first admitted work of a drained queue that is not preempted yet. */
 function findDrained({ ledger }: World): number | undefined {
   for (const node of drainedQueues(ledger.queues))
     for (const { sequence } of ledger.admitted.get(node.queue.name)?.keys() ?? []) {
@@ -229,21 +232,21 @@ function isDrained({ path }: QueueNode): boolean {
 }
 
 /**
- * Takes back what serves nothing any more: requests that would not be granted once all has left keep nothing, and work whose owner has not begun to end it
- * stays if its beneficiary is granted, gone or one of those, or if its queue is not drained any more.
+ * Withdraws preemptions that no longer serve a request. A beneficiary that would not be granted in the future is dropped. Work whose owner has not begun to end
+ * it stays if its beneficiary is granted, cancelled or dropped, or if its queue is no longer drained.
  */
 export function planWithdrawals(start: World, atMs: number): readonly LedgerEvent[] {
   const events: LedgerEvent[] = [];
-  // Another request may have waited for the work that stays.
+  // Another beneficiary may need the work that stays, so repeat until no withdrawal remains.
   for (let world = start; ;) {
-    const next = findUnserving(world, atMs);
+    const next = findWithdrawals(world, atMs);
     if (next.length === 0) return events;
     events.push(...next);
     world = evolveWorld(world, next);
   }
 }
 
-function findUnserving(world: World, atMs: number): readonly LedgerEvent[] {
+function findWithdrawals(world: World, atMs: number): readonly LedgerEvent[] {
   const { ledger, machines } = world;
   if (ledger.leaving.size === 0 && ledger.beneficiaries.length === 0) return [];
   const { placed } = futureOf(world);

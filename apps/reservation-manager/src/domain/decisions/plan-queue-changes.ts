@@ -1,17 +1,17 @@
 import type { LedgerEvent } from "../ledger/ledger.ts";
 import { sameQueue, type Queue, type Queues } from "../ledger/queue.ts";
 
-/** Limit of one entry of the log, which has room for twice as much: a queue that is larger alone is too large (`toQueue`). */
+/** Limit of bytes per log entry, which holds twice as much. A queue that exceeds it alone is too large (`toQueue`). */
 export const MAX_CHANGE_BYTES = 300_000;
 
-/** About as many bytes as the queue takes in a message: names, and for each quota its pair, tags and three amounts. */
+/** Estimates the bytes of the queue in a message: names, and for each quota its pair, tags and three amounts. */
 export function queueBytes({ name, parent = "", quotas, problem = "" }: Queue): number {
   let bytes = 100 + name.length + parent.length + problem.length;
   for (const pair of quotas.keys()) bytes += pair.length + 50;
   return bytes;
 }
 
-/** Plans the steps from the ledger's queues to the stated ones; not `complete`: the next plan continues. */
+/** Plans the steps from the ledger's queues to the configured ones. Not `complete`: the next plan continues. */
 export function planQueueChanges(
   stated: readonly Queue[],
   queues: Queues,

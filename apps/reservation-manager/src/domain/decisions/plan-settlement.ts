@@ -1,26 +1,26 @@
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { assignMachines } from "./fit.ts";
-import { chooseForBeneficiary, futureOf, keepsPlaces, withoutKeptWork, withoutRequests } from "./future.ts";
+import { chooseForBeneficiary, futureOf, keepsPlaces, worldForOthers, withoutRequests } from "./future.ts";
 import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPastUse } from "./plan-past-use.ts";
 import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptStep } from "./plan-preemptions.ts";
 
 export type SettleStep = GrantStep | PreemptStep;
 
-/** How the world gets to where nothing that waits fits; not quite there when the plan was cut (`complete`). */
+/** Events after which no waiting request fits; not yet so if the plan reached its limit (`complete`). */
 export type Settlement = {
   readonly steps: readonly SettleStep[];
   readonly complete: boolean;
   readonly world: World;
   readonly events: readonly LedgerEvent[];
-  /** When time alone lets more be done: work may be preempted that has had its machines for too short a time now, or past use is counted. */
+  /** Time at which more becomes possible without another change: work becomes preemptible, or past use is counted. */
   readonly againAtMs: number | undefined;
-  /** Limits that the search for work to preempt has reached. */
+  /** Limits that the search for victims reached. */
   readonly limits?: ReadonlySet<PreemptionLimit>;
 };
 
-/** Grants what fits: first to the requests that work was preempted for, and then what takes nothing from those of them that wait on. */
+/** Grants requests that fit: first beneficiaries, then those that take nothing from the beneficiaries that still wait. */
 export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): Settlement {
   const first = grantBeneficiaries(start, policy, nowMs);
   if (!first.complete) return { ...first, againAtMs: undefined };
@@ -29,7 +29,7 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
   const refused = new Set<number>();
   let { world } = first;
   for (;;) {
-    const plan = planGrants(withoutRequests(withoutKeptWork(world), refused), policy, nowMs);
+    const plan = planGrants(withoutRequests(worldForOthers(world), refused), policy, nowMs);
     let isRefused = false;
     for (const step of plan.steps) {
       const event = eventOf(step, nowMs);
@@ -43,13 +43,13 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
       world = evolveWorld(world, [event]);
     }
     if (isRefused) continue;
-    // A grant moves the other placements, so a request that work was preempted for may fit now.
+    // A grant moves other placements, so a beneficiary may fit now.
     const mayFit = steps.length > 0 && world.ledger.beneficiaries.length > 0;
     return { steps, complete: plan.complete && !mayFit, world, events, againAtMs: undefined };
   }
 }
 
-/** Counts past use where that is due; then grants what fits; where nothing more does, work is preempted for the requests that may preempt it. */
+/** Counts past use if that is due, then grants requests that fit. If none fits, preempts work for those that may preempt. */
 export function settle(world: World, policy: GrantPolicy, nowMs: number): Settlement {
   const past = planPastUse(world, nowMs);
   if (past.events.length > 0) {
@@ -81,8 +81,8 @@ type FirstGrants = {
 };
 
 /**
- * In their order, each where nothing is kept for an earlier one, and where those that are left still get what they wait for. A grant does without the work that
- * it spares: what was preempted for it, and has not begun to end.
+ * Grants beneficiaries in their order, each if nothing is kept for an earlier one and if later ones keep their machines. A grant does not use work that it
+ * spares: its victims whose end has not begun.
  */
 function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowMs: number): FirstGrants {
   const steps: GrantStep[] = [];
@@ -110,7 +110,7 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
   return { steps, events, world, complete: true };
 }
 
-/** The grant, and the preemptions that it makes unnecessary. */
+/** The grant, and the withdrawals of preemptions that it makes unnecessary. */
 function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly LedgerEvent[] {
   const granted = eventOf(step, nowMs);
   return [granted, ...planWithdrawals(evolveWorld(world, [granted]), nowMs)];
@@ -118,7 +118,7 @@ function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly 
 
 function planFirstGrant(world: World, index: number): GrantStep | undefined {
   const { sequence = 0 } = world.ledger.beneficiaries[index] ?? {};
-  const open = withoutKeptWork(world, futureOf(world, { beneficiaries: index, without: sequence }));
+  const open = worldForOthers(world, futureOf(world, { beneficiaries: index, without: sequence }));
   const reservation = knownReservation(world.ledger, sequence);
   const option = chooseForBeneficiary(reservation, open);
   if (option === undefined) return undefined;

@@ -8,12 +8,12 @@ type Known = {
   readonly amounts: PairAmounts;
 };
 
-/** The last amounts: they change when nodes do, and not with grants. */
+/** The last amounts, kept because they change with nodes and not with grants. */
 let latest: Known | undefined;
 
 /**
- * What the nodes of each pool can allocate together. A pool that is scaled counts with the nodes that it may get, each as the largest that it has; without a
- * node of known size it has any amount of each resource.
+ * The amounts that the nodes of each pool can allocate together. A scaled pool counts with its maximum number of nodes, each as its largest. Without a node of
+ * known size, its amounts are unlimited.
  */
 export function poolAmounts({ pools, sizesMark }: Pick<Machines, "pools" | "sizesMark">): PairAmounts {
   if (latest?.sizesMark === sizesMark) return latest.amounts;

@@ -131,7 +131,7 @@ describe("a request that accepts several pools", () => {
 
   it.each<[title: string, owned: Readonly<Record<string, number>>, work: readonly Work[], leaves: string]>([
     [
-      "the second pool, where the queue owns nothing in the first",
+      "the second pool if the queue owns nothing in the first",
       { "a cpu": 0, "b cpu": 8 },
       [
         { id: "p", pool: "a", queue: "borrower" },
@@ -140,7 +140,7 @@ describe("a request that accepts several pools", () => {
       "q",
     ],
     [
-      "the second pool, where no quota concerns the work in the first",
+      "the second pool if no quota limits the work in the first",
       { "a cpu": 8, "b cpu": 8 },
       [
         { id: "p", pool: "a" },
@@ -149,7 +149,7 @@ describe("a request that accepts several pools", () => {
       "q",
     ],
     [
-      "the preferred pool, where others borrow in both",
+      "the preferred pool if others borrow in both",
       { "a cpu": 8, "b cpu": 8 },
       [
         { id: "q", pool: "b", queue: "borrower" },
@@ -167,7 +167,7 @@ describe("a request that accepts several pools", () => {
       "q",
     ],
     [
-      "the own queue in the second pool, where that is all that may leave",
+      "the own queue in the second pool if no other work may leave",
       { "a cpu": 8, "b cpu": 8 },
       [
         { id: "p", pool: "a" },

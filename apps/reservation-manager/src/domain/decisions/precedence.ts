@@ -5,18 +5,18 @@ import { compareShares, type Share } from "../ledger/share.ts";
 import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { chooseOption, listOptions } from "./choose-option.ts";
-import { askingOf, standingOf, type Asking } from "./first-in-order.ts";
+import { askingOf, queueRankOf, type Asking } from "./first-in-order.ts";
 
 /**
- * What decides which of two requests goes first, in this order. WEIGHT: one of them borrows for a queue of weight 0. QUOTA: a nearer quota suffices for one.
- * SHARE: the share of its queue is lower with it. PRIORITY, AGE: of the requests.
+ * The rule that decides which of two requests goes first; earlier rules decide before later ones. WEIGHT: one request borrows for a queue of weight 0. QUOTA: a
+ * nearer quota suffices for one. SHARE: its grant gives one queue a lower share. PRIORITY, AGE: those of the requests.
  */
 export type OrderRule = "WEIGHT" | "QUOTA" | "SHARE" | "PRIORITY" | "AGE";
 
-/** A queue as it is compared with another one below the same parent. */
+/** The values that compare a queue with another child of the same parent. */
 export type ComparedQueue = {
   readonly queue: string;
-  /** How far from the queue the quota is that suffices for the request: 0 is its own. */
+  /** Levels from the queue up to the first quota that suffices for the request; 0 is its own. */
   readonly level: number;
   /** The share once the request is granted, with past use. */
   readonly share: Share;
@@ -33,7 +33,7 @@ export type Precedence = {
   readonly compared?: { readonly own: ComparedQueue; readonly other: ComparedQueue };
 };
 
-/** A waiting request. `asking` is undefined without a queue that exists. */
+/** A waiting request. `asking` is undefined if no existing queue is named. */
 export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
 
 /** Selects the option for which the nearest quota suffices. */
@@ -45,7 +45,7 @@ export function orderedOf(reservation: Reservation, world: World): Ordered {
   return { place, asking: node && nearest && askingOf(place, nearest.demand, node, world) };
 }
 
-/** Which of two requests would be granted first if both could be, and by which rule: the order of `takeFirst` for two. */
+/** Decides which of two requests `takeFirst` grants first if both fit, and by which rule. */
 export function comparePrecedence(own: Ordered, other: Ordered, world: World): Precedence {
   const isEqual = own.place.priority === other.place.priority;
   const byPlace: Comparison = [isEqual ? "AGE" : "PRIORITY", comparePlaces(own.place, other.place)];
@@ -77,7 +77,7 @@ function isLast({ asking }: Ordered): boolean {
 }
 
 function compareAs(asking: Asking, node: QueueNode, world: World): ComparedQueue {
-  const { level, share } = standingOf(asking, node, world);
+  const { level, share } = queueRankOf(asking, node, world);
   return { queue: node.queue.name, level, share, pastShareMillionths: pastShareOf(node, world.ledger.pastUse) };
 }
 

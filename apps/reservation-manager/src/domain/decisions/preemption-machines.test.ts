@@ -10,7 +10,7 @@ import { evolve, type Ledger } from "../ledger/ledger.ts";
 /** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
-/** Runs the ledger alone, because with scarce machines it may place work differently than the reference. */
+/** Runs the ledger without the reference, which may place work differently when machines are scarce. */
 function play({ nodes, queues, drafts }: PreemptionRun): void {
   const run = startRun(nodes);
   const rules = [
@@ -36,7 +36,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
   }
 }
 
-/** A node that a grant of the decision takes more of than it has, or that it takes as a whole beside other work. */
+/** Finds a node that a grant overcommits, or grants as a whole beside other work. */
 function findExceeded({ before, events, nodes }: Decision): string | undefined {
   let ledger = before;
   for (const event of events) {

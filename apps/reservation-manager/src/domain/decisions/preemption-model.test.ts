@@ -12,8 +12,8 @@ import {
 import { startRun } from "../../../test/random-world.ts";
 
 /**
- * The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others: in about one of 700 the ledger and the reference grant in another order what several
- * preemptions of one pass make possible.
+ * The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. In about one of 700, the ledger and the reference grant the requests of several
+ * preemptions in different orders.
  */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
@@ -27,15 +27,15 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
     const before = run.events.length;
     stepReal(run, operation);
     const { events } = naive.step(operation);
-    // The order of grants of one pass is that of different loops.
+    // One pass of the ledger and of the reference visits requests in different orders.
     const [real, expected] = [printEvents(run.events.slice(before)), printNaive(events)].map((all) => [...all].sort());
     expect({ operation, decided: real }).toEqual({ operation, decided: expected });
   }
 }
 
 it.each([
-  ["where machines are plenty", quotaRuns],
-  ["that change, where machines are plenty", changingRuns],
+  ["with plentiful machines", quotaRuns],
+  ["that change, with plentiful machines", changingRuns],
 ])("preempts in queues %s as the reference does, which recomputes each formula", (_which, runs) => {
   fc.assert(fc.property(runs, play), WORLDS === undefined ? { numRuns: 150, seed: 2 } : { numRuns: Number(WORLDS) });
 });

@@ -226,7 +226,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X Y");
   });
 
-  it("keeps vacated machines for a beneficiary also if another one is cancelled, whose victim then stays", () => {
+  it("keeps vacated machines for a beneficiary when another one is cancelled and its victim stays", () => {
     const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 5, pods: 9 }) }));
     const run = worldOf([queueOf("own", {}, { withinQueue: "LowerPriority" })], nodes);
     ask(run, "p", "own", 5, { priority: -1 });
@@ -241,7 +241,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P q X z");
   });
 
-  it("relies on vacated machines for another request only once they are certain, so that no work ends for nothing", () => {
+  it("relies on vacated machines for another request only once they are certain, so no work ends needlessly", () => {
     const queue = queueOf("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
     const run = worldOf([queue]);
     ask(run, "p", "team", 6);
@@ -257,7 +257,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("p Q Y");
   });
 
-  it("knows that the last pods of a victim are ending, also after the request that it left for was released", () => {
+  it("knows that the last pods of a victim are ending, even after its beneficiary was released", () => {
     const node = (more: Partial<NodeFacts> = {}) =>
       nodeOf("n0", "a", { allocatable: amounts({ cpu: 10, pods: 9 }), ...more });
     const run = worldOf([queueOf("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
@@ -352,7 +352,7 @@ describe("work that is not preempted", () => {
   });
 });
 
-it("preempts more work for vacated quota that others wait for only once the first victims have left", () => {
+it("preempts more work for contested vacated quota only after the first victims have left", () => {
   const MEMORY = "a memory";
   const run = worldOf(
     [
@@ -372,7 +372,7 @@ it("preempts more work for vacated quota that others wait for only once the firs
 });
 
 it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
-  "keeps own quota behind a request that work leaves for, in a %s queue",
+  "keeps own quota for requests behind a beneficiary, in a %s queue",
   (strategy) => {
     const own = queueOf("own", { [CPU]: 6 }, { parent: "root", strategy, reclaim: "LowerPriority" });
     const run = worldOf([root, own, queueOf("other", { [CPU]: 4 }, { parent: "root" })]);
@@ -386,7 +386,7 @@ it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
   },
 );
 
-it("skips work in a StrictFIFO queue that can never start, because it may not be preempted and would have to borrow", () => {
+it("skips work in a StrictFIFO queue that never starts, because it is not preemptible and has to borrow", () => {
   const strict = queueOf(
     "strict",
     { [CPU]: 10 },
@@ -410,7 +410,7 @@ it("asks the work of a drained queue to end, until the queue is no longer draine
   expect(show(run)).toBe("P Q");
 });
 
-it("asks the work of a drained queue to end, also if the parent of the queue is missing", () => {
+it("asks the work of a drained queue to end, even if the parent of the queue is missing", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
   step(run, { kind: "queue", queue: { ...borrower, parent: "gone" } });
@@ -433,7 +433,7 @@ it("counts a machine that is kept for a request as part of its pool", () => {
   expect(show(run)).toBe("P Q V>x x Y");
 });
 
-it("lets no request overtake the head of a StrictFIFO queue that needs a machine which is kept now", () => {
+it("lets no request overtake the head of a StrictFIFO queue that needs a kept machine", () => {
   const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
   const within = queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" });
   const strict = queueOf("strict", {}, { parent: "root", strategy: "StrictFIFO" });

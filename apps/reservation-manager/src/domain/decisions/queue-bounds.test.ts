@@ -66,20 +66,17 @@ it("visits no tree whose free quota is kept for overdue requests", () => {
     ask(run, `large${index}`, `q0-${index}`, 4);
     ask(run, `small${index}`, `q0-${index}`, 1);
   }
-  // 2 are free then: enough for the small requests, unless their queues keep it for the large ones before them.
+  // 2 are free then: enough for the small requests, unless their queues keep it for earlier large ones.
   expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
   expect(promising(released(run), Infinity)).toEqual([]);
 });
 
-it.each([[NEVER_MS], [-Infinity]])(
-  "summarises an unchanged tree once, where requests since %s ms are overdue",
-  (ms) => {
-    const run = startTrees(2);
-    askInEach(run, "held", 2);
-    askInEach(run, "waits", 1);
-    const tree = run.world.ledger.trees.get("t0");
-    const [first, second] = [ms, ms].map((overdueSinceMs) => tree && treeSummaries(run.world, overdueSinceMs).of(tree));
-    expect(first).toBeDefined();
-    expect(second).toBe(first);
-  },
-);
+it.each([[NEVER_MS], [-Infinity]])("summarises an unchanged tree once, when requests since %s ms are overdue", (ms) => {
+  const run = startTrees(2);
+  askInEach(run, "held", 2);
+  askInEach(run, "waits", 1);
+  const tree = run.world.ledger.trees.get("t0");
+  const [first, second] = [ms, ms].map((overdueSinceMs) => tree && treeSummaries(run.world, overdueSinceMs).of(tree));
+  expect(first).toBeDefined();
+  expect(second).toBe(first);
+});

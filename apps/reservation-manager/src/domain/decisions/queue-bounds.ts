@@ -12,55 +12,55 @@ import { askedAmounts } from "./asked-amounts.ts";
 import { poolAmounts } from "./pool-amounts.ts";
 import { findStrictHead, findUnservedHead, isPossible, quotaWorldOf } from "./queue-heads.ts";
 
-/** The standing that decides between the queues of one parent, in this order. */
-export type Standing = {
-  /** It borrows for a queue without weight: it comes after all others. */
+/** The rank of a request among the queues of one parent: decided by these fields, in this order. */
+export type QueueRank = {
+  /** It borrows for a queue of weight 0, so it comes after all others. */
   readonly isLast: boolean;
-  /** How far from the queue below the parent the quota is that suffices. */
+  /** Levels from the queue below the parent up to the first quota that suffices. */
   readonly level: number;
   /** The share of that queue once the request is granted, with the queue's past borrowing. */
   readonly share: Share;
   readonly place: Place;
 };
 
-/** The lower bounds of several requests, without requests at their concurrency limit. */
+/** Lower bounds over several requests, without requests at their concurrency limit. */
 export type Bounds = {
-  /** By pair, the quota that each of them needs; without pairs that some of them do not ask for. */
+  /** By pair, the minimum quota that any of them needs. Omits pairs that not all of them request. */
   readonly needed: PairAmounts;
   readonly first: Place;
   readonly oldestMs: number;
 };
 
-/** The bounds of the requests in a queue and below it. Valid while overdue requests began to wait after `fromMs`, and at `untilMs` or before. */
+/** The bounds of the requests in a queue and below it. Valid while `fromMs` < `overdueSinceMs` <= `untilMs`. */
 export type TreeBounds = {
   readonly fromMs: number;
   readonly untilMs: number;
-  /** The quota that is held in the queue itself. */
+  /** Quota of the queue itself that is held for an overdue request. */
   readonly held: HeldQuota | undefined;
-  /** Bounds of those that the queues admit now, apart for each `isOwner` and `isBehind`. */
+  /** Bounds of the requests that the queues admit now, one entry per combination of `isOwner` and `isBehind`. */
   readonly admitted: readonly AdmittedBounds[];
 };
 
 export type AdmittedBounds = Bounds & {
-  /** The own quota of their queue may suffice. Otherwise they leave the quota that is kept for owners. */
+  /** The quota of their own queue may suffice. Otherwise they may not use quota that is kept for owners. */
   readonly isOwner: boolean;
-  /** They are behind the request that quota of their queue is held for, which `needed` includes. */
+  /** They come after the request for which their queue holds quota. `needed` includes that quota. */
   readonly isBehind: boolean;
-  /** As `needed`, of the amounts that are free beside the quota kept for owners. */
+  /** As `needed`, but to be compared with the free amounts that remain beside the quota kept for owners. */
   readonly besideKept: PairAmounts;
-  /** The amounts that each of them adds to the use of the parent. */
+  /** By pair, the minimum that any of them adds to the use of the parent. */
   readonly asked: PairAmounts;
-  /** The best that one of them can have among the queues of the parent. */
-  readonly best: Standing;
+  /** The best rank that any of them can have among the queues of the parent. */
+  readonly best: QueueRank;
 };
 
-/** The quota that is kept for a request. `place`: its end, as other options of it are not behind it. */
+/** Quota that is held for a request. `place` is the end of the request, because its other options are not behind it. */
 export type HeldQuota = { readonly place: Place; readonly asked: PairAmounts };
 
 /** The free amount of a pair. */
 export type FreeAmounts = (pair: string) => number;
 
-/** The results that stay valid while the nodes stay unchanged (`sizesMark`) and the same owner kinds are at their concurrency limit. */
+/** Cached results. Valid while the nodes (`sizesMark`) and the set of owner kinds at their concurrency limit stay the same. */
 type Known = {
   readonly ofClass: WeakMap<WaitingClass, Bounds>;
   readonly heads: Summaries<WaitingClass, Bounds>["known"];
@@ -95,14 +95,14 @@ function knownOf({ ledger, machines }: World): Known {
   return known;
 }
 
-/** The use of a tree with all kept quota, and without that kept for requests with options: another option of them may be the one that asks. */
+/** The use of a tree plus all kept quota. `withSingle` omits quota kept for requests with several options: the asking request may be another option of one. */
 type KeptUse = {
   readonly kept: readonly Kept[];
   readonly withAll: QueueUse["tree"];
   readonly withSingle: QueueUse["tree"];
 };
 
-/** How the heads of a queue are summarised. */
+/** Summarises the heads of a queue as bounds. */
 export function headSummaries(world: World): Summaries<WaitingClass, Bounds> {
   const { ofClass, heads } = knownOf(world);
   const of = (waiting: WaitingClass): Bounds | undefined => {
@@ -122,23 +122,23 @@ function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): Bo
 
 function mergeBounds(a: Bounds, b: Bounds): Bounds {
   return {
-    needed: leastOf(a.needed, b.needed),
+    needed: minOfBoth(a.needed, b.needed),
     first: comparePlaces(a.first, b.first) <= 0 ? a.first : b.first,
     oldestMs: Math.min(a.oldestMs, b.oldestMs),
   };
 }
 
-function leastOf(a: PairAmounts, b: PairAmounts): PairAmounts {
+function minOfBoth(a: PairAmounts, b: PairAmounts): PairAmounts {
   if (a === b) return a;
-  const least = new Map<string, number>();
+  const min = new Map<string, number>();
   for (const [pair, amount] of a) {
     const other = b.get(pair);
-    if (other !== undefined) least.set(pair, Math.min(amount, other));
+    if (other !== undefined) min.set(pair, Math.min(amount, other));
   }
-  return least;
+  return min;
 }
 
-/** Which trees have a queue whose own quota may suffice for one of its requests now. */
+/** Finds the trees in which a queue's own quota may suffice for one of its requests now. */
 function ownerSummaries(world: World): Summaries<WaitingTree, true> {
   const { owners, ownersOfTree } = knownOf(world);
   const of = (tree: WaitingTree): true | undefined => {
@@ -154,7 +154,7 @@ function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world
   const requests = requestsOf(tree);
   if (requests === undefined) return tree.children.summary(owners) === true;
   const { node } = tree;
-  // The requests behind one that work is preempted for may keep quota, as `findKept` finds.
+  // Requests behind a beneficiary may keep quota; see `findKept`.
   const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
   const heads = requests.heads.summary(headSummaries(world), last);
   const used = useWithLeft(world).get(node.queue.name) ?? NO_PAIRS;
@@ -171,7 +171,7 @@ function requestsOf({ node, requests }: WaitingTree): QueuedRequests | undefined
   return node.problem === undefined ? requests : undefined;
 }
 
-/** The last place that the queue admits; undefined: it admits each. */
+/** The last place that the queue admits; undefined: it admits every place. */
 function lastPlaceOf({ node }: WaitingTree, world: World): Place | undefined {
   return node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
 }
@@ -180,17 +180,16 @@ function limitedBounds({ needed }: Bounds, node: QueueNode): PairAmounts {
   return new Map([...needed].filter(([pair]) => isLimited(node, pair)));
 }
 
-/** Whether the quota of the queue, with those below it, suffices for so much more. */
+/** Whether the total quota of the queue suffices for the requested amounts beside its use. */
 function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: PairAmounts, pools: PairAmounts): boolean {
   for (const [pair, amount] of asked) if ((used.get(pair) ?? 0) + amount > totalOf(node, pair, pools)) return false;
   return true;
 }
 
 /**
- * The use of the queues with what is kept from the borrowers of the tree: for each of its queues the first request that its own quota suffices for, and that
- * waits because others borrow that quota. A queue that may reclaim it from all others keeps nothing, nor do requests that work is preempted for already. What
- * is kept for the request at this place with one of its options is not kept from its others. `keptIn`: a world that this one has come from, where what comes
- * free is for those that it was kept for, too.
+ * Returns the use of the tree plus the quota that borrowers must leave to its owners. Each queue keeps quota for its first request that its own quota covers,
+ * but that waits because others borrow this quota. Queues that reclaim from all others, and beneficiaries, keep nothing. Quota kept for one option of the
+ * request at this place does not stop its other options. `keptIn`: an earlier world that decides which requests keep quota.
  */
 export function useWithKept(node: QueueNode, place: Place, world: World, keptIn = world): QueueUse["tree"] {
   const known = keptUseOf(node, keptIn);
@@ -223,10 +222,10 @@ function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<numbe
   return undefined;
 }
 
-/** Quota that a request keeps from borrowers. */
+/** Quota of a queue that borrowers must leave to a request. */
 type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
 
-/** Which requests keep quota from borrowers, and which. */
+/** Yields the kept quota, of at most one request per queue. */
 function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
   const { node, children } = tree;
   const { ledger, machines, attainable = machines } = world;
@@ -248,12 +247,12 @@ function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
 }
 
 /**
- * How the requests in queues are summarised, so that a search skips those that their quota stops. A change of a queue or of its use changes the summaries on
- * its path to the root, and no others. `overdueSinceMs`: quota is kept for requests that are older.
+ * Summarises the requests of queues as bounds, so that a search skips requests that quota stops. A change of a queue or its use invalidates only the summaries
+ * on its path to the root. Quota is held for requests older than `overdueSinceMs`.
  */
 export function treeSummaries(world: World, overdueSinceMs: number): Summaries<WaitingTree, TreeBounds> {
   const { trees, ofTree } = knownOf(world);
-  // `overdueSinceMs` is -Infinity, too, where no request is ever overdue.
+  // `overdueSinceMs` is also -Infinity if no request is ever overdue.
   const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean =>
     (fromMs < overdueSinceMs || fromMs === -Infinity) && overdueSinceMs <= untilMs;
   const of = (tree: WaitingTree): TreeBounds => {
@@ -292,8 +291,8 @@ function mergeAdmitted(a: AdmittedBounds, b: AdmittedBounds): AdmittedBounds {
     ...bounds,
     isOwner: a.isOwner,
     isBehind: a.isBehind,
-    besideKept: leastOf(a.besideKept, b.besideKept),
-    asked: leastOf(a.asked, b.asked),
+    besideKept: minOfBoth(a.besideKept, b.besideKept),
+    asked: minOfBoth(a.asked, b.asked),
     best: {
       isLast: false,
       level: Math.min(a.best.level, b.best.level),
@@ -337,8 +336,8 @@ function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: Worl
 }
 
 /**
- * The first request of the queue that has waited too long, that the queue's own quota suffices for, whether or not it is used now, and that is possible; and
- * between which times this is so.
+ * Finds the first overdue request that is possible and that the queue's own quota covers, used or not. The result is valid while `fromMs` < `overdueSinceMs` <=
+ * `untilMs`.
  */
 function findHeld(
   { node }: WaitingTree,
@@ -359,10 +358,10 @@ function findHeld(
   return { held: undefined, fromMs: -Infinity, untilMs };
 }
 
-/** The bounds of the requests in a tree among the queues of its parent; undefined: the limits of the queue admit none of them now. */
+/** Converts bounds inside a queue to bounds among the queues of its parent; undefined: the limits of the queue admit none of the requests now. */
 function boundsAbove(
   tree: WaitingTree,
-  below: Omit<AdmittedBounds, "best"> & { readonly best?: Standing },
+  below: Omit<AdmittedBounds, "best"> & { readonly best?: QueueRank },
   pools: PairAmounts,
 ): AdmittedBounds | undefined {
   const { node, used, pastShare } = tree;
@@ -397,24 +396,24 @@ export function isShort(needed: PairAmounts, freeFor: FreeAmounts): boolean {
   return false;
 }
 
-/** The free amounts for the requests of a queue. */
+/** The free amounts for the requests of a queue, computed once per pair. */
 export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
   const quotas = quotaWorldOf(world);
-  return onlyOnce((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));
+  return cacheByPair((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));
 }
 
-/** Whether the free amounts of a queue may suffice for one of some requests below it. */
+/** Returns a predicate: the free amounts of the queue may suffice for a request within these bounds. */
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
   const quotas = quotaWorldOf(world);
-  const free = onlyOnce((pair) => freeOfTree(node, pair, quotas));
-  const besideKept = onlyOnce((pair) => {
+  const free = cacheByPair((pair) => freeOfTree(node, pair, quotas));
+  const besideKept = cacheByPair((pair) => {
     const use = keptUseOf(node, world)?.withSingle ?? quotas.use;
     return freeOfTree(node, pair, { ...quotas, use });
   });
   return (each) => !isShort(each.needed, free) && (each.isOwner || !isShort(each.besideKept, besideKept));
 }
 
-/** The best rank that admitted requests may have; undefined: none has one. */
+/** The best rank that admitted requests may have; undefined: none has a rank. */
 export function bestRank<Rank>(
   { admitted }: TreeBounds,
   rankOf: (each: AdmittedBounds) => Rank | undefined,
@@ -428,8 +427,7 @@ export function bestRank<Rank>(
   return best;
 }
 
-/** Caches the function for each pair. */
-function onlyOnce(compute: FreeAmounts): FreeAmounts {
+function cacheByPair(compute: FreeAmounts): FreeAmounts {
   const known = new Map<string, number>();
   return (pair) => {
     const value = known.get(pair) ?? compute(pair);

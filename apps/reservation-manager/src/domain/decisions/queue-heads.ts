@@ -2,7 +2,7 @@ import { canHoldAll } from "../ledger/can-hold.ts";
 import { knownReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
-import { findShortage, mostOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { findShortage, maxUseOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import { alternativesOf } from "../ledger/topology.ts";
 import { comparePlaces, endOf, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
@@ -16,7 +16,7 @@ export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
   return { use: tree, later, pools: poolAmounts(machines) };
 }
 
-/** The end of the first request in the order of a StrictFIFO queue that can be granted some time; also one that work was preempted for. */
+/** The end of the first request in a StrictFIFO queue that can ever be granted, including beneficiaries. */
 export function findStrictHead(node: QueueNode, world: World): Place | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
@@ -28,7 +28,7 @@ export function findStrictHead(node: QueueNode, world: World): Place | undefined
   return served === undefined || (unserved !== undefined && comparePlaces(unserved, served) < 0) ? unserved : served;
 }
 
-/** The end of the first request in the order of the queue that can be granted some time, without those that work was preempted for. */
+/** The end of the first request in the queue that can ever be granted, without beneficiaries. */
 export function findUnservedHead(
   node: QueueNode,
   { ledger, machines, attainable = machines }: World,
@@ -41,12 +41,12 @@ export function findUnservedHead(
   return undefined;
 }
 
-/** Whether machines can ever be granted to the gang as the nodes are now. */
+/** Whether the gang can ever be granted machines with the current nodes. */
 export function isPossible(gang: PoolGang, machines: Machines): boolean {
   return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
 }
 
-/** The pair that is short even while nothing is used: the request can never be granted. */
+/** Returns the pair that is short even while nothing is used, so the request can never be granted. */
 export function findQuotaTooSmall(
   node: QueueNode,
   { needs, ownerKind, notPreemptible }: PoolGang & Partial<Pick<WaitingClass, "ownerKind" | "notPreemptible">>,
@@ -57,11 +57,11 @@ export function findQuotaTooSmall(
   const mayLeave = ownerKind === undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node);
   const isOwnOnly = !mayLeave && mayNotBorrow(node);
   return findShortage(asked, (pair) =>
-    isOwnOnly ? Math.min(totalOf(node, pair, pools), mostOf(node, pair, pools)) : mostOf(node, pair, pools),
+    isOwnOnly ? Math.min(totalOf(node, pair, pools), maxUseOf(node, pair, pools)) : maxUseOf(node, pair, pools),
   );
 }
 
-/** Whether work of the queue that does not leave when it is asked to borrows nothing, because another queue of the tree may reclaim. */
+/** Whether work of the queue that may not be preempted must not borrow, because another queue of the tree may reclaim. */
 export function mayNotBorrow(own: QueueNode): boolean {
   const isOther = (node: QueueNode): boolean => node !== own && node.children.length === 0;
   return [...withQueuesBelow(own.path.at(-1) ?? own)].some((node) => isOther(node) && node.queue.reclaim !== undefined);

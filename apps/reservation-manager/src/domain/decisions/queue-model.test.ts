@@ -43,7 +43,7 @@ function waitsOf({ world, nowMs }: Run) {
 
 it.each([
   ["that change", queueOperations],
-  ["that stay as they are", queueOperationsWithoutChanges],
+  ["that do not change", queueOperationsWithoutChanges],
   ["that compete", rivalOperations],
   ["of two pools that work accepts", poolOperations],
 ])("decides in queues %s as the reference does, which recomputes each formula", (_which, operations) => {

@@ -24,7 +24,7 @@ import type { Queue } from "../ledger/queue.ts";
 const CPU = "a cpu";
 const GPU = "a example.com/gpu";
 
-/** One node of pool a that is large enough for all that is asked for, so that only quota and order decide. */
+/** One node of pool a with room for every request, so that only quota and order decide. */
 const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
 
 function worldOf(...queues: readonly Queue[]): Run {
@@ -45,7 +45,7 @@ function release(run: Run, id: string): void {
   step(run, { kind: "release", owner: ownerOf(id, "job") });
 }
 
-/** The ids of the granted, in the order of their grants. */
+/** The ids of granted requests, in the order of their grants. */
 function granted(run: Run): string[] {
   const { reservations } = run.world.ledger;
   return run.events.flatMap((event) => {
@@ -105,7 +105,7 @@ describe("a queue with a quota", () => {
     expect(granted(run)).toEqual(["y"]);
   });
 
-  it("counts a whole machine with all that the machine can allocate, fixed at the grant", () => {
+  it("counts a whole machine with its allocatable amounts at the time of the grant", () => {
     const run = startRun([
       nodeOf("small", "a"),
       nodeOf("w", "a", { allocatable: amounts({ cpu: 20, memory: 16, pods: 5 }) }),
@@ -151,6 +151,17 @@ describe("borrowing", () => {
     expect(web).toMatchObject({ pending: 1, admitted: 0, shareMillionths: 0 });
   });
 
+  it("counts other pools in the share only if a leaf of the tree may use them", () => {
+    const other = nodeOf("n1", "b", { allocatable: amounts({ cpu: 80, pods: 10 }) });
+    const shareWith = (...more: readonly Queue[]): number | undefined => {
+      const run = startWithQueues([BIG, other], [...tree(), ...more]);
+      expect(ask(run, "x", "ai", 15)).toBe("grant");
+      return buildQueuePage(run.world, { name: "ai", limit: 1 }).reports[0]?.shareMillionths;
+    };
+    expect(shareWith()).toBe(250_000);
+    expect(shareWith(queueOf("any", {}, { parent: "all" }))).toBe(50_000);
+  });
+
   it("does not use quota that a queue does not lend", () => {
     const run = worldOf(...tree({ quotas: new Map([[CPU, { nominal: 10, lendingLimit: 4 }]]) }));
     expect(ask(run, "x", "ai", 15)).toBe("quota_exceeded");
@@ -159,7 +170,7 @@ describe("borrowing", () => {
     expect(ask(run, "w", "web", 1)).toBe("WAITING_FOR_QUOTA");
   });
 
-  it("keeps a queue's own quota: its waiting requests go before all that would borrow it", () => {
+  it("keeps a queue's own quota: its waiting requests go before requests that would borrow it", () => {
     const run = worldOf(...tree());
     ask(run, "b1", "ai", 6);
     ask(run, "b2", "ai", 6);
@@ -184,7 +195,7 @@ describe("borrowing", () => {
     expect(ask(run, "small", "web", 2)).toBe("grant");
   });
 
-  it("is limited to what the pools can allocate if no queue of the tree has a quota, so that weights alone work", () => {
+  it("is limited to the pools' allocatable amounts if no queue of the tree has a quota, so weights alone work", () => {
     const run = worldOf(
       queueOf("all"),
       queueOf("ai", {}, { parent: "all" }),
@@ -426,7 +437,7 @@ it("puts a queue of weight 0 last, at any depth", () => {
   expect(granted(run)).toEqual(["a", "b"]);
 });
 
-it("has unlimited quota in a pool without nodes that may grow, so that the pool gets its first node", () => {
+it("has unlimited quota in an empty pool that may grow, so the pool gets its first node", () => {
   const run = startRun([]);
   step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 10, exhausted: false } });
   step(run, { kind: "queue", queue: queueOf("ai") });

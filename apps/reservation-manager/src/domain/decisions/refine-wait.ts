@@ -13,8 +13,8 @@ import { needsOf, viewKey, type PoolGang, type PoolNeed } from "../ledger/reserv
 import type { World } from "../ledger/world.ts";
 
 /**
- * POOL_TOO_SMALL: a new request like it would be refused, because the pool has lost nodes since. FRAGMENTED: what is free suffices in sum, and not on single
- * machines. BEHIND_HIGHER_PRIORITY, BEHIND_FAIR_SHARE: what it needs is kept for a request that goes first, by priority or by the share of its queue.
+ * POOL_TOO_SMALL: the pool has lost nodes, so an equal new request would be refused. FRAGMENTED: the free amounts suffice in sum, but not on single machines.
+ * BEHIND_HIGHER_PRIORITY, BEHIND_FAIR_SHARE: machines or quota are kept for a request that goes first, by priority or by the share of its queue.
  */
 export type PreciseWait =
   | { readonly code: "POOL_TOO_SMALL" | "FRAGMENTED" }
@@ -23,8 +23,8 @@ export type PreciseWait =
 type Request = Pick<Option, "demand" | "place">;
 
 /**
- * What explains a wait more precisely than the obstacle; undefined: nothing does. Passes that grant need only the obstacle, so that this costs them nothing.
- * `open`: the world without what is kept for the requests that work is preempted for, in which the obstacle was found.
+ * Returns a more precise reason than the obstacle; undefined: none. Passes that grant use only the obstacle, so this search costs them nothing. `open`: the
+ * world in which the obstacle was found, without the machines and quota kept for beneficiaries.
  */
 export function refineWait(
   obstacle: Obstacle,
@@ -45,7 +45,7 @@ export function refineWait(
   return undefined;
 }
 
-/** Machines are kept for those that do not borrow first, then by priority, then by age. */
+/** Machines are kept for requests that do not borrow first, then by priority, then by age. */
 function refineHeld({ demand, place }: Request, world: World, { machines: hold }: Holds): PreciseWait | undefined {
   if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
@@ -54,7 +54,7 @@ function refineHeld({ demand, place }: Request, world: World, { machines: hold }
   return hold.place.priority > place.priority ? { code: "BEHIND_HIGHER_PRIORITY", behind } : undefined;
 }
 
-/** Quota of a queue is kept for one of its own requests. */
+/** A queue keeps quota for one of its own requests. */
 function refineHeldQuota({ demand: { queue = "" }, place }: Request, { quotas }: Holds): PreciseWait | undefined {
   const held = quotas(queue)?.place;
   if (held === undefined || held.priority <= place.priority) return undefined;
@@ -68,7 +68,7 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
   PRIORITY: "BEHIND_HIGHER_PRIORITY",
 };
 
-/** The request that work is preempted for, where the present has enough for both, and that one goes first. */
+/** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
 function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
   if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
   const own = orderedOf(knownReservation(world.ledger, place.sequence), world);
@@ -84,7 +84,7 @@ type Beneficiary = { readonly sequence: number; readonly ordered: Ordered };
 
 const beneficiaries = new WeakMap<World["ledger"], readonly Beneficiary[]>();
 
-/** Those that get machines, in the order of the preemptions: found once for all requests of a page. */
+/** Beneficiaries with machines in the future, in the order of their preemptions; cached for all requests of a page. */
 function beneficiariesOf(world: World): readonly Beneficiary[] {
   const { ledger } = world;
   const known = beneficiaries.get(ledger);
@@ -97,7 +97,7 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   return found;
 }
 
-/** Answers about gangs: a page of a list has many requests that are alike. */
+/** Caches answers by gang, because a page lists many equal requests. */
 const answers = new WeakMap<Machines, Map<string, boolean>>();
 
 function remember(machines: Machines, key: string, find: () => boolean): boolean {
@@ -120,7 +120,7 @@ function isTooLarge(gang: PoolGang, machines: Machines): boolean {
   });
 }
 
-/** Whether the free amounts of the accepted nodes suffice in sum for all needed parts of the pool. Never with whole machines. */
+/** Whether the free amounts of the accepted nodes suffice in sum for all needed parts of the pool. False if whole machines are needed. */
 function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean {
   return remember(machines, `fragmented ${pool} ${gangKey(gang)}`, () => {
     const needs = needsOf(pool, withoutHeldMinima(gang.needs, machines));

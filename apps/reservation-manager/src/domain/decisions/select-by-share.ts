@@ -6,7 +6,7 @@ import { compareShares, shareOf, type Share } from "../ledger/share.ts";
 import {
   Borrower,
   compareCandidates,
-  meet,
+  splitPaths,
   withoutUse,
   type Candidate,
   type Need,
@@ -18,8 +18,8 @@ const RULES = ["at most after", "below before"] as const;
 type Rule = (typeof RULES)[number];
 
 /**
- * Work of queues with larger shares, of the one with the largest share first: while the share of the request's queue with it is at most theirs afterwards, and
- * then while it is below theirs before (the two rules of Kueue's fair sharing). At most so many.
+ * Selects at most `limit` candidates of queues with larger shares, from the largest share down. Applies the two rules of Kueue's fair sharing in turn. First,
+ * the share of the request's queue with it must be at most the other share after the loss; then, less than the other share before it.
  */
 export function selectByShare(
   need: Need & { readonly asked: PairAmounts },
@@ -54,7 +54,7 @@ function isFair(
   use: QueueUse["tree"],
   shares: Shares,
 ): boolean {
-  const { below, child } = meet(node, candidate.node);
+  const { below, child } = splitPaths(node, candidate.node);
   const theirs = below.at(-1) ?? candidate.node;
   const afterwards = withTreeUse(withoutUse(use, candidate), node, asked, 1);
   const mine = shares.of(child, afterwards);
@@ -62,7 +62,7 @@ function isFair(
   return compareShares(mine, shares.of(theirs, use)) < 0;
 }
 
-/** The first work of the queue with the largest share: compared from the root to the leaves, and with equal shares by their first work. */
+/** The first work of the queue with the largest share, compared from the root to the leaves. The first work breaks ties. */
 function firstByShare(
   node: QueueNode,
   borrowers: ReadonlyMap<QueueNode, Borrower>,
@@ -82,7 +82,7 @@ function firstByShare(
   return largest?.first;
 }
 
-/** Shares of queues: each is computed once for each use of its queue. */
+/** Caches the share of each queue by its use. */
 class Shares {
   readonly #quotas: QuotaWorld;
   readonly #known = new Map<QueueNode, { readonly used: PairAmounts; readonly share: Share }>();

@@ -388,7 +388,7 @@ describe("a hold", () => {
 });
 
 it.each<[string, Readonly<Record<string, number>>, object]>([
-  ["a name that is none", { "": 1 }, { code: "invalid_request" }],
+  ["an invalid name", { "": 1 }, { code: "invalid_request" }],
   [
     "too many names",
     Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`r${n}`, 1])),
@@ -399,7 +399,7 @@ it.each<[string, Readonly<Record<string, number>>, object]>([
     Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`${"long.".repeat(40)}example.com/r${n}`, 1])),
     { code: "limit_exceeded", what: "bytes of the requests of all needs" },
   ],
-  ["no whole number", { cpu: 0.5 }, { code: "invalid_request", field: "needs[0].shared.requests[cpu]" }],
+  ["a fraction", { cpu: 0.5 }, { code: "invalid_request", field: "needs[0].shared.requests[cpu]" }],
 ])("refuses requests with %s", (_title, requests, fault) => {
   const many = Array.from({ length: 100 }, () => requests);
   expect(ask(runOf(nodeOf("a1", "a")), "x", many)).toMatchObject({ kind: "refuse", fault });

@@ -8,7 +8,7 @@ import { summarisePools, type PoolAmounts } from "./summarise-pools.ts";
 type Flat = Record<string, unknown>;
 type LiveRecord = MachineRecord & { readonly facts: NodeFacts };
 
-/** How much of a resource is used on a node: by its holder, its parts, and the pods that no grant counts. */
+/** How much of a resource is used on a node: by its holder, its parts, and pods that no grant covers. */
 function usedOf(record: LiveRecord, resource: string): number {
   const { facts, holder, parts = [] } = record;
   const uncounted = uncountedUseOf(facts, record);

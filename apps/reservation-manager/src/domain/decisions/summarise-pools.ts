@@ -18,13 +18,13 @@ import { compareText, SortedMap } from "../ledger/sorted-map.ts";
 export type PoolAmounts = {
   /** The amounts that its ready and schedulable nodes can allocate. Nodes of unknown size add nothing. */
   readonly allocatable: Amounts;
-  /** The amounts of them that can be granted in parts now. */
+  /** The part of `allocatable` that can be granted in parts now. */
   readonly free: Amounts;
-  /** The use of all nodes by pods that no grant counts. */
+  /** The use of all nodes by pods that no grant covers. */
   readonly foreign: { readonly pods: number; readonly requests: Amounts };
   /** Its over-committed nodes, by name. */
   readonly overcommitted: readonly string[];
-  /** Nodes that are granted as a whole and usable, tainted ones included. */
+  /** Nodes that are granted as a whole and usable, including tainted ones. */
   readonly held: number;
 };
 
@@ -43,14 +43,14 @@ type Summary = {
   readonly pools: PoolsByName;
 };
 
-/** The last summary: the next machines differ from its machines in few nodes. */
+/** The last summary, kept because successive machines differ in few nodes. */
 let latest = emptySummary();
 
 function emptySummary(): Summary {
   return { nodes: SortedMap.empty(compareText), sums: new Map(), pools: new Map() };
 }
 
-/** By pool. Visits the nodes that have changed since the last call. */
+/** Summarises by pool. Visits only the nodes that have changed since the last call. */
 export function summarisePools({ nodes }: Pick<Machines, "nodes">): PoolsByName {
   if (nodes === latest.nodes) return latest.pools;
   const before = latest;
@@ -89,7 +89,7 @@ export function summariseAccepted(
   return amountsOf(sums.get(pool) ?? emptySum());
 }
 
-/** By resource, the sum of amounts, and of how many nodes: a resource that no node has is not in the sum. */
+/** By resource, the sum and the number of nodes with it. A resource that no node has is dropped. */
 type Sum = Map<string, { amount: number; nodes: number }>;
 
 type PoolSum = {
@@ -118,7 +118,7 @@ function amountsOf({ allocatable, free, foreign, foreignPods, overcommitted, hel
   };
 }
 
-/** Adds a node to the sum of its pool, or removes it. Returns the name of the pool; empty: none. */
+/** Adds a node to the sum of its pool, or removes it. Returns the name of the pool, or an empty string if the node has none. */
 function countNode(sums: Map<string, PoolSum>, record: MachineRecord, change: 1 | -1): string {
   const { facts } = record;
   if (facts?.pool === undefined) return "";
@@ -151,8 +151,8 @@ function addTo(sum: Sum, amounts: Amounts = NONE, change: 1 | -1): void {
 }
 
 /**
- * By resource, how much of a granted node is used beyond what it can allocate. No grant does that: foreign pods came later, or the node has shrunk. A machine
- * that is granted as a whole has nothing left, so that all foreign use exceeds it.
+ * Returns the use of a granted node beyond its allocatable amounts, by resource. Grants alone never exceed them: foreign pods came later, or the node shrank.
+ * On a machine that is granted as a whole, all foreign use is excess.
  */
 export function excessOf(
   { allocatable }: NodeFacts,
@@ -175,7 +175,7 @@ function add(sum: Map<string, number>, amounts = NONE): void {
   for (const [resource, amount] of amounts) sum.set(resource, (sum.get(resource) ?? 0) + amount);
 }
 
-/** The amounts of the node that can be granted in parts, also of one that is free as a whole; undefined: none, or its size is unknown. */
+/** Returns the amounts that can be granted in parts, including those of a node that is free as a whole. Undefined: none, or the size is unknown. */
 export function freeAmountsOf(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
   return standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free;
 }

@@ -54,7 +54,7 @@ export type Ledger = {
   readonly admitted: SortedMap<string, Admitted>;
   /** Granted reservations whose owners are asked to end their work. */
   readonly leaving: SortedMap<number, true>;
-  /** Requests that work is preempted for, ordered by when the preemptions were planned. */
+  /** Beneficiaries: requests for which work is preempted, in the order of their first preemption. */
   readonly beneficiaries: readonly Beneficiary[];
   /** The queues with waiting requests, as trees. */
   readonly trees: WaitingTrees;
@@ -66,10 +66,7 @@ export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequ
   readonly grantedAtMs: number;
 };
 
-/**
- * A request that work is preempted for. `vacated`: nodes that work released for it or for requests before it; the watcher may still report the last pods
- * briefly.
- */
+/** A request for which work is preempted. `vacated`: nodes that work released for it or an earlier beneficiary; the watcher may still report the last pods. */
 export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
 export type Vacated = { readonly owner: Owner; readonly node: string };
 
@@ -174,7 +171,7 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
   }
 }
 
-/** A beneficiary keeps nothing from borrowers, so cached results of its queue change. */
+/** Replaces the beneficiary's tree, because results cached by tree become invalid: a beneficiary keeps nothing from borrowers. */
 function updateBeneficiary(ledger: Ledger, sequence: number | undefined): Ledger {
   const reservation = sequence === undefined ? undefined : ledger.reservations.get(sequence);
   return reservation === undefined ? ledger : updateTrees(ledger, reservation);
@@ -188,7 +185,7 @@ function withBeneficiary(known: readonly Beneficiary[], sequence: number | undef
 /** Limit of vacated nodes per request; the oldest are dropped. */
 const MAX_VACATED = 1000;
 
-/** Removes a beneficiary. The first of the others keeps the nodes that its victims released. */
+/** Removes a beneficiary. The first of the others takes over the nodes that its victims released. */
 function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): readonly Beneficiary[] {
   const gone = known.find((each) => each.sequence === sequence);
   if (gone === undefined) return known;
@@ -196,7 +193,7 @@ function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): re
   return addVacated(rest, rest[0]?.sequence, gone.vacated);
 }
 
-/** Adds the nodes of released work to the request that it was preempted for. Without one, the first request may count on them. */
+/** Adds the nodes of released work to its beneficiary. Without one, the first beneficiary may count on them. */
 function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
   if (granted?.preemption === undefined) return known;
   const { beneficiary } = granted.preemption;
@@ -241,12 +238,12 @@ function updateTrees(ledger: Ledger, { queue }: Reservation): Ledger {
   return queue === undefined ? ledger : { ...ledger, trees: withTree(ledger.trees, queue, ledger) };
 }
 
-/** How many reservations of the kind may be granted concurrently; 0: no limit. */
+/** Limit of concurrently granted reservations of the kind; 0: no limit. */
 export function limitOf(ledger: Ledger, ownerKind: string): number {
   return ledger.limits.get(ownerKind) ?? 0;
 }
 
-/** How many more reservations of the kind its concurrency limit lets be granted. */
+/** Number of further reservations of the kind that its concurrency limit permits. */
 export function roomFor(ownerKind: string, ledger: Ledger): number {
   const limit = limitOf(ledger, ownerKind);
   if (limit === 0) return Number.POSITIVE_INFINITY;
@@ -260,7 +257,7 @@ export function knownReservation(ledger: Ledger, sequence: number): Reservation 
   return reservation;
 }
 
-/** The parts of a snapshot beside the reservations. */
+/** The content of a snapshot beside the reservations. */
 export type Restored = {
   readonly limits?: Iterable<readonly [string, number]>;
   readonly queues?: Iterable<Queue>;
@@ -333,7 +330,10 @@ export function* restoreLedger(
   return withTrees(ledger);
 }
 
-/** As `evolve` with a request and then with its grant, at less cost: such a request never waits. Only callers that count events see the ledger in between. */
+/**
+ * As `evolve` with a request and then with its grant, but cheaper, because such a request never waits. Only callers that count events see the ledger in
+ * between.
+ */
 export function evolveImmediateGrant(
   ledger: Ledger,
   requested: Extract<LedgerEvent, { kind: "requested" }>,

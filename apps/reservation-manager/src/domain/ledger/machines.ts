@@ -39,7 +39,7 @@ export type NodeFacts = {
   readonly taints: readonly Taint[];
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
-  /** The amounts of the unused node that can be granted: allocatable less overhead. Undefined: unknown, so it is granted only as a whole. */
+  /** The allocatable amounts of the unused node, less overhead. Undefined: unknown, so it is granted only as a whole. */
   readonly allocatable: Amounts | undefined;
   /** Pods that are neither Muster's nor overhead. */
   readonly foreign: NodeUse;
@@ -92,7 +92,7 @@ export type NodeSize = {
   readonly nodes: number;
 };
 
-/** The live nodes and who holds them, kept in step with the ledger. Never changed: each change gives a new one. */
+/** The live nodes and their holders, in step with the ledger. Immutable: each change returns a new value. */
 export type Machines = {
   /** True if every live node is known. Otherwise more pools and machines may exist, so no request is refused as impossible. */
   readonly complete: boolean;
@@ -169,7 +169,7 @@ export function maxOf(pool: PoolState): number {
 }
 
 /**
- * Maximum number of whole machines that a request can get by waiting now. Foreign pods may stay forever, and no machines are kept in the hope of nodes that the
+ * Maximum number of whole machines that a waiting request can get now. Foreign pods may stay forever, and no machine is kept in expectation of nodes that the
  * provider cannot supply.
  */
 export function attainableOf(pool: PoolState): number {
@@ -262,7 +262,7 @@ function withoutMachine(machines: Machines, { node, component, shared }: Machine
   return replaceRecord(machines, node, parts.length === 0 ? facts : { ...facts, parts });
 }
 
-/** The record of a node without the facts about the node itself. */
+/** The holders of a node, without facts about the node itself. */
 function heldOf(record: MachineRecord | undefined): MachineRecord {
   return {
     ...(record?.holder !== undefined && { holder: record.holder }),

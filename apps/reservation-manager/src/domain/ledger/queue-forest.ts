@@ -1,12 +1,12 @@
 import type { PairAmounts, Queue, Queues } from "./queue.ts";
 
-/** The reason why a queue admits nothing. A problem of a queue, except that it has queues below it, is also a problem of those. */
+/** The reason why a queue admits nothing. A queue inherits every problem of the queues above it, except NOT_A_LEAF. */
 export type QueueProblem = BrokenQueue | "HELD" | "NOT_A_LEAF";
 
 /** Problems that make the quota unknown. */
 type BrokenQueue = "PARENT_MISSING" | "CYCLE" | "TOO_DEEP" | "UNREADABLE";
 
-/** A queue in its tree. Amounts that depend on machines are not part of it, so a forest is valid as long as its queues. */
+/** A queue in its tree. Contains no amounts that depend on machines, so a forest is valid as long as its queues. */
 export type QueueNode = {
   readonly queue: Queue;
   readonly parent: QueueNode | undefined;
@@ -17,7 +17,7 @@ export type QueueNode = {
   readonly root: QueueTree;
   /** Its quota with the lent quota of the queues below it. At the root without the amounts that it gets from its pools. */
   readonly total: PairAmounts;
-  /** The part of it that the queue lends to no other queue; without pairs that have no lending limit. */
+  /** The part of `total` that the queue lends to no other queue; without pairs that have no lending limit. */
   readonly guaranteed: PairAmounts;
   readonly problem: QueueProblem | undefined;
 };
@@ -30,7 +30,10 @@ export type QueueTree = {
   readonly name: string;
   /** Pairs with a quota in some queue of the tree. */
   readonly named: ReadonlySet<string>;
-  /** The root has no quota: for unnamed pairs it has the allocatable amounts of its pools' nodes. */
+  /**
+   * The root has no quota, and a leaf of the tree has none: for unnamed pairs the root has the allocatable amounts of the pools' nodes. Only such a leaf may
+   * use unnamed pairs.
+   */
   readonly hasPoolsAsQuota: boolean;
 };
 
@@ -66,7 +69,8 @@ function buildForest(queues: Queues): QueueForest {
   for (const { queue, problem } of roots) {
     const named = new Set<string>();
     addNamed(queue, children, named);
-    const root = { name: queue.name, named, hasPoolsAsQuota: queue.quotas.size === 0 };
+    const hasPoolsAsQuota = queue.quotas.size === 0 && hasLeafWithoutQuotas(queue, children);
+    const root = { name: queue.name, named, hasPoolsAsQuota };
     addNode({ queue, parent: undefined, root, problem }, children, forest);
   }
   return forest;
@@ -95,6 +99,12 @@ function isTooDeep(queue: Queue, queues: Queues): boolean {
 function addNamed(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>, named: Set<string>): void {
   for (const pair of queue.quotas.keys()) named.add(pair);
   for (const child of children.get(queue.name) ?? []) addNamed(child, children, named);
+}
+
+function hasLeafWithoutQuotas(queue: Queue, children: ReadonlyMap<string, readonly Queue[]>): boolean {
+  const below = children.get(queue.name);
+  if (below === undefined) return queue.quotas.size === 0;
+  return below.some((child) => hasLeafWithoutQuotas(child, children));
 }
 
 type Above = Pick<QueueNode, "queue" | "parent" | "root" | "problem">;

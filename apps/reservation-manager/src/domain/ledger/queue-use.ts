@@ -6,7 +6,7 @@ import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 export type QueueUse = {
   /** By the queue that the work names, whether or not it exists. */
   readonly own: SortedMap<string, PairAmounts>;
-  /** By existing queue, the limited use: of its own work, and the use of the queues below it beyond what those guarantee themselves. */
+  /** By existing queue, the limited use: of its own work, and of the queues below it beyond their guarantees. */
   readonly tree: SortedMap<string, PairAmounts>;
   /** `tree` once preempted work has left and its beneficiaries have been granted; absent: as now. A grant has to fit into both. */
   readonly later?: SortedMap<string, PairAmounts>;

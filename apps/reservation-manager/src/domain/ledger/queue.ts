@@ -15,7 +15,7 @@ export type Queue = {
   readonly maxPriority?: number;
   /** Set by the reader of an invalid queue, which then admits nothing. */
   readonly problem?: string;
-  /** Which borrowing work of other queues its requests may preempt, for quota that the queue owns. Absent, as in the next two: none. */
+  /** Work of other queues that its requests may preempt, if that work borrows quota which this queue owns. Absent, as in the next two: none. */
   readonly reclaim?: Preemptible;
   /** Work of queues with a larger share that its requests may preempt. */
   readonly fairSharing?: Preemptible;

@@ -23,7 +23,7 @@ export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 
-/** The amounts that the queue and the queues below it could use in addition together. */
+/** The amounts that the queue and those below it could use in addition, all together. */
 export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
   const now = availableOf(node, pair, pools, use);
   return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));
@@ -44,19 +44,19 @@ export function neededAbove(
   return above > shareableOf(node, pair, total, used) ? undefined : above;
 }
 
-/** The maximum that the queue, with those below it, could use in addition of its parent's free amount. */
+/** The maximum of its parent's free amount that the queue, with those below it, could use in addition. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
   return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
 }
 
 /** The maximum that work of the queue can ever have: its free amount while nothing is used. */
-export function mostOf(node: QueueNode, pair: string, pools: PairAmounts): number {
-  return mayUse(node, pair) ? mostOfTree(node, pair, pools) : 0;
+export function maxUseOf(node: QueueNode, pair: string, pools: PairAmounts): number {
+  return mayUse(node, pair) ? maxUseOfTree(node, pair, pools) : 0;
 }
 
 /** Returns the maximum that the queue and those below it can ever use together. */
-export function mostOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
+export function maxUseOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
   return availableOf(node, pair, pools, undefined);
 }
 
@@ -76,7 +76,7 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
   return free;
 }
 
-/** Its quota with the lent quota of the queues below it. */
+/** The quota of the queue with the lent quota of the queues below it. */
 export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
   if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;

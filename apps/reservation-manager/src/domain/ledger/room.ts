@@ -64,9 +64,10 @@ function comparePartial(a: PartialKey, b: PartialKey): number {
 type Placed = { readonly nodes: readonly (string | undefined)[]; readonly room: Room };
 
 /**
- * Places parts one by one, as `compareLargestFirst` orders them: on the most allocated node with room, otherwise on the smallest free node. Nodes with extended
- * resources that the part does not request come last. Names decide only between nodes of one size, so pools with the same sizes hold the same lists. This is
- * first fit decreasing, a heuristic of bin packing: a list that it cannot place may still fit in another way.
+ * Places parts in the order of `compareLargestFirst`: on the most allocated node with room, otherwise on the smallest free node. Nodes with extended resources
+ * that the part does not request come last. Names decide only between nodes of one size, so pools of the same sizes hold equal lists.
+ *
+ * This is first fit decreasing, a heuristic of bin packing: a list that it cannot place may still fit in another way.
  */
 export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
   const nodes: (string | undefined)[] = [];
@@ -150,9 +151,10 @@ function hasUnrequested(allocatable: Amounts, request: Amounts): boolean {
 }
 
 /**
- * Returns the room for others while machines are kept for this need: where its parts fit, plus one future node per missing machine or part. Those are free
- * nodes from the end of the order, because others take them from the beginning, then the least allocated nodes. A kept node gets no other part, so it only
- * becomes emptier; the same holds for a node that replaces it later.
+ * Returns the room for others while machines are kept for this need: where its parts fit, plus one future node per missing machine or part. Future nodes are
+ * free ones from the end of the order, because others take from the beginning, then the least allocated ones.
+ *
+ * A kept node gets no other part, so it only becomes emptier; the same holds for a node that replaces it later.
  */
 export function withoutKept(room: Room, { count, shared }: Pick<PoolNeed, "count" | "shared">): Room {
   const { nodes, room: afterParts } = placeShared(room, shared);

@@ -1,5 +1,5 @@
 import { isLimited, type QueueNode } from "./queue-forest.ts";
-import { mostOfTree, totalOf, type QuotaWorld } from "./quota.ts";
+import { maxUseOfTree, totalOf, type QuotaWorld } from "./quota.ts";
 import { pairOf, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
@@ -83,7 +83,7 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   for (const pair of pairs) {
     if (!isLimited(node, pair)) continue;
     const { resource } = pairOf(pair);
-    lendable.set(resource, (lendable.get(resource) ?? 0) + mostOfTree(parent, pair, pools));
+    lendable.set(resource, (lendable.get(resource) ?? 0) + maxUseOfTree(parent, pair, pools));
   }
   lendables.set(node, { pools, lendable });
   return lendable;

@@ -14,8 +14,8 @@ export type Place = {
 };
 
 /**
- * Requests that are equal in everything that a grant depends on. A request with several options is in one class per option. If the first of a class does not
- * fit, none does, so a decision never visits the rest.
+ * Requests that are equal in everything that a grant depends on. A request with several options is in one class per option. If the first request of a class
+ * does not fit, none does, so decisions skip the rest.
  */
 export type WaitingClass = {
   readonly ownerKind: string;

@@ -5,14 +5,14 @@ import { withEvent, type Machines } from "./machines.ts";
 export type World = {
   readonly ledger: Ledger;
   readonly machines: Machines;
-  /** Where `machines` leaves out kept machines: all machines, which decide what can ever be granted. Absent: `machines`. */
+  /** All machines if `machines` omits kept ones, because they decide which requests can ever be granted. Absent: `machines`. */
   readonly attainable?: Machines;
 };
 
 /** Ledgers before and after events that were applied. */
 const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly after: Ledger }>();
 
-/** As `evolve`, cached: the decision applies its event, and the log applies it again at no cost. */
+/** As `evolve`, cached by event: the decision applies its event, and the log applies it again at no cost. */
 export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
   const known = applied.get(event);
   if (known?.before === ledger) return known.after;

@@ -8,8 +8,8 @@ import { type AccountTokens, OWN_AUDIENCE } from "./account-tokens.ts";
 const REQUEST = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" } as const;
 const NAME = { group: "authentication.k8s.io", kind: REQUEST.kind } as const;
 const DEFAULT_SECONDS = 3600;
-const SECONDS_MIN = 600;
-const SECONDS_MAX = 2 ** 32;
+const MIN_SECONDS = 600;
+const MAX_SECONDS = 2 ** 32;
 
 type Deps = {
   readonly registry: Pick<Registry, "get">;
@@ -62,6 +62,6 @@ export function answerTokenRequest(
 
 function checkSeconds(seconds: number): Problem[] {
   const refuse = (because: string): Problem[] => [invalidValue("spec.expirationSeconds", seconds, because)];
-  if (seconds < SECONDS_MIN) return refuse("may not specify a duration less than 10 minutes");
-  return seconds > SECONDS_MAX ? refuse("may not specify a duration larger than 2^32 seconds") : [];
+  if (seconds < MIN_SECONDS) return refuse("may not specify a duration less than 10 minutes");
+  return seconds > MAX_SECONDS ? refuse("may not specify a duration larger than 2^32 seconds") : [];
 }

@@ -1,7 +1,7 @@
 /**
- * Makes what docker-compose.yml needs before anything starts, once, and keeps it in its volumes: a key for each NATS user, the configuration of the server with
- * these users, its certificate, and a key for the results of leases. Each service gets only its own key; the command line finds its key in a folder of the
- * clone. Runs as root, so that each file can belong to its reader.
+ * Creates the files that docker-compose.yml needs before its services start, once, in its volumes: a key for each NATS user, the configuration of the server
+ * with these users, its certificate, and a key for the results of leases. Each service gets only its own key; the command line finds its key in a folder of
+ * the clone. Runs as root, so that each file can belong to its reader.
  */
 import { readEnv } from "@muster/service";
 import { prepare } from "./prepare.ts";

@@ -80,7 +80,7 @@ async function copyKubeconfigs({ root, service }: Setup, from: string): Promise<
 /** Writes a kubeconfig for the owner of the clone. Only this container may write into the folder with the keys of the command line. */
 async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowMs }: Setup): Promise<void> {
   const file = join(root, "client/kubeconfig");
-  // The user has one, and the embedded cluster does not run.
+  // The user's cluster has its own kubeconfig, and the embedded cluster does not run.
   if (kubeconfigs !== undefined) {
     await rm(file, { force: true });
     return;

@@ -2,7 +2,7 @@ import type { Desired, Published, PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
 
 /** How long the write of a short-lived state waits. */
-export const BRIEF_MS = 1000;
+export const MAX_POSTPONE_MS = 1000;
 
 /** A pod whose write waits until this time. */
 export type Postponed = { readonly key: string; readonly untilMs: number };
@@ -11,7 +11,7 @@ export type Postponed = { readonly key: string; readonly untilMs: number };
  * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod before its first address, and details of a state
  * that is published already. A later state of the pod is written without them.
  */
-export function postponeBrief(
+export function postponeShortLived(
   steps: readonly PublishStep<PodState>[],
   seen: {
     readonly nowMs: number;
@@ -28,7 +28,7 @@ export function postponeBrief(
     const before = published.get(step.key);
     const sinceMs = before === undefined ? createdAtMs.get(step.key) : before.observedAtMs;
     if (sinceMs !== undefined && isYoung(sinceMs, seen.nowMs) && isBrief(step, before))
-      postponed.push({ key: step.key, untilMs: sinceMs + BRIEF_MS });
+      postponed.push({ key: step.key, untilMs: sinceMs + MAX_POSTPONE_MS });
     else due.push(step);
   }
   return { due, postponed };
@@ -36,7 +36,7 @@ export function postponeBrief(
 
 /** A time from the future, by a clock that is ahead, postpones nothing. */
 function isYoung(sinceMs: number, nowMs: number): boolean {
-  return sinceMs <= nowMs && nowMs < sinceMs + BRIEF_MS;
+  return sinceMs <= nowMs && nowMs < sinceMs + MAX_POSTPONE_MS;
 }
 
 function isBrief(step: PublishStep<PodState>, before: PodState | undefined): boolean {

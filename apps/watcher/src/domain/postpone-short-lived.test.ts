@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
-import { BRIEF_MS, postponeBrief } from "./postpone-brief.ts";
+import { MAX_POSTPONE_MS, postponeShortLived } from "./postpone-short-lived.ts";
 
 const NOW = 1_000_000;
 const KEY = "session.s.p";
@@ -38,7 +38,7 @@ function waitsUntilMs(
   const step = { kind: "put", key: KEY, state, expectedRevision: undefined, because } as const;
   const published = before === undefined ? [] : [{ key: KEY, state: before, revision: 1 }];
   const seen = { nowMs: NOW, desired: [{ key: KEY, state, createdAtMs }], published };
-  const { due, postponed } = postponeBrief([step], seen);
+  const { due, postponed } = postponeShortLived([step], seen);
   expect(due).toEqual(postponed.length === 0 ? [step] : []);
   return postponed.at(0)?.untilMs;
 }
@@ -53,7 +53,7 @@ it.each<[string, PodState, PodState | undefined]>([
   ["the exit code of a pod that is being deleted", { ...ending, exitCode: 137 }, ending],
   ["another message of the same reason", { ...bound, message: "0/3 nodes are available" }, bound],
 ])("postpones %s until a second after the state before", (_what, state, before) => {
-  expect(waitsUntilMs(state, before && { before })).toBe(NOW - 100 + BRIEF_MS);
+  expect(waitsUntilMs(state, before && { before })).toBe(NOW - 100 + MAX_POSTPONE_MS);
 });
 
 it.each<[string, PodState, PodState | undefined]>([
@@ -77,13 +77,16 @@ it("does not postpone an end, another pod of the same name, or the removal of a 
   expect(waitsUntilMs(pending, { before: { ...pending, uid: "other" }, because: "replaced" })).toBeUndefined();
   const forget = { kind: "forget", key: KEY, expectedRevision: 1, because: "kept-long-enough" } as const;
   const published = [{ key: KEY, state: pending, revision: 1 }];
-  expect(postponeBrief([forget], { nowMs: NOW, desired: [], published })).toEqual({ due: [forget], postponed: [] });
+  expect(postponeShortLived([forget], { nowMs: NOW, desired: [], published })).toEqual({
+    due: [forget],
+    postponed: [],
+  });
 });
 
 it("postpones at most a second, and not by a clock that is ahead", () => {
-  expect(waitsUntilMs(pending, { createdAtMs: NOW - BRIEF_MS })).toBeUndefined();
-  expect(waitsUntilMs(pending, { createdAtMs: NOW - BRIEF_MS + 1 })).toBe(NOW + 1);
+  expect(waitsUntilMs(pending, { createdAtMs: NOW - MAX_POSTPONE_MS })).toBeUndefined();
+  expect(waitsUntilMs(pending, { createdAtMs: NOW - MAX_POSTPONE_MS + 1 })).toBe(NOW + 1);
   expect(waitsUntilMs(pending, { createdAtMs: NOW + 1 })).toBeUndefined();
-  expect(waitsUntilMs(bound, { before: { ...pending, observedAtMs: NOW - BRIEF_MS } })).toBeUndefined();
+  expect(waitsUntilMs(bound, { before: { ...pending, observedAtMs: NOW - MAX_POSTPONE_MS } })).toBeUndefined();
   expect(waitsUntilMs(bound, { before: { ...pending, observedAtMs: NOW + 1 } })).toBeUndefined();
 });

@@ -2,14 +2,14 @@ import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-s
 import type { Problem } from "./kind.ts";
 
 /** A change of the status, for events and counters. */
-export type News = {
+export type StatusChange = {
   readonly kind: ConditionType | "Resumed" | "Warning";
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
 };
 
-const BAD_NEWS: ReadonlySet<ConditionType> = new Set([
+const WARNING_CONDITIONS: ReadonlySet<ConditionType> = new Set([
   "Failed",
   "Restarting",
   "PodNamesTaken",
@@ -17,25 +17,29 @@ const BAD_NEWS: ReadonlySet<ConditionType> = new Set([
   "Requeued",
 ]);
 /** Reasons that make a condition, which is usually good, a Warning. */
-const BAD_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
+const WARNING_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
 /**
- * Returns the news of a replaced status: each condition that has become true, and warnings about a new generation of the spec. An unchanged status has no news.
+ * Returns the changes of a replaced status: each condition that has become true, and warnings about a new generation of the spec. None without a change.
  */
-export function planNews(before: JobStatus, after: JobStatus, warnings: readonly Problem[]): readonly News[] {
+export function findStatusChanges(
+  before: JobStatus,
+  after: JobStatus,
+  warnings: readonly Problem[],
+): readonly StatusChange[] {
   const newWarnings = before.observedGeneration === after.observedGeneration ? [] : warnings;
   return [
-    ...newWarnings.map(({ field, reason }): News => ({
+    ...newWarnings.map(({ field, reason }): StatusChange => ({
       kind: "Warning",
       type: "Warning",
       reason: "SpecWarning",
       message: `${field}: ${reason}`,
     })),
-    ...after.conditions.flatMap(({ type, reason, message }): News[] => {
+    ...after.conditions.flatMap(({ type, reason, message }): StatusChange[] => {
       if (type === "Suspended" && isTrue(before, "Suspended") && !isTrue(after, "Suspended"))
         return [{ kind: "Resumed", type: "Normal", reason, message }];
       if (!hasBecomeTrue(type, before, after)) return [];
-      const isBad = BAD_NEWS.has(type) || BAD_REASONS.has(reason);
+      const isBad = WARNING_CONDITIONS.has(type) || WARNING_REASONS.has(reason);
       // The reason of the condition is the ledger's code, which does not name the event.
       const title = type === "Preempted" ? type : reason;
       return [{ kind: type, type: isBad ? "Warning" : "Normal", reason: title, message }];

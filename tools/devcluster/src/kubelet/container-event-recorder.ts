@@ -4,7 +4,7 @@ import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 
 /** Records events of one pod's containers in the background, as this node's kubelet. An event in a deleted namespace is dropped. */
-export function newsRecorder(
+export function containerEventRecorder(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,
   node: {
@@ -17,14 +17,14 @@ export function newsRecorder(
 ): PodWorkerDeps["record"] {
   // Events are written in sequence, to keep their order.
   let last = Promise.resolve();
-  return ({ container, ...news }) => {
+  return ({ container, ...event }) => {
     const atMs = node.now();
     const involved = { kind: "Pod", name, namespace, uid, fieldPath: `spec.containers{${container}}` } as const;
     last = last
-      .then(() => recordEvent(calls, { component: "kubelet", host: node.nodeName }, involved, { ...news, atMs }))
+      .then(() => recordEvent(calls, { component: "kubelet", host: node.nodeName }, involved, { ...event, atMs }))
       .catch((error: unknown) => {
         if (!node.stopped.aborted && kubeFault(error)?.code !== "not_found")
-          node.onError(error, `recording ${news.reason}`);
+          node.onError(error, `recording ${event.reason}`);
       });
   };
 }

@@ -2,24 +2,24 @@ import { describe, expect, it } from "vitest";
 import { NOW_MS, POLICY, ended, granted, pod, replica, seen, snapshot, spec } from "../../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
-import { planNews } from "./plan-news.ts";
+import { findStatusChanges } from "./find-status-changes.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const both = [pod("worker-0"), pod("worker-1")];
 const running: Partial<Snapshot> = { replicas: [seen("worker", both)], budget: 2 };
 
-/** Returns the news of a pass over a job with this status in this world, and its next status. */
-function look(before: JobStatus, world: Partial<Snapshot>): { news: string[]; status: JobStatus } {
+/** Returns the status changes of a pass over a job with this status in this world, and its next status. */
+function look(before: JobStatus, world: Partial<Snapshot>): { changes: string[]; status: JobStatus } {
   const { status } = planJob(snapshot({ ...world, status: before }), POLICY);
-  return { news: planNews(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
+  return { changes: findStatusChanges(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
 }
 
-describe("the news of a job", () => {
+describe("the status changes of a job", () => {
   const begun = look(NEW_STATUS, running);
 
   it("are reported once each", () => {
-    expect(begun.news).toEqual(["Normal JobCreated", "Normal MachinesGranted", "Normal JobRunning"]);
-    expect(look(begun.status, running).news).toEqual([]);
+    expect(begun.changes).toEqual(["Normal JobCreated", "Normal MachinesGranted", "Normal JobRunning"]);
+    expect(look(begun.status, running).changes).toEqual([]);
   });
 
   it.each<[string, Partial<Snapshot>, string[]]>([
@@ -53,23 +53,23 @@ describe("the news of a job", () => {
       ["Warning NameConflict"],
     ],
     ["a missing right", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
-  ])("include %s", (_what, world, news) => {
-    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).news).toEqual(news);
+  ])("include %s", (_what, world, changes) => {
+    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).changes).toEqual(changes);
   });
 
   it("include a suspension and a resumption", () => {
     const suspended = look(begun.status, { ...running, spec: spec({ suspend: true }) });
-    expect(suspended.news).toEqual(["Normal JobSuspended"]);
-    expect(look(suspended.status, running).news).toContain("Normal JobResumed");
+    expect(suspended.changes).toEqual(["Normal JobSuspended"]);
+    expect(look(suspended.status, running).changes).toContain("Normal JobResumed");
   });
 
   it("warn about a spec once for each generation of it", () => {
     const warnings = [{ field: "spec.elasticPolicy", reason: "has no effect" }];
-    const news = planNews(NEW_STATUS, { ...NEW_STATUS, observedGeneration: 1 }, warnings);
-    expect(news).toMatchObject([
+    const changes = findStatusChanges(NEW_STATUS, { ...NEW_STATUS, observedGeneration: 1 }, warnings);
+    expect(changes).toMatchObject([
       { type: "Warning", reason: "SpecWarning", message: "spec.elasticPolicy: has no effect" },
     ]);
-    expect(planNews(begun.status, begun.status, warnings)).toEqual([]);
+    expect(findStatusChanges(begun.status, begun.status, warnings)).toEqual([]);
   });
 
   it("include each wrong value that makes a running job unreadable", () => {
@@ -84,7 +84,7 @@ describe("the news of a job", () => {
     const first = look(begun.status, wrong("is not half"));
     const second = look(first.status, wrong("is not none"));
     const same = look(second.status, wrong("is not none"));
-    expect([first, second, same].map(({ news }) => news)).toEqual([
+    expect([first, second, same].map(({ changes }) => changes)).toEqual([
       ["Warning InvalidSpec"],
       ["Warning InvalidSpec"],
       [],
@@ -95,6 +95,6 @@ describe("the news of a job", () => {
     const failed = ended("worker-1", 1);
     const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });
     const second = look(first.status, { replicas: [seen("worker", [ended("worker-0", 1), failed])] });
-    expect([first.news, second.news]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
+    expect([first.changes, second.changes]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
   });
 });
