@@ -61,7 +61,7 @@ it("equals the encoding of the generated code", () => {
 it("has zero values, and omits unspecified enums", () => {
   expect(toJson("muster.session.v1.Component", new muster.session.v1.Component())).toEqual({
     ...{ name: "", pool: "", image: "", command: [], args: [], env: [], workingDir: "", readyPort: 0 },
-    ...{ templateJson: "", shared: false },
+    ...{ templateJson: "", shared: false, otherPools: [] },
   });
 });
 

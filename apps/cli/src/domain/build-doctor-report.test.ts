@@ -127,7 +127,7 @@ it("accepts a pool that may grow, whatever its size, and warns when no service c
   const checks = buildChecks({ ...healthy, pools, replicas }, NOW);
   expect(checks.every(({ status }) => status === "ok")).toBe(true);
   expect(checks.find(({ check }) => check === "node-scaler")?.detail).toBe(
-    "its leader answers (others, which stand by, are not seen), version 1.0.0",
+    "its leader answers (standby replicas do not), version 1.0.0",
   );
   expect(buildChecks(healthy, NOW).find(({ check }) => check === "node-scaler")?.detail).toBe(
     "not running; it is needed for pools that may grow alone",

@@ -162,9 +162,7 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     if (found.length === 0 && neededFor !== "everything")
       return ok(app, `not running; it is needed for ${neededFor} alone`);
     if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const who = LEADER_ONLY.has(app)
-      ? "its leader answers (others, which stand by, are not seen)"
-      : plural(found.length, "replica");
+    const who = LEADER_ONLY.has(app) ? "its leader answers (standby replicas do not)" : plural(found.length, "replica");
     const detail = `${who}, version ${versions.join(" and ")}`;
     return versions.length === 1
       ? ok(app, detail)

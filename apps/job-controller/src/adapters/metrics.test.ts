@@ -2,7 +2,7 @@ import { scrape } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import type { StatusChange } from "../domain/find-status-changes.ts";
-import { countForced, jobMetrics } from "./metrics.ts";
+import { countForced, countRequeued, jobMetrics } from "./metrics.ts";
 
 function change(is: StatusChange["kind"]): StatusChange {
   return { kind: is, type: "Normal", reason: "", message: "" };
@@ -15,7 +15,8 @@ it("counts the status changes of jobs by kind", async () => {
   countStatusChanges("Job", [change("Restarting")]);
   countStatusChanges("Job", [change("Restarting")]);
   countStatusChanges("TFJob", [change("Created"), change("Failed")]);
-  countStatusChanges("Job", [change("Succeeded")]);
+  countStatusChanges("Job", [change("Succeeded"), change("Requeued")]);
+  countRequeued()("job-set");
   const text = await scrape(telemetry);
   const counted = text
     .split("\n")
