@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { findNarrowings } from "./find-narrowings.ts";
+import { findNarrowings } from "./find-schema-narrowings.ts";
 
 const VALUES = "values of the chart";
 

@@ -63,7 +63,7 @@ async function start({ text, hash }) {
   if (cachedData === undefined || script.cachedDataRejected) store(codeFile, script.createCachedData());
 }
 
-/** Replaces the file atomically, because other processes may read and write it. A folder of another user stays unchanged. */
+/** Replaces the file atomically, because other processes may read and write it. Does nothing if the folder is not writable. */
 function store(file, data) {
   const written = `${file}.${process.pid}`;
   try {

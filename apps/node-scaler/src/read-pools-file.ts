@@ -138,7 +138,9 @@ const pool = z
     instanceTypes: z.array(instanceType).min(1).max(MAX_TYPES).describe("Instance types, in order of preference."),
     spot: spotPolicy
       .default("Never")
-      .describe("`Preferred`: a free node of either kind; new ones as spot, and on demand when spot is short."),
+      .describe(
+        "`Preferred`: work gets any free node; a new node is a spot node, or an on-demand node while spot is unavailable.",
+      ),
     standby: z.array(standby).default([]).describe("Nodes that stay ready without demand."),
     idle: duration().default(300_000).describe("Time without demand after which a node ends. 0s: immediately."),
     reuse: z.boolean().default(true).describe("`false`: a used node ends when it is released."),

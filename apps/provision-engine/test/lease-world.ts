@@ -46,7 +46,7 @@ const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
 type Gate = { readonly fence: number; readonly open: () => void };
 
 /**
- * A bucket, a cluster and engines, any of which may stop between two calls, permanently or for a while. The invariants are checked wherever they could break;
+ * A bucket, a cluster and engines. Any engine may stop between two calls, permanently or for a while. The invariants are checked wherever they could break;
  * violations are in `broken`.
  */
 export function leaseWorld() {

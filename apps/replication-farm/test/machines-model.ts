@@ -133,7 +133,7 @@ export class MachinesModel {
     else this.pods.delete(name);
   }
 
-  /** Acts as the nodes that answer: pods start, and end. */
+  /** Simulates the ready nodes: starts placed pods, removes pods that are being deleted. */
   runNodes(): void {
     for (const [name, pod] of this.pods) {
       if (!pod.placed || this.nodes.get(pod.node)?.ready !== true) continue;

@@ -160,7 +160,7 @@ class Run {
     else Object.assign(node, { ready: true, schedulable: true, unreadySinceMs: undefined });
   }
 
-  /** Jobs ask for machines until they have asked for so many. */
+  /** Adds or ends reservations of jobs until `wanted` exist. */
   others(wanted: number): void {
     const { model } = this;
     if (model.ledgerAway) return;

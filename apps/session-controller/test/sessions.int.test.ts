@@ -158,7 +158,7 @@ for (const server of API_SERVERS) {
       expect(eventsOf(crowd)).toEqual(["QUEUE", "ERROR"]);
       expect(crowd.events?.at(-1)).toMatchObject({
         reason: "POOL_CAPACITY",
-        description: "pool workers has 2 machines at most, 3 are needed: ask for fewer, or let the pool have more",
+        description: "pool workers has 2 machines at most, 3 are needed: request fewer, or enlarge the pool",
       });
     });
 

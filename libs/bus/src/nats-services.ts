@@ -150,7 +150,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
     .sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 }
 
-/** Requests from all replicas of all services the signals that their listeners lost. */
+/** Requests from every replica of every service the number of signals that its listeners dropped, by subject. */
 export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // All endpoints of a replica share its connection.

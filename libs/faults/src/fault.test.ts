@@ -15,7 +15,7 @@ const cases: [Fault, text: string, retryable: boolean][] = [
   [{ code: "pool_unknown", pool: "p", known: ["a", "b"] }, "pool p does not exist; known pools: a, b", false],
   [
     { code: "pool_capacity", pool: "p", requested: 5, capacity: 3 },
-    "pool p has 3 machines at most, 5 are needed: ask for fewer, or let the pool have more",
+    "pool p has 3 machines at most, 5 are needed: request fewer, or enlarge the pool",
     false,
   ],
   [

@@ -112,8 +112,8 @@ export function describeFault(fault: Fault): string {
       return `pool ${fault.pool} does not exist${fault.known === undefined ? "" : `; known pools: ${fault.known.join(", ")}`}`;
     case "pool_capacity":
       if (fault.topology !== undefined)
-        return `pool ${fault.pool} has room for ${fault.capacity} of ${fault.requested} at most on nodes with one value of the label ${fault.topology}: ask for fewer, or label or add nodes${describeExcluded(fault)}`;
-      return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: ask for fewer, or let the pool have more${describeExcluded(fault)}`;
+        return `pool ${fault.pool} has room for ${fault.capacity} of ${fault.requested} at most on nodes with one value of the label ${fault.topology}: request fewer, or label or add nodes${describeExcluded(fault)}`;
+      return `pool ${fault.pool} has ${fault.capacity} machines at most, ${fault.requested} are needed: request fewer, or enlarge the pool${describeExcluded(fault)}`;
     case "pool_availability":
       return `pool ${fault.pool} has ${fault.available} machines free now, ${fault.requested} are needed`;
     case "queue_unknown":

@@ -58,7 +58,9 @@ const container = z
     secret_env: z
       .record(envName, secretText)
       .default({})
-      .describe("The same, sealed to the engine in the order, and a Secret in Kubernetes."),
+      .describe(
+        "Environment variables with secret values: sealed to the engine in the order, and a Secret in Kubernetes.",
+      ),
     ports: z
       .array(port)
       .max(MAX_PORTS)

@@ -58,7 +58,7 @@ export type LogConfig<State, Event> = {
   readonly maxWaiting?: number;
   /** Largest entry in bytes; default 512 KiB, at most the server's limit. One decision must fit. */
   readonly maxEntryBytes?: number;
-  /** Signal of the lead of this writer: its abort deposes the log. */
+  /** Aborts when this writer loses its lock; the log then accepts no more writes. */
   readonly signal?: AbortSignal;
   /** `isHeld` of the lead, checked before each decision and each write, so that a process that was frozen past its lead writes nothing. */
   readonly isHeld?: () => boolean;

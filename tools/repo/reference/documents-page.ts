@@ -62,7 +62,7 @@ export async function documentsPage(): Promise<string> {
     section(
       "Job",
       read("schemas/job.schema.json"),
-      "Four annotations apply to jobs of every kind. `muster.dev/pool` names the pool, or several in order of preference: `h100, a100`. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
+      "The label `muster.dev/queue` names the queue whose quota the machines use. Four annotations apply to jobs of every kind. `muster.dev/pool` names the pool, or several in order of preference: `h100, a100`. `muster.dev/sharing`, of the job or of the pod template of one type, is " +
         "`exclusive` (the default: a whole machine for each pod) or `shared` (a part of a machine that holds what the template requests). " +
         "`muster.dev/topology` is a label of nodes: all machines of the job are nodes with the same value of it. " +
         '`muster.dev/preemptible: "false"` keeps the job from being preempted if its queue permits that. Guide: [jobs](../jobs.md).',
@@ -117,7 +117,15 @@ function readDefinition(file: string): { readonly kind: string; readonly schema:
 function queueSection(): string {
   const { kind, schema } = readDefinition("muster.dev_queues.yaml");
   const { spec = {}, status = {} } = schema.properties ?? {};
-  return section(kind, { ...schema, properties: { spec, status } }, "Guide: [queues](../queues.md).");
+  const required = ["apiVersion", "kind", "metadata", "spec"];
+  const properties: Readonly<Record<string, Schema>> = {
+    apiVersion: { const: "muster.dev/v1" },
+    kind: { const: kind },
+    metadata: { type: "object", description: "`name`: name of the queue, which has no namespace." },
+    spec,
+    status,
+  };
+  return section(kind, { ...schema, required, properties }, "Guide: [queues](../queues.md).");
 }
 
 function kubeflowSection(plural: string): string {
@@ -126,8 +134,9 @@ function kubeflowSection(plural: string): string {
   const isFirst = plural === KUBEFLOW[0];
   const fields = isFirst ? { ...others, runPolicy: runPolicy ?? {} } : others;
   const written = { ...schema, properties: { spec: { ...schema.properties?.["spec"], properties: fields } } };
+  const header = `It has the \`apiVersion\` kubeflow.org/v1, and the label and annotations of a [Job](#job). `;
   const shared = isFirst ? "" : "It also has the `spec.runPolicy` of a [TFJob](#tfjob). ";
-  return section(kind, written, `${shared}Guide: [Kubeflow's jobs under Muster](../kubeflow.md).`);
+  return section(kind, written, `${header}${shared}Guide: [Kubeflow's jobs under Muster](../kubeflow.md).`);
 }
 
 function dataSection({ if: condition, then }: { readonly if?: Schema; readonly then?: Schema }): string {

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, "../../..");
 const PROGRAM = "tools/repo/check-contracts.mjs";
 const PROGRAM_FILES = [
   PROGRAM,
-  ...["version-plugin.mjs", "schema-contracts.ts", "find-narrowings.ts"].map((name) => `tools/repo/${name}`),
+  ...["version-plugin.mjs", "schema-contracts.ts", "find-schema-narrowings.ts"].map((name) => `tools/repo/${name}`),
 ];
 const QUEUES = "deploy/crds/muster.dev_queues.yaml";
 const VALUES = "deploy/helm/muster/values.schema.json";

@@ -9,7 +9,7 @@ import { makeNetwork, type Network } from "./network.ts";
 import { replaceClock } from "./replace-clock.ts";
 import type { BusWorld } from "./sim-bus.ts";
 import { makeBucketWorld, type BucketWorld } from "./sim-bucket.ts";
-import type { LockWorld } from "./sim-lead.ts";
+import type { LockWorld } from "./sim-leader-election.ts";
 import type { LogWorld } from "./sim-log.ts";
 import { makeTrace, type Trace } from "./trace.ts";
 import { VirtualTime } from "./virtual-time.ts";

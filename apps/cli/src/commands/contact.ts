@@ -12,7 +12,7 @@ const BACKOFF = { firstMs: 250, maxMs: 5000 };
 export type ContactDeps = {
   /** The address of the server, for people. */
   readonly address: string;
-  /** The remedy to try after the last retry, from the state at that moment. */
+  /** Returns the remedy to print after the last retry; called only then, because it depends on the current state. */
   readonly hint: () => string;
   readonly now: () => number;
   readonly pause: (delayMs: number, signal: AbortSignal) => Promise<void>;

@@ -17,7 +17,7 @@ const MAX_SHOWN = 3;
 export type SeenScaler = { readonly pools: readonly PoolScaling[]; readonly troubles: readonly PoolTrouble[] };
 type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<SeenScaler> };
 
-/** Checks whether each pool that may grow gets nodes. Without such a pool there is no check; without a scaler, only that of its silence. */
+/** Returns one check for each elastic pool. If the node-scaler does not answer, returns one warning instead. */
 export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {
   if ("trouble" in pools) return [];
   if ("trouble" in scaler) {

@@ -11,7 +11,7 @@ const APPS: ReadonlyMap<string, string> = new Map([
   ["provision", "provision-engine"],
 ]);
 
-/** Services of which only the leader answers; replicas that stand by do not answer. */
+/** In these services only the leader answers; other replicas do not. */
 export const LEADER_ONLY: ReadonlySet<string> = new Set(["reservation-manager", "node-scaler"]);
 
 /** Returns the app that serves an area of the bus. */

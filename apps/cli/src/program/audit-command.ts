@@ -23,7 +23,7 @@ export const AUDIT = command({
     follow: option("-f, --follow", "also print later changes, until Ctrl-C; with -o json one line per change"),
     output: OUTPUT,
   },
-  text: `The newest is last. The other options than --limit and -o are for changes
+  text: `The newest is last. Options other than --limit and -o are for changes
 through the gateway: who, what, from where, and with which outcome.
 Resources are those of roles: sessions, jobs, replicasets, rolls, leases, nodes.
 The outcome is unknown of a change that is in flight, or whose gateway has ended

@@ -63,8 +63,9 @@ const LOGIN = command({
     clientId: option("--client-id <id>", "client id of this command at the issuer; default: muster"),
     scope: withDefault(option("--scope <words>", "scopes of the tokens"), "openid offline_access"),
   },
-  text: `Without --issuer and --token-file it signs in as before. Tokens are in the file
-of contexts, which only its owner may read, and are renewed when they expire.`,
+  text: `Without --issuer and --token-file it uses the issuer and client id that the
+context has from the last login. Tokens are in the file of contexts, which only
+its owner may read, and are renewed when they expire.`,
   examples: [
     "muster login --server https://muster.example --issuer https://id.example",
     "muster login --server https://muster.example --token-file ~/.muster-token",

@@ -59,7 +59,7 @@ const APPLY = command({
     keyFile: KEY_FILE,
     output: OUTPUT,
   },
-  text: `Says of each set whether it was created, changed or is unchanged. Leases are
+  text: `Prints for each set whether it was created, changed or unchanged. Leases are
 signed with your key (muster keys); they need a name, and never change: muster
 lease renew and end. Nothing is done unless every file is right. Sessions and
 jobs are run: muster run.`,

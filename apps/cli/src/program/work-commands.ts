@@ -296,8 +296,8 @@ const WAIT = command({
     output: OUTPUT,
   },
   text: `Ends with 0 once the condition is met. Ends with 1 when it can no longer be met,
-as when a job has failed that was to succeed, or when the time is over; prints
-the state then, and the reason. With -o json the last state is printed.
+for example when a job has failed and the condition is Succeeded, or when the
+time is over; then prints the state and the reason. With -o json the last state is printed.
 
 Of a job a condition is one of its status, such as Running, Succeeded, Failed.
 Of a session it is a state, such as RUN, DONE, ERROR, true from when the
@@ -305,7 +305,7 @@ session came to it. Of a replica set it is ${SET_CONDITIONS.slice(0, 3).join(", 
 ${SET_CONDITIONS.slice(3).join(", ")}; of a roll ${ROLL_CONDITIONS.join(", ")}.
 Of a lease it is its phase; delete: all of it is taken down. One that crashed
 ends like any other, with 0: standard error states that it crashed.
-Capital and small letters are the same.`,
+Conditions are case-insensitive.`,
   examples: [
     "muster wait job/training --for=condition=Succeeded --timeout 1h",
     "muster wait http-benchmark-x7k2p --for=condition=DONE -o json",

@@ -129,7 +129,7 @@ function describeError(error: OutputUnit, all: readonly OutputUnit[], { value, s
   return `${where}: ${error.error}`;
 }
 
-/** Returns the part of a value at a path; undefined if there is none. */
+/** Returns the part of a value at a path; undefined if it is missing. */
 function follow(value: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((part, key) => fieldsOf(part)[key], value);
 }

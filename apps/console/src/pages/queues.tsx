@@ -68,7 +68,7 @@ function QueueCard({ queue: { name, depth, state }, reservations, nowMs }: Queue
         {queue?.strategy && `${queue.strategy}; `}
         {admitted} admitted, {pending} waiting
         {shareMillionths > 0 &&
-          `; borrows ${(shareMillionths / 10_000).toFixed(1)} % of what its tree can lend, by its weight`}
+          `; borrows ${(shareMillionths / 10_000).toFixed(1)} % of what its parent may use, divided by its weight`}
       </p>
       {problem === "NOT_A_LEAF" && <p className="quiet">The queues below it admit its work.</p>}
       {problem !== "" && problem !== "NOT_A_LEAF" && (

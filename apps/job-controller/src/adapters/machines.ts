@@ -139,7 +139,7 @@ async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["max
   }
 }
 
-/** Wraps the preemption calls, whose answers update the known state of the unit. */
+/** Calls the ledger with the id of the unit's known reservation; does nothing for an unknown unit. */
 function preemptionCalls(ledger: LedgerClient): Pick<Machines, "accept" | "requeue"> {
   return {
     accept: async (unitId) => {

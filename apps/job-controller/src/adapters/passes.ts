@@ -42,7 +42,7 @@ type PassWorld = {
 /** Makes passes over the jobs of one kind while this process leads. */
 export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
 
-/** Implements the steps of a pass. */
+/** Builds the reconciler of jobs: observes, plans, acts and writes the status. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
   const { config, logger } = context;
   const { calls, recordEvent, world, served } = passWorld;

@@ -27,7 +27,7 @@ export function readGroup(
     );
   for (const field of ["minResources", "priorityClass", "scheduleTimeoutSeconds"])
     if (policy?.raw(field) !== undefined)
-      policy.warn(field, "is not used: no scheduler with groups is named, and the ledger reserves the machines");
+      policy.warn(field, "is not used: no gang scheduler is named, and the ledger reserves the machines");
   return undefined;
 }
 

@@ -75,7 +75,7 @@ const RESERVED_SHARE = 0.1;
 
 type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
 
-/** Decides whether a write that a client asks for fits beside the bytes already promised. */
+/** Decides whether a client's write fits beside the bytes that the engine will still write for existing leases (`promised`). */
 export function decideRoom({ bytes, maxBytes }: Fill, promised: number, added: number): RoomVerdict {
   if (maxBytes === undefined) return { kind: "room" };
   const limit = Math.floor(maxBytes * (1 - RESERVED_SHARE));

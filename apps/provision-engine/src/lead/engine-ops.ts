@@ -175,7 +175,7 @@ export function referencedBy(
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;
   if (seen !== undefined && !("record" in seen)) return { kind: "unreadable", id: reference };
-  // The view may lack this process's own writes; for other engines only the view is known.
+  // Prefer `holdings`: the view may lag behind this process's own writes. It is the only source for leases of other engines.
   const found = holdings.find(reference) ?? seen?.record;
   return found && toReferenced(order, found, secrets.isSame(order, found.order));
 }

@@ -74,7 +74,7 @@ export type WaitingLeases = {
 
 export function waitingLeases(): WaitingLeases {
   const waiting = new Map<string, Wait>();
-  /** By the lease that they wait for. */
+  /** Ids of waiting leases, by the lease that each waits for. */
   const waiters = new Map<string, Set<string>>();
   const leave = (id: string): void => {
     for (const lease of waiting.get(id)?.leases ?? []) {

@@ -44,7 +44,7 @@ export type LedgerState = {
 export type SetSnapshot = {
   readonly nowMs: number;
   readonly set: ReplicaSet;
-  /** The rolling update of the set, read after the set. */
+  /** The rolling update that the record of the set names; so it is read after that record. */
   readonly rollout: Rollout | undefined;
   /** Undefined: the watcher is silent, so nothing is concluded about any node. */
   readonly nodes: Nodes | undefined;

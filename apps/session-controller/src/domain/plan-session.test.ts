@@ -121,9 +121,7 @@ describe("a session in the queue", () => {
       {
         reservation: { state: "refused", fault: { code: "pool_capacity", pool: "workers", requested: 9, capacity: 2 } },
       },
-      [
-        "ERROR POOL_CAPACITY: pool workers has 2 machines at most, 9 are needed: ask for fewer, or let the pool have more",
-      ],
+      ["ERROR POOL_CAPACITY: pool workers has 2 machines at most, 9 are needed: request fewer, or enlarge the pool"],
     ],
     [
       "is cancelled when the user asks",

@@ -11,7 +11,7 @@ import {
 } from "./kubelet-request.ts";
 import { badRequest, fail } from "./status.ts";
 
-/** The headers that are passed on of a request for a WebSocket. */
+/** Headers of the client's WebSocket request that the API server forwards to the kubelet. */
 const HEADERS = ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions"];
 
 /** Where a command is run. Fails for unsupported requests: a terminal, and pods that are on no node. */

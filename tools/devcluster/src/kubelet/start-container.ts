@@ -89,7 +89,7 @@ export function terminationMessage(
   return cause === undefined ? text : `${cause}\n${text}`;
 }
 
-/** Reads only files in the pod's directory: the default, /dev/termination-log, is a mount in a real container. */
+/** Returns the path of the termination message; undefined outside the pod's directory. The default is a mount, which only a real container has. */
 function messagePath(container: V1Container, directory: PodDirectory): string | undefined {
   if (container.terminationMessagePath === undefined) return undefined;
   const path = resolve(directory.home, container.terminationMessagePath);

@@ -25,7 +25,7 @@ import { consumeOrders } from "@muster/provision-engine/order-stream";
 import { makeRecords } from "@muster/provision-engine/records";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { Leadership } from "@muster/store";
-import { simLead } from "../sim-lead.ts";
+import { simLead } from "../sim-leader-election.ts";
 import { simLeftovers, simWorkload } from "../sim-workload.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";

@@ -15,7 +15,7 @@ import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Leadership } from "@muster/store";
 import type { LogWriter } from "@muster/store/log-writer";
 import { openSimLog } from "../sim-log.ts";
-import { simLead } from "../sim-lead.ts";
+import { simLead } from "../sim-leader-election.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";

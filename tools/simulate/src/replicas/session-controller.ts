@@ -23,7 +23,7 @@ import { protoCodec, type Bucket, type View } from "@muster/store";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { simBucket } from "../sim-bucket.ts";
-import { simLead } from "../sim-lead.ts";
+import { simLead } from "../sim-leader-election.ts";
 import { INSTALLATION, simPodLogs, simPods } from "../sim-pods.ts";
 import { simLogStore } from "../sim-log-store.ts";
 import { traceLogger, type World } from "../world.ts";

@@ -287,7 +287,7 @@ const NOTHING: Amounts = new Map();
 /** Limit of resources in a fault, which travels in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
-/** Lists the resources of which a need requests more than any machine has, by name. Empty if the pool has no machine of known size. */
+/** Lists by name the resources that exceed every machine of the pool. Empty if the pool has no machine of known size. */
 function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];

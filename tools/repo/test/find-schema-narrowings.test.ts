@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findNarrowings } from "../find-narrowings.ts";
+import { findNarrowings } from "../find-schema-narrowings.ts";
 
 const BEFORE = {
   type: "object",
