@@ -22,6 +22,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, because: string])[] = [
   [/ (?:lease verify|nodes terminate|roll (?:re|un)do|--(?:key-file|nats-url))$/, "lacks its argument in a text"],
   [/ (?:4711-1|lease\.json)\b/, "names a lease or a file of the reader"],
   [/ --secret kubeconfig$/, "needs a lease of type kubernetes; leases.int.test.ts opens the secret of one"],
+  [/ -n team-a /, "needs a job-controller with JOB_NAMESPACES=all; job-namespaces.int.test.ts has one"],
   [/ --server /, "needs a gateway at that address; the tests of the command line have one"],
   [/ restore /, "needs an empty NATS; one-to-three.int.test.ts restores"],
 ];
