@@ -156,7 +156,7 @@ function bytesOf(lists: Iterable<Open>): number {
   return sum;
 }
 
-/** Limits the bytes of lists. Whoever exceeds a limit may start no list for RETRY_MS, so that refused lists are not read. */
+/** Limits the bytes of lists. A user over a limit may start no list for RETRY_MS, so that refused lists are not read. */
 function limitBytes(
   open: ReadonlyMap<string, Open>,
   {

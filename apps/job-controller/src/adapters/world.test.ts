@@ -43,7 +43,7 @@ const JOB_OF_TEAM = { namespace: "team-a", name: "train", uid: "0a1b2c3d-4e5f-67
 const OWNER = ownerIdOf(JOB_OF_TEAM);
 
 it.each<[title: string, namespace: string, uid: string, expected: readonly string[]]>([
-  ["in the namespace of the controller, whoever controls it", "default", "", [OWNER]],
+  ["in the namespace of the controller, with any controller", "default", "", [OWNER]],
   ["in another namespace, if the job controls it", "team-a", JOB_OF_TEAM.uid, [OWNER]],
   ["not in another namespace, if nothing controls it", "team-a", "", []],
   ["not in another namespace, if another job controls it", "team-a", "1a1b2c3d-4e5f-6789-abcd-ef0123456789", []],
