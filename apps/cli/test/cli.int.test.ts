@@ -182,7 +182,7 @@ it("prints the schema exactly as in the file that editors use", async () => {
 it("version prints the version of each service, warns of an unsupported one, and prints its own without a server", async () => {
   const { stdout, stderr, code } = await world.muster(["version"]).ended;
   expect(stdout).toMatch(
-    /^muster \d\S+\nnode \S+\nreservation-manager 9\.8\.7 \(1 replica\)\nsession-controller 9\.8\.7 /,
+    /^muster \d\S+\nnode \S+\nreservation-manager 9\.8\.7 \(leader only\)\nsession-controller 9\.8\.7 /,
   );
   expect(stderr).toContain(
     "warning: reservation-manager, session-controller, watcher: more than one minor version apart",

@@ -297,7 +297,8 @@ const WAIT = command({
   },
   text: `Ends with 0 once the condition is met. Ends with 1 when it can no longer be met,
 for example when a job has failed and the condition is Succeeded, or when the
-time is over; then prints the state and the reason. With -o json the last state is printed.
+time is over; then prints the state and the reason. With -o json it prints the
+last state.
 
 Of a job a condition is one of its status, such as Running, Succeeded, Failed.
 Of a session it is a state, such as RUN, DONE, ERROR, true from when the
