@@ -8,8 +8,8 @@ import { parsePage, type KubeObject, type ListPage } from "./list-watch.ts";
 export type KubeResource = {
   readonly apiVersion: string;
   readonly plural: string;
-  /** Omitted for cluster-scoped resources; in `list` also for all namespaces. */
-  readonly namespace?: string;
+  /** Undefined for cluster-scoped resources; in `list` also for all namespaces. */
+  readonly namespace?: string | undefined;
 };
 
 export type CallOptions = {

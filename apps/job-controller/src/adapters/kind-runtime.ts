@@ -59,7 +59,7 @@ type KindDeps = Pick<
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
-  const resource: KubeResource = { apiVersion, plural: kind.plural, ...(namespace !== undefined && { namespace }) };
+  const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
   // The queue is shut down, so that a replica that never leads does not collect the key of every job.
   let queue = workQueue();
   void queue.shutDown();

@@ -151,7 +151,7 @@ async function listRunning(
   const query = { labelSelector: `${labels.owner} in (${ids.join(", ")})` };
   const running = new Map<string, PodFact[]>();
   const namespace = followedNamespace(kube);
-  const resource = { apiVersion: "v1", plural: "pods", ...(namespace !== undefined && { namespace }) };
+  const resource = { apiVersion: "v1", plural: "pods", namespace };
   for await (const pods of listPages<V1Pod>(calls, resource, { query }))
     for (const pod of pods) {
       const fact = podFact(pod);

@@ -50,8 +50,7 @@ export function openWorld(
   { config, logger }: { readonly config: Config; readonly logger: Logger },
 ): World {
   const namespace = followedNamespace(config.kube);
-  const pathOf = (apiVersion: string, plural: string): string =>
-    pathOfResource({ apiVersion, plural, ...(namespace !== undefined && { namespace }) });
+  const pathOf = (apiVersion: string, plural: string): string => pathOfResource({ apiVersion, plural, namespace });
   const onError = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following the API server is interrupted");
   const claimant = claimants();

@@ -47,7 +47,7 @@ export async function servedPodGroupKinds(
 
 /** The groups of the kind in the namespace, by default in all. */
 export function podGroupsIn({ apiVersion }: Pick<PodGroupKind, "apiVersion">, namespace?: string): KubeResource {
-  return { apiVersion, plural: POD_GROUPS_PLURAL, ...(namespace !== undefined && { namespace }) };
+  return { apiVersion, plural: POD_GROUPS_PLURAL, namespace };
 }
 
 /**

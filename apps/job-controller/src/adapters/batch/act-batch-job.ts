@@ -101,7 +101,7 @@ function resourceOf({ kind, namespace }: JobRow): KubeResource {
 }
 
 function podsOf(namespace: string | undefined): KubeResource {
-  return { apiVersion: "v1", plural: "pods", ...(namespace !== undefined && { namespace }) };
+  return { apiVersion: "v1", plural: "pods", namespace };
 }
 
 type Patch = Readonly<Record<string, unknown>> & { readonly metadata?: object };

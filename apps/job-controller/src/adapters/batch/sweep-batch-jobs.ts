@@ -75,7 +75,7 @@ async function listOwnerIds(
   namespace: string | undefined,
 ): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
-  const resource = { ...BATCH_RESOURCES[kind], ...(namespace !== undefined && { namespace }) };
+  const resource = { ...BATCH_RESOURCES[kind], namespace };
   try {
     for await (const objects of listPages(calls, resource, kind === QUEUED_POD ? LABELLED : {}))
       for (const { metadata: { namespace: within = "", name = "", uid = "" } = {} } of objects)
