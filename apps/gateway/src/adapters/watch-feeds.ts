@@ -150,10 +150,25 @@ function listsOf(open: ReadonlyMap<string, Open>, user: string): ReadonlyMap<str
   return new Map([...open].filter(([, { readers }]) => [...readers].some((reader) => reader.user === user)));
 }
 
+function usersOf({ readers }: Open): ReadonlySet<string> {
+  return new Set([...readers].map(({ user }) => user));
+}
+
+function sizeOf({ feed, bytes }: Open): number {
+  return bytes + feed.keptCharacters;
+}
+
 function bytesOf(lists: Iterable<Open>): number {
   let sum = 0;
-  for (const { feed, bytes } of lists) sum += bytes + feed.keptCharacters;
+  for (const each of lists) sum += sizeOf(each);
   return sum;
+}
+
+/** Sums the bytes of the lists that each user watches, in one pass: a list has a thousand watchers, and each page of it is measured. */
+function bytesByUser(lists: Iterable<Open>): ReadonlyMap<string, number> {
+  const bytes = new Map<string, number>();
+  for (const each of lists) for (const user of usersOf(each)) bytes.set(user, (bytes.get(user) ?? 0) + sizeOf(each));
+  return bytes;
 }
 
 /** Limits the bytes of lists. A user over a limit may start no list for RETRY_MS, so that refused lists are not read. */
@@ -182,8 +197,9 @@ function limitBytes(
       opened.bytes = Math.max(opened.bytes, readBytes);
       closeIdle(() => bytesOf(open.values()) > maxBytes);
       if (opened.stop.signal.aborted) return;
-      const users = [...new Set([...opened.readers].map(({ user }) => user))];
-      const readerBytes = users.map((user) => bytesOf(listsOf(open, user).values()));
+      const users = [...usersOf(opened)];
+      const bytes = bytesByUser(open.values());
+      const readerBytes = users.map((user) => bytes.get(user) ?? 0);
       const room = decideFeedRoom({ totalBytes: bytesOf(open.values()), readerBytes }, maxBytes);
       if (room.kind === "fits") return;
       const { limitBytes: limit } = room;
