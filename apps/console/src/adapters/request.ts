@@ -10,6 +10,11 @@ export class RequestError extends Error {
   }
 }
 
+/** Describes a failed request with its stable code, for people. */
+export function describeRefusal(error: unknown): string {
+  return error instanceof RequestError ? `${error.problem.code}: ${error.message}` : String(error);
+}
+
 const NO_ANSWER = "the gateway does not answer";
 
 export type Asking = {

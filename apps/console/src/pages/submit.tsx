@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from "react";
 import type { JobPlan, Pool, SetPlan } from "../adapters/messages.ts";
 import { EXAMPLES } from "../adapters/examples.ts";
-import { ask, askJson, RequestError } from "../adapters/request.ts";
+import { ask, askJson, describeRefusal } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
 import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
 import { MAX_CHARACTERS, readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
@@ -351,7 +351,7 @@ async function submit(request: DocumentRequest, csrfToken: string, keys: Map<str
   } catch (error) {
     return {
       request,
-      refusal: error instanceof RequestError ? `${error.problem.code}: ${error.message}` : String(error),
+      refusal: describeRefusal(error),
     };
   }
 }

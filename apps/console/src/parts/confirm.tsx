@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import { RequestError } from "../adapters/request.ts";
+import { describeRefusal } from "../adapters/request.ts";
+import { Refusal } from "./refusal.tsx";
 
 type Confirmation = {
   readonly title: string;
@@ -29,7 +30,7 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
       await act();
       dialog.current?.close();
     } catch (error) {
-      setRefusal(error instanceof RequestError ? `${error.problem.code}: ${error.message}` : String(error));
+      setRefusal(describeRefusal(error));
     } finally {
       setIsBusy(false);
     }
@@ -44,11 +45,7 @@ export function Confirm({ title, verb, children, act, onClose }: Confirmation): 
       >
         <h2 id="confirm-title">{title}</h2>
         {children}
-        {refusal !== "" && (
-          <p className="notice bad" role="alert">
-            {refusal}
-          </p>
-        )}
+        <Refusal>{refusal}</Refusal>
         <p className="actions">
           <button type="button" onClick={() => dialog.current?.close()}>
             Keep

@@ -3,6 +3,7 @@ import { createContext, useContext, useEffect, useState, type ReactNode } from "
 import { followJobsOf, whenUnauthenticated } from "../adapters/feeds.ts";
 import type { SignedIn, SignInMethods } from "../adapters/messages.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
+import { Refusal } from "./refusal.tsx";
 
 type Signed = SignedIn & { readonly signOut: () => Promise<void> };
 
@@ -89,11 +90,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   followJobsOf(signed.namespace);
   return (
     <SignedContext value={{ ...signed, signOut }}>
-      {refusal !== "" && (
-        <p className="notice bad" role="alert">
-          {refusal}
-        </p>
-      )}
+      <Refusal>{refusal}</Refusal>
       {children}
     </SignedContext>
   );
@@ -149,11 +146,7 @@ function LinkQuestion({ signed, onSignedIn }: LinkParts): ReactNode {
           Sign in with the link
         </button>
       </p>
-      {refusal !== "" && (
-        <p className="notice bad" role="alert">
-          {refusal}
-        </p>
-      )}
+      <Refusal>{refusal}</Refusal>
     </main>
   );
 }
@@ -204,11 +197,7 @@ function SignIn({ because, onSignedIn }: SignInParts): ReactNode {
           </button>
         </form>
       )}
-      {refusal !== "" && (
-        <p className="notice bad" role="alert">
-          {refusal}
-        </p>
-      )}
+      <Refusal>{refusal}</Refusal>
     </main>
   );
 }
