@@ -362,6 +362,12 @@ it("lists jobs of the namespace of the job-controller, or with -A of every one",
   expect([logs.code, logs.err[0]]).toEqual([2, "error: --all-namespaces is for `get jobs`, not for `logs`"]);
 });
 
+it("lists jobs of a job-controller of the last release, whose keys have no namespace", async () => {
+  keep(job("of-last-release", "QUEUED", { key: { kind: "Job", name: "of-last-release" } }));
+  for (const line of ["get jobs", "get jobs -A"])
+    expect((await muster(line)).out.at(-1)?.split(/\s+/)[0]).toBe("of-last-release");
+});
+
 it("follows a job in the namespace that its file names", async () => {
   const elsewhere = document("far").replace("labels:", "namespace: team-a, labels:");
   const { conditions, members, finishedAtMs } = DONE;

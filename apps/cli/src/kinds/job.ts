@@ -175,14 +175,17 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
 
 type ListReply = Awaited<ReturnType<Client<typeof JobService>["listJobs"]>>;
 
-/** Drops jobs of other namespaces unless all are wanted: a reply for no namespace has those of every one. */
+/**
+ * Drops jobs of other namespaces unless all are wanted: a reply for no namespace has those of every one. A key without
+ * a namespace is from a job-controller of the last release, which serves its own namespace only.
+ */
 async function listIn(
   { namespace, allNamespaces }: { readonly namespace: string; readonly allNamespaces: boolean },
   asked: Promise<ListReply>,
 ): Promise<Pick<ListReply, "continue" | "jobs">> {
   const { continue: next, jobs, namespace: own } = await asked;
   if (allNamespaces || namespace !== "" || own === "") return { continue: next, jobs };
-  return { continue: next, jobs: jobs.filter(({ key }) => key?.namespace === own) };
+  return { continue: next, jobs: jobs.filter(({ key }) => (key?.namespace || own) === own) };
 }
 
 function withNamespace(work: Work): Work {
