@@ -1,8 +1,9 @@
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
-import { startSimulatedNodes } from "@muster/devcluster";
+import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { POD_GROUP_KINDS, type PodGroup } from "../src/members/pod-group.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
@@ -17,12 +18,25 @@ const AMPLE = [
 const jobsIn = (namespace: string) => ({ apiVersion: "muster.dev/v1", plural: "jobs", namespace });
 
 /** Builds a job whose workers each have a whole machine, or in a named queue a part of one with this CPU. */
-function job(name: string, flags: readonly string[], { replicas = 1, queue = "", cpu = "" } = {}): TestJob {
+function job(name: string, flags: readonly string[], { replicas = 1, queue = "", cpu = "", run = {} } = {}): TestJob {
   const resources = cpu === "" ? {} : { resources: { requests: { cpu } } };
   const metadata = { name, ...(queue !== "" && { labels: { "muster.dev/queue": queue } }) };
   const container = { name: "main", image: "none", command: ["simulate", ...flags], ...resources };
   const worker = { replicas, pool: "workers", template: { spec: { containers: [container] } } };
-  return { apiVersion: "muster.dev/v1", kind: "Job", metadata, spec: { replicaSpecs: { worker } } };
+  return { apiVersion: "muster.dev/v1", kind: "Job", metadata, spec: { replicaSpecs: { worker }, runPolicy: run } };
+}
+
+/** Builds an MPIJob with one worker, whose launcher ends by itself. */
+function mpiJob(name: string): TestJob {
+  const roles = [
+    { role: "Launcher", replicas: 1, flag: "--run-ms=50" },
+    { role: "Worker", replicas: 1, flag: "--run-ms=600000" },
+  ].map(({ role, replicas, flag }) => {
+    const containers = [{ name: "mpi", image: "none", command: ["simulate", flag] }];
+    return [role, { replicas, template: { spec: { containers } } }];
+  });
+  const spec = { slotsPerWorker: 2, mpiReplicaSpecs: Object.fromEntries(roles) as object };
+  return { apiVersion: "kubeflow.org/v1", kind: "MPIJob", metadata: { name }, spec };
 }
 
 const lack = whyNoControllers();
@@ -34,23 +48,41 @@ for (const server of API_SERVERS) {
     const stack = new AsyncDisposableStack();
     let world: JobWorld;
     let calls: KubeCalls;
+    let nodes: SimulatedNodes;
 
     beforeAll(async () => {
       const apiServer = await server.start();
-      const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
-        startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
-      const definitions = ["muster.dev_jobs.yaml", "muster.dev_queues.yaml"];
+      const startNodes = async (kubeconfig: string, pools: Readonly<Record<string, number>>) => {
+        const timing = { nodeGraceMs: 2000, leaseEveryMs: 500 };
+        nodes = await startSimulatedNodes({ kubeconfig, pools, ...timing, ...apiServer.nodeOptions });
+        return nodes;
+      };
+      const definitions = [
+        ...["muster.dev_jobs.yaml", "muster.dev_queues.yaml", "kubeflow.org_mpijobs.yaml"],
+        "../../apps/job-controller/test/pod-groups/volcano.yaml",
+      ];
       world = stack.use(await jobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
       ({ calls } = world);
       if (server.isReal) stack.use(await kubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
       for (const name of ["team-a", "team-b", "team-z"])
         await calls.create(NAMESPACES, { metadata: { name, labels: { team: name } } });
+      await calls.create(NAMESPACES, { metadata: { name: "team-b-urgent", labels: { team: "team-b" } } });
       await label("default", "work");
       for (const team of ["work", "team-a", "team-b"]) {
-        const spec = { namespaceSelector: { matchLabels: { team } }, quotas: [{ pool: "workers", resources: AMPLE }] };
+        const spec = {
+          namespaceSelector: { matchLabels: { team } },
+          quotas: [{ pool: "workers", resources: AMPLE }],
+          preemption: { withinQueue: "LowerPriority" },
+        };
         await calls.create(QUEUES, { apiVersion: "muster.dev/v1", kind: "Queue", metadata: { name: team }, spec });
       }
-      await world.startController({ JOB_NAMESPACES: "all", JOB_DISCOVER_MS: "300", JOB_SYNC_PERIOD_MS: "1000" });
+      await world.startController({
+        JOB_NAMESPACES: "all",
+        JOB_DISCOVER_MS: "300",
+        JOB_SYNC_PERIOD_MS: "1000",
+        JOB_NODE_LOST_MS: "500",
+        JOB_DEFAULT_POOL: "workers",
+      });
     }, 240_000);
 
     afterAll(() => stack.disposeAsync());
@@ -138,6 +170,66 @@ for (const server of API_SERVERS) {
       await calls.delete(jobsIn("team-a"), "long");
       await untilState("team-b", "next", "Succeeded");
       await remove(["team-b", "next"]);
+    });
+
+    it("preempts a job for a job in another namespace of its queue, and runs it again afterwards", async () => {
+      await create("team-b", job("low", ["--run-ms=600000"], { replicas: 2 }));
+      const before = await untilState("team-b", "low", "Running");
+      const run = { schedulingPolicy: { priority: 10 } };
+      await create("team-b-urgent", job("high", ["--run-ms=50"], { replicas: 2, run }));
+      await untilState("team-b-urgent", "high", "Succeeded");
+      const after = await untilState("team-b", "low", "Running");
+      expect(after.metadata.uid).toBe(before.metadata.uid);
+      const preempted = after.status?.conditions?.find(({ type }) => type === "Preempted");
+      expect(preempted).toMatchObject({ status: "False", message: "it has machines, and runs again" });
+      await remove(["team-b", "low"], ["team-b-urgent", "high"]);
+    });
+
+    it("replaces the pod of a lost machine in its namespace", async () => {
+      await create("team-a", job("losing", ["--run-ms=600000"]));
+      await untilState("team-a", "losing", "Running");
+      const lost = (await podsIn("team-a"))[0]?.spec?.nodeName ?? "";
+      await nodes.kill(lost);
+      const runsElsewhere = async (): Promise<boolean> =>
+        (await podsIn("team-a")).some(({ spec, status }) => spec?.nodeName !== lost && status?.phase === "Running");
+      await until("a pod runs on the other machine", runsElsewhere, PATIENCE);
+      await nodes.restart(lost);
+      await remove(["team-a", "losing"]);
+    });
+
+    it("creates the objects of an MPIJob beside its pods, and the launcher runs to success", async () => {
+      const mpi = { apiVersion: "kubeflow.org/v1", plural: "mpijobs", namespace: "team-a" };
+      const { metadata } = await calls.create<TestJob>(mpi, mpiJob("ring"));
+      const isDone = async (): Promise<boolean> =>
+        (await calls.get<TestJob>(mpi, "ring")).status?.conditions?.some(
+          ({ type, status }) => type === "Succeeded" && status === "True",
+        ) === true;
+      await until("the MPIJob has succeeded", isDone, PATIENCE);
+      const owned: string[] = [];
+      for (const [apiVersion, plural] of [
+        ["v1", "configmaps"],
+        ["v1", "serviceaccounts"],
+        ["rbac.authorization.k8s.io/v1", "roles"],
+        ["rbac.authorization.k8s.io/v1", "rolebindings"],
+      ] as const) {
+        const { items } = await calls.list({ apiVersion, plural, namespace: "team-a" });
+        if (items.some(({ metadata: of }) => of?.ownerReferences?.some(({ uid }) => uid === metadata.uid)))
+          owned.push(plural);
+      }
+      expect(owned).toEqual(["configmaps", "serviceaccounts", "roles", "rolebindings"]);
+      await calls.delete(mpi, "ring");
+      await until("the ledger has no job", async () => (await reservations()).length === 0, PATIENCE);
+    });
+
+    it("creates the pod group of a job in its namespace", async () => {
+      const made = job("gang", ["--run-ms=600000"], { replicas: 2 });
+      const { worker } = (made.spec as { replicaSpecs: { worker: { template: { spec: object } } } }).replicaSpecs;
+      Object.assign(worker.template.spec, { schedulerName: "volcano" });
+      await create("team-a", made);
+      const groups = { apiVersion: POD_GROUP_KINDS.volcano.apiVersion, plural: "podgroups", namespace: "team-a" };
+      const group = await until("the group exists", () => unlessMissing(calls.get<PodGroup>(groups, "gang")), PATIENCE);
+      expect(group.spec?.minMember).toBe(2);
+      await remove(["team-a", "gang"]);
     });
 
     it("reports a job in a namespace without a queue, and runs it once a queue serves the namespace", async () => {

@@ -189,6 +189,25 @@ const MAY_MORE = {
   "provision-engine": { "pods everywhere": "list watch delete" },
 } as const satisfies Partial<Record<ServiceName, Matrix>>;
 
+/** Optional files with which the job-controller runs jobs in every namespace that a queue serves, and its rights with these and all of `MORE`. */
+const JOB_NAMESPACES = ["job-namespaces", "job-namespaces-mpijobs", "job-namespaces-pod-groups"];
+const MAY_IN_ALL_NAMESPACES: Matrix = {
+  "pods everywhere": "get list watch create patch delete",
+  "events everywhere": "list create patch",
+  "jobs.muster.dev everywhere": "get list watch create patch delete",
+  "jobs.batch everywhere": "get list watch patch",
+  "jobs/status.batch everywhere": "patch",
+  "jobsets.jobset.x-k8s.io everywhere": "get list watch patch",
+  "priorityclasses.scheduling.k8s.io everywhere": "list watch",
+  "pods/exec everywhere": "create",
+  "configmaps everywhere": "get create",
+  "serviceaccounts everywhere": "get create",
+  "limitranges everywhere": "list watch",
+  "roles.rbac.authorization.k8s.io everywhere": "get create",
+  "podgroups.scheduling.x-k8s.io everywhere": "get list watch create patch delete",
+  "podgroups.scheduling.volcano.sh everywhere": "get list watch create patch delete",
+};
+
 describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes, on ${HERE}`, () => {
   const stack = new AsyncDisposableStack();
   let calls: KubeCalls;
@@ -212,7 +231,7 @@ describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes,
     expect(await matrixOf(calls, "default", RESOURCES)).toEqual({});
   });
 
-  // Last, because the other tests check the accounts without the optional files.
+  // The last two tests add rights, and the other tests check the accounts without them.
   it("the optional files add exactly their rights, and the provision-engine may bind only its own role and that of slices", async () => {
     await calls.create(KUBE_NAMESPACES, { metadata: { name: "machines" } });
     for (const file of MORE) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}.yaml`));
@@ -234,6 +253,16 @@ describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes,
       expect(await isAllowed(calls, "node-scaler", { ...secrets, verb })).toBe(verb === "create");
     expect(await mayBind("muster-lease-engine")).toBe(true);
     for (const name of ["cluster-admin", "admin", "muster-watcher"]) expect(await mayBind(name)).toBe(false);
+  }, 240_000);
+
+  it("the files for jobs of all namespaces give the job-controller in each of them the rights of its own", async () => {
+    for (const file of JOB_NAMESPACES) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}.yaml`));
+    const matrix = (): Promise<Matrix> => matrixOf(calls, "job-controller", MORE_RESOURCES, MORE_NAMESPACES);
+    await until("all roles are in force", async () => isDeepStrictEqual(await matrix(), MAY_IN_ALL_NAMESPACES), {
+      timeoutMs: 60_000,
+      everyMs: 500,
+    }).catch(() => undefined);
+    expect(await matrix()).toEqual(MAY_IN_ALL_NAMESPACES);
   }, 240_000);
 });
 
