@@ -18,12 +18,12 @@ function written(): { readonly record: HeldRecord; readonly released: number[] }
 }
 
 describe("holdRecord", () => {
-  it("starts no work when the record expired before the answer of its write arrived", async () => {
+  it("starts no work when the record expired before the answer of its write arrived, and releases the record", async () => {
     const { record, released } = written();
     const lost: string[] = [];
     const context = { record, onLost: () => lost.push("lost"), signal: new AbortController().signal, now: () => 1500 };
     const { heldMs } = await holdRecord(context, () => Promise.reject(new Error("work has started")));
-    expect({ heldMs, lost, released }).toEqual({ heldMs: 0, lost: ["lost"], released: [] });
+    expect({ heldMs, lost, released }).toEqual({ heldMs: 0, lost: ["lost"], released: [7] });
   });
 
   it("starts no work after the signal, and releases the record", async () => {
@@ -31,6 +31,20 @@ describe("holdRecord", () => {
     const context = { record, onLost: () => undefined, signal: AbortSignal.abort(), now: () => 1 };
     await holdRecord(context, () => Promise.reject(new Error("work has started")));
     expect(released).toEqual([7]);
+  });
+
+  it("releases a record that expired while its renewals failed, at its last known revision", async () => {
+    const { record, released } = written();
+    const failing = { ...record, ttlMs: 60, renew: () => Promise.reject(new TypeError("no answer")) };
+    await holdRecord(holding(failing, []), ({ lost }) => ended(lost));
+    expect(released).toEqual([7]);
+  });
+
+  it("does not release a record that another owner has taken", async () => {
+    const { record, released } = written();
+    const taken: HeldRecord = { ...record, onTaken: (lose) => (queueMicrotask(() => lose("taken")), () => undefined) };
+    await holdRecord(holding(taken, []), ({ lost }) => ended(lost));
+    expect(released).toEqual([]);
   });
 
   it.each([

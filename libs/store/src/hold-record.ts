@@ -43,8 +43,8 @@ export type Held = {
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while renewing the record, and releases it afterwards. Aborts the signal of the work once the time to live has passed since the last successful
- * renewal was sent, or immediately when another owner has taken the record.
+ * Runs the work while renewing the record, and releases it afterwards unless another owner has it. Aborts the signal of the work once the time to live has
+ * passed since the last successful renewal was sent, or immediately when another owner has taken the record.
  */
 export async function holdRecord(
   context: HoldContext,
@@ -58,6 +58,7 @@ export async function holdRecord(
 
   let failure: { readonly error: unknown } | undefined;
 
+  const loss = { isTaken: false };
   const lose = (cause: unknown): void => {
     if (lost.signal.aborted || done.signal.aborted) return;
     lost.abort();
@@ -75,7 +76,11 @@ export async function holdRecord(
   };
   let timer: NodeJS.Timeout | undefined;
   checkDeadline();
-  const stopObserving = record.onTaken(lose, () => revision);
+  const loseToAnother = (cause: unknown): void => {
+    loss.isTaken = true;
+    lose(cause);
+  };
+  const stopObserving = record.onTaken(loseToAnother, () => revision);
 
   const over = AbortSignal.any([lost.signal, done.signal]);
   const renew = async (): Promise<void> => {
@@ -86,7 +91,7 @@ export async function holdRecord(
       if (!isHeld()) return;
       const sentAtMs = now();
       const renewed = await renewOnce(record, revision);
-      if (renewed.because === "taken") lose(renewed.error);
+      if (renewed.because === "taken") loseToAnother(renewed.error);
       if (renewed.because === "unknown") failure = renewed;
       if (renewed.because === "renewed") {
         deadlineMs = sentAtMs + record.ttlMs;
@@ -110,7 +115,8 @@ export async function holdRecord(
     await renewing;
     clearTimeout(timer);
     stopObserving();
-    if (!lost.signal.aborted) await release(record, revision);
+    // A record that only expired still names this process: without the release, the next owner waits for the time to live.
+    if (!loss.isTaken) await release(record, revision);
   }
   return { heldMs: now() - startedAtMs };
 }
