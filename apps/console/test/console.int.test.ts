@@ -1,31 +1,23 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import { throwFault } from "@muster/faults";
-import { findChromium, until } from "@muster/testkit";
-import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import { until } from "@muster/testkit";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { browserMissing, launchBrowser, openConsole } from "./console-browser.ts";
 import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
 import { sampleAnswers } from "./sample-world.ts";
 
-const executablePath = findChromium();
-const suite =
-  executablePath === undefined
-    ? "the console in a browser (skipped: no Chromium in PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH or on the PATH)"
-    : "the console in a browser";
-const WIDE = { width: 1280, height: 900 };
-const NARROW = { width: 390, height: 844 };
 const SAMPLE = { machines: 48, work: 12, long: false };
 
-describe.skipIf(executablePath === undefined)(suite, () => {
+describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` (${browserMissing})` : ""}`, () => {
   let browser: Browser;
   let world: ConsoleWorld;
   let context: BrowserContext;
   let page: Page;
-  /** Errors of the pages, and requests to other hosts. */
-  let wrong: string[];
+  let wrong: readonly string[];
 
   beforeAll(async () => {
     world = await startConsoleWorld({});
-    browser = await chromium.launch({ ...(executablePath && { executablePath }), args: ["--no-sandbox"] });
+    browser = await launchBrowser();
   });
 
   afterAll(async () => {
@@ -35,8 +27,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
 
   beforeEach(async () => {
     Object.assign(world.answers, sampleAnswers(SAMPLE, Date.now()));
-    wrong = [];
-    await open();
+    ({ context, page, wrong } = await openConsole(browser, world));
   });
 
   afterEach(async () => {
@@ -44,28 +35,7 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     expect(wrong).toEqual([]);
   });
 
-  /** Opens a page of a new browser, signed in by the link. */
-  async function open(): Promise<void> {
-    context = await browser.newContext({ viewport: WIDE, colorScheme: "light" });
-    page = await context.newPage();
-    page.on("pageerror", ({ message }) => wrong.push(message));
-    page.on("console", (message) => {
-      if (/Content.Security.Policy|violates/i.test(message.text())) wrong.push(message.text());
-    });
-    page.on("request", (request) => {
-      if (!request.url().startsWith(world.url)) wrong.push(request.url());
-    });
-    await page.goto(`${world.url}/#token=${world.token}`);
-    await page.getByRole("heading", { name: "Overview" }).waitFor();
-  }
-
   const go = (path: string) => page.goto(`${world.url}${path}`);
-  /** The violations that axe finds on the page. */
-  const violations = async (): Promise<readonly string[]> => {
-    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-    const { violations: found } = await new AxeBuilder({ page }).withTags(tags).analyze();
-    return found.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
-  };
   const session = (fields: object) => {
     const [first] = (sampleAnswers(SAMPLE, Date.now())["listSessions"]?.() as { readonly sessions: readonly object[] })
       .sessions;
@@ -94,7 +64,6 @@ describe.skipIf(executablePath === undefined)(suite, () => {
   it("asks before a link replaces the session", async () => {
     await page.goto(`${world.url}/nodes#token=${world.token}`);
     await page.getByText("the link has a token").waitFor();
-    expect(await violations()).toEqual([]);
     await page.getByRole("button", { name: "Stay signed in" }).click();
     await page.getByRole("heading", { name: "Nodes" }).waitFor();
   });
@@ -124,46 +93,11 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await until("the form is gone", async () => (await token.count()) === 0);
   });
 
-  const PAGES = [
-    ["/", "Overview"],
-    ["/workloads", "Work"],
-    ["/workloads/session/bench-0", "bench-0"],
-    ["/workloads/session/bench-0?tab=logs", "bench-0"],
-    ["/workloads/job/default/train?tab=events", "train"],
-    ["/workloads/job/default/train?tab=explanation", "train"],
-    ["/workloads/job/default/train?tab=document", "train"],
-    ["/workloads/replica-set/web", "web"],
-    ["/workloads/lease/3-1", "3-1"],
-    ["/queues", "Queues"],
-    ["/nodes", "Nodes"],
-    ["/submit", "Submit"],
-    ["/nowhere", "No such page"],
-  ] as const;
-
-  const VIEWS = [
-    [WIDE, "light"],
-    [NARROW, "dark"],
-  ] as const;
-
-  it.each(PAGES)("is accessible at %s, with the title %s, wide and light, narrow and dark", async (path, heading) => {
-    await go(path);
-    await page.getByRole("heading", { name: heading, exact: true, level: 1 }).waitFor();
-    for (const [viewport, colorScheme] of VIEWS) {
-      await page.setViewportSize(viewport);
-      await page.emulateMedia({ colorScheme });
-      await until("the page has loaded", async () => (await page.getByText(/^Loading/).count()) === 0);
-      expect(await violations(), colorScheme).toEqual([]);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-      expect(overflow, colorScheme).toBeLessThanOrEqual(0);
-    }
-  });
-
   it("names the machines of a pool, with their states", async () => {
     const machine = { pool: "gpu", standing: "NOT_READY", sharedHolders: [] };
     world.answers["listMachines"] = () => ({ machines: [{ ...machine, node: "gpu-7" }], complete: true });
     await page.getByText("Machines by name").first().click();
     await page.getByRole("row", { name: "gpu-7 NOT_READY" }).waitFor();
-    expect(await violations()).toEqual([]);
   });
 
   it("shows changes without a reload", async () => {
@@ -305,7 +239,6 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await answer.getByText("and 2 more").waitFor();
     await answer.getByText("Would have to leave for it: session/bench-2 (8 machines)").waitFor();
     await answer.getByText(/More work may be preempted in \dm/).waitFor();
-    expect(await violations()).toEqual([]);
     world.answers["explainReservation"] = () => ({
       code: "POOL_AVAILABILITY",
       message: "16 machines are needed",
@@ -398,7 +331,6 @@ describe.skipIf(executablePath === undefined)(suite, () => {
     await page.getByText("1 of pool drivers: 4 are free").waitFor();
     await page.getByRole("button", { name: "Submit it" }).click();
     await page.getByRole("link", { name: "session echo" }).waitFor();
-    expect(await violations()).toEqual([]);
     expect(world.received.findLast(({ method }) => method === "submitSession")?.request).toMatchObject({
       name: "echo",
       spec: { components: [{ name: "driver", pool: "drivers", kind: 1 }] },

@@ -15,9 +15,14 @@ const GPU = "gpu";
 const MINUTE_MS = 60_000;
 const PARTS = 8;
 
+/** Returns a name of the maximum length that begins with the text. */
+export function lengthen(text: string): string {
+  return `${text}-${"very-long-name-".repeat(3)}x`.slice(0, 60);
+}
+
 /** Builds answers of every service, by method name, at one moment. */
 export function sampleAnswers({ machines, work, long }: SampleSize, nowMs: number): Record<string, () => object> {
-  const name = (text: string): string => (long ? `${text}-${"very-long-name-".repeat(3)}x`.slice(0, 60) : text);
+  const name = (text: string): string => (long ? lengthen(text) : text);
   const sessions = Array.from({ length: work }, (_, index) => sampleSession(name(`bench-${index}`), index, nowMs));
   const granted = grantedReservations(Math.floor(machines * 0.7), name, nowMs);
   const held = granted.reduce((sum, { machines: each }) => sum + (each?.length ?? 0), 0);
@@ -38,6 +43,7 @@ export function sampleAnswers({ machines, work, long }: SampleSize, nowMs: numbe
         { name: name("drivers"), capacity: 4, held: 0, available: 4 },
       ],
     }),
+    listMachines: () => ({ machines: sampleMachines(name), complete: true }),
     listReservations: () => ({ reservations: [...granted, ...waitingReservations(name, nowMs)] }),
     explainReservation: () => ({ ...sampleWait(), ...sampleOrder(name, nowMs) }),
     listQueues: () => ({ queues: sampleQueues(name) }),
@@ -100,6 +106,15 @@ function grantedReservations(machines: number, name: (text: string) => string, n
       node: name(`gpu-node-${index * PARTS + part}`),
     })),
   }));
+}
+
+function sampleMachines(name: (text: string) => string): object[] {
+  const holder = { owner: { kind: "session", id: name("bench-0") }, reservationId: "r-0" };
+  const machine = { pool: name(GPU), sharedHolders: [] };
+  return [
+    { ...machine, node: name("gpu-node-0"), standing: "USABLE", holder },
+    { ...machine, node: name("gpu-node-1"), standing: "NOT_READY" },
+  ];
 }
 
 /** Returns the id of a job in the ledger: its name and a part of its uid. */

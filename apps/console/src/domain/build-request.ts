@@ -1,5 +1,6 @@
 import { parseDuration } from "@muster/faults";
 import { countPoolOptions, listPoolOptions, MAX_POOL_OPTIONS } from "@muster/resources";
+import { MAX_POD_NAME_LENGTH } from "@muster/session-limits";
 import type { Pool } from "../adapters/messages.ts";
 import type { ReadDocument } from "./read-documents.ts";
 
@@ -22,9 +23,6 @@ export type RequestContext = {
   /** The text that completes `generateName`. */
   readonly suffix: string;
 };
-
-/** The limit of a DNS label. */
-const MAX_POD_NAME_LENGTH = 63;
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -61,3 +61,8 @@ export function foldFeed<Item>(before: FeedState<Item>, events: readonly FeedEve
   }
   return { items, incoming, status, detail };
 }
+
+/** Whether the lists are current as far as the user may read them, so that an empty one is truly empty. */
+export function areCurrent(feeds: readonly Pick<FeedState<unknown>, "status">[]): boolean {
+  return feeds.every(({ status }) => status === "live" || status === "forbidden");
+}

@@ -2,6 +2,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
 import { formatAge, formatTime } from "../domain/describe.ts";
+import { areCurrent } from "../domain/fold-feed.ts";
 import { holderOrDemandOf, selectNodes, stageOfNode } from "../domain/nodes.ts";
 import { nextSort } from "../domain/sort.ts";
 import { Badge } from "../parts/badge.tsx";
@@ -58,11 +59,15 @@ export function Nodes(): ReactNode {
           const { sort: _, desc: __, ...rest } = search;
           void navigate({ search: { ...rest, ...nextSort(search, column) }, replace: true });
         }}
-        empty={nodes.list.length === 0 ? "The scaler has made no nodes." : "No node fits the search."}
+        empty={nodes.list.length > 0 ? "No node fits the search." : describeNone(areCurrent([nodes]))}
       />
       {ending !== undefined && <Terminate node={ending} onClose={() => setEnding(undefined)} />}
     </div>
   );
+}
+
+function describeNone(isCurrent: boolean): string {
+  return isCurrent ? "The scaler has made no nodes." : "The list is not current.";
 }
 
 function Terminate({ node, onClose }: { readonly node: NodeRecord; readonly onClose: () => void }): ReactNode {

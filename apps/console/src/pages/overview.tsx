@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
 import type { NodeRecord, Pool, Reservation } from "../adapters/messages.ts";
 import { formatAge } from "../domain/describe.ts";
+import { areCurrent } from "../domain/fold-feed.ts";
 import { buildPoolField } from "../domain/pool-field.ts";
 import { barsOfQueue, placeQueues } from "../domain/queue-tree.ts";
 import { groupWaits, latestFailures } from "../domain/select-work.ts";
@@ -27,6 +28,7 @@ export function Overview(): ReactNode {
   const nodes = useFeed("nodes");
   const queues = useFeed("queues");
   const nowMs = useNow(NOW_MS);
+  const isCurrent = areCurrent(feeds.map(({ feed }) => feed));
   const all = [
     { name: "pools", feed: pools },
     { name: "reservations", feed: reservations },
@@ -46,8 +48,8 @@ export function Overview(): ReactNode {
         ))}
       </section>
       <div className="columns">
-        <Waits work={work} nowMs={nowMs} />
-        <Failures work={work} nowMs={nowMs} />
+        <Waits work={work} isCurrent={isCurrent} nowMs={nowMs} />
+        <Failures work={work} isCurrent={isCurrent} nowMs={nowMs} />
       </div>
       <section aria-labelledby="queues">
         <h2 id="queues">Queues</h2>
@@ -94,14 +96,19 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
   );
 }
 
-type WorkParts = { readonly work: readonly Work[]; readonly nowMs: number };
+type WorkParts = {
+  readonly work: readonly Work[];
+  /** Only then does an empty list state that there is nothing. */
+  readonly isCurrent: boolean;
+  readonly nowMs: number;
+};
 
-function Waits({ work, nowMs }: WorkParts): ReactNode {
+function Waits({ work, isCurrent, nowMs }: WorkParts): ReactNode {
   const groups = useMemo(() => groupWaits(work), [work]);
   return (
     <section aria-labelledby="waits">
       <h2 id="waits">What waits</h2>
-      {groups.length === 0 && <p className="quiet">Nothing waits.</p>}
+      {groups.length === 0 && isCurrent && <p className="quiet">Nothing waits.</p>}
       <ul className="rows">
         {groups.slice(0, MAX_WAITS).map(({ code, because, count, oldestMs, filter }) => (
           <li key={`${code} ${because}`}>
@@ -124,12 +131,12 @@ function Waits({ work, nowMs }: WorkParts): ReactNode {
   );
 }
 
-function Failures({ work, nowMs }: WorkParts): ReactNode {
+function Failures({ work, isCurrent, nowMs }: WorkParts): ReactNode {
   const failed = useMemo(() => latestFailures(work, MAX_FAILURES), [work]);
   return (
     <section aria-labelledby="failures">
       <h2 id="failures">What failed lately</h2>
-      {failed.length === 0 && <p className="quiet">Nothing has failed.</p>}
+      {failed.length === 0 && isCurrent && <p className="quiet">Nothing has failed.</p>}
       <ul className="rows">
         {failed.map((each) => (
           <li key={`${each.kind}/${each.type}/${each.id}`}>

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from "react";
 import type { JobPlan, Pool, SetPlan } from "../adapters/messages.ts";
+import { keepDraft, readDraft } from "../adapters/drafts.ts";
 import { EXAMPLES } from "../adapters/examples.ts";
 import { ask, askJson, describeRefusal } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
@@ -71,23 +72,6 @@ export function Submit(): ReactNode {
       <SentList sent={sent} onNext={() => change("")} />
     </>
   );
-}
-
-/** The text survives a reload, another page and another sign-in of the same user, in this tab alone. */
-function readDraft(user: string): string {
-  return sessionStorage.getItem(draftKey(user)) ?? "";
-}
-
-function draftKey(user: string): string {
-  return `muster-draft ${user}`;
-}
-
-function keepDraft(user: string, text: string): void {
-  try {
-    sessionStorage.setItem(draftKey(user), text);
-  } catch {
-    // Without room for it the text is not kept.
-  }
 }
 
 function isRefused({ document, built }: Checked): boolean {

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, type ReactNode } from "react";
+import { areCurrent } from "../domain/fold-feed.ts";
 import { selectWork } from "../domain/select-work.ts";
 import { nextSort } from "../domain/sort.ts";
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "../domain/work.ts";
@@ -55,6 +56,8 @@ export function WorkList(): ReactNode {
         empty={
           work.length > 0 ? (
             "No work fits the filter."
+          ) : !areCurrent(feeds.map(({ feed }) => feed)) ? (
+            "Not all lists are current."
           ) : (
             <>
               There is no work yet. <Link to="/submit">Submit</Link> some.

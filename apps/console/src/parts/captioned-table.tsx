@@ -17,7 +17,10 @@ type TableParts<Row> = {
   readonly rowKey: (row: Row, index: number) => string;
 };
 
-/** A table that renders all of its rows, and scrolls sideways if it is too wide. */
+/**
+ * A table that renders all of its rows, and scrolls sideways if it is too wide. On a narrow page each row is a block.
+ * The roles are explicit, because some browsers derive none from a table with another layout.
+ */
 export function CaptionedTable<Row>({ caption, label = caption, rows, columns, rowKey }: TableParts<Row>): ReactNode {
   const cells = rows.map((row, index) => columns.map(({ cell }) => cell(row, index)));
   const shown = columns
@@ -25,27 +28,29 @@ export function CaptionedTable<Row>({ caption, label = caption, rows, columns, r
     .filter(({ at }) => cells.some((row) => row[at] !== "" && row[at] !== undefined));
   return (
     <div className="wide-box" tabIndex={0} role="region" aria-label={label}>
-      <table>
+      <table role="table">
         <caption>{caption}</caption>
-        <thead>
-          <tr>
+        <thead role="rowgroup">
+          <tr role="row">
             {shown.map(({ header }) => (
-              <th key={header} scope="col">
+              <th key={header} scope="col" role="columnheader">
                 {header}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {rows.map((row, index) => (
-            <tr key={rowKey(row, index)}>
+            <tr key={rowKey(row, index)} role="row">
               {shown.map(({ header, isHeading, at }) =>
                 isHeading ? (
-                  <th key={header} scope="row">
+                  <th key={header} scope="row" role="rowheader">
                     {cells[index]?.[at]}
                   </th>
                 ) : (
-                  <td key={header}>{cells[index]?.[at]}</td>
+                  <td key={header} role="cell" data-label={header}>
+                    {cells[index]?.[at]}
+                  </td>
                 ),
               )}
             </tr>

@@ -62,7 +62,7 @@ export function DataTable<Row extends object>({
     overscan: 10,
   });
   return (
-    <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
+    <div className="table" role="table" aria-label={label} aria-rowcount={Math.max(sorted.length, 1) + 1}>
       <Head columns={columns} sort={sort} onSort={onSort} />
       <div
         ref={scroller}
@@ -72,7 +72,13 @@ export function DataTable<Row extends object>({
         tabIndex={0}
         aria-label={`Rows of ${label}`}
       >
-        {sorted.length === 0 && <p className="quiet empty">{empty}</p>}
+        {sorted.length === 0 && (
+          <div role="row" aria-rowindex={2}>
+            <p role="cell" className="quiet empty">
+              {empty}
+            </p>
+          </div>
+        )}
         <div role="presentation" className="rows-space" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ key, index, start }) => {
             const row = sorted[index];

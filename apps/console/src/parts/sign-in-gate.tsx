@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useState, type ReactNode } from "react";
+import { dropDrafts } from "../adapters/drafts.ts";
 import { followJobsOf, whenUnauthenticated } from "../adapters/feeds.ts";
 import type { SignedIn, SignInMethods } from "../adapters/messages.ts";
 import { ask, askJson, RequestError } from "../adapters/request.ts";
@@ -82,7 +83,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
       setRefusal(`You are still signed in: ${cause instanceof Error ? cause.message : String(cause)}`);
       return;
     }
-    sessionStorage.clear();
+    dropDrafts();
     signedOut.postMessage(null);
     // The reload drops all data and lists of this user before the next one signs in.
     location.reload();

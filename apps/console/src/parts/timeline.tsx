@@ -8,26 +8,32 @@ export function Timeline({ label, bars }: { readonly label: string; readonly bar
   if (bars.length === 0) return null;
   const lanes = [...Map.groupBy(bars, ({ label: of }) => of)];
   return (
-    <table className="timeline">
+    <table className="timeline" role="table">
       <caption>{label}</caption>
-      <thead>
-        <tr>
-          <th scope="col">What</th>
-          <th scope="col">From</th>
-          <th scope="col">For</th>
-          <th scope="col" className="wide">
+      <thead role="rowgroup">
+        <tr role="row">
+          <th scope="col" role="columnheader">
+            What
+          </th>
+          <th scope="col" role="columnheader">
+            From
+          </th>
+          <th scope="col" role="columnheader">
+            For
+          </th>
+          <th scope="col" role="columnheader" className="wide">
             When
           </th>
         </tr>
       </thead>
-      <tbody>
+      <tbody role="rowgroup">
         {lanes.map(([of, own]) => (
-          <tr key={of}>
-            <th scope="row">
+          <tr key={of} role="row">
+            <th scope="row" role="rowheader">
               <Badge stage={own.at(-1)?.stage ?? "waiting"}>{of}</Badge>
             </th>
-            <td>{formatTime(own[0]?.fromMs ?? 0)}</td>
-            <td className="steps">
+            <td role="cell">{formatTime(own[0]?.fromMs ?? 0)}</td>
+            <td role="cell" className="steps">
               {own.map((bar) => (
                 <span key={`${bar.what}-${bar.fromMs}`} title={bar.note}>
                   {bar.what} {formatAge(bar.fromMs, bar.toMs)}
@@ -35,7 +41,7 @@ export function Timeline({ label, bars }: { readonly label: string; readonly bar
                 </span>
               ))}
             </td>
-            <td className="wide">
+            <td role="cell" className="wide">
               <BarLine own={own} bars={bars} />
             </td>
           </tr>
