@@ -1,5 +1,5 @@
 import { sized } from "@muster/testkit";
-import { compute } from "../src/domain/compute.ts";
+import { computeScaling } from "../src/domain/compute.ts";
 import { simulateDay, type Day } from "./simulate-day.ts";
 import { neverStop, oneNodeEach } from "./trivial-policies.ts";
 import { DAY_MS, HOUR_MS, workOfADay } from "./work-of-a-day.ts";
@@ -16,9 +16,9 @@ export function benchDay(): void {
   const days = {
     "never stop": simulateDay(work, {}, neverStop, SEED),
     "one node per demand": simulateDay(work, {}, oneNodeEach, SEED),
-    "compute, idle 0": simulateDay(work, { idleMs: 0 }, compute, SEED),
-    "compute, idle 5 min": simulateDay(work, {}, compute, SEED),
-    "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), compute, SEED),
+    "compute, idle 0": simulateDay(work, { idleMs: 0 }, computeScaling, SEED),
+    "compute, idle 5 min": simulateDay(work, {}, computeScaling, SEED),
+    "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), computeScaling, SEED),
   };
   const maxWaste = wasted(days["never stop"]);
   const maxWait = meanWait(days["one node per demand"]);

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { sized } from "@muster/testkit";
 import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
-import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
+import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
 import { measure, median, round } from "./measure.ts";
@@ -15,13 +15,13 @@ const ZONES = ["a", "b", "c"];
 /** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
 export function benchSpeed(): void {
   // The first runs would measure the compiler, and are discarded.
-  for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));
+  for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => computeScaling(buildWorld(200, warmUp)));
   const rows = SIZES.map((size) => {
     const world = buildWorld(size, 1);
     const rounds = size === 10_000 ? 9 : 31;
-    const ours = median(Array.from({ length: rounds }, () => measure(() => compute(world))));
+    const ours = median(Array.from({ length: rounds }, () => measure(() => computeScaling(world))));
     const loops = median(Array.from({ length: size === 10_000 ? 1 : 5 }, () => measure(() => computeByLoops(world))));
-    const same = isDeepStrictEqual(outcomeOf(compute(world)), computeByLoops(world));
+    const same = isDeepStrictEqual(outcomeOf(computeScaling(world)), computeByLoops(world));
     return { size, ours, loops, same };
   });
   const first = rows[0]?.ours ?? 1;

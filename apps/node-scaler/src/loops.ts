@@ -27,7 +27,7 @@ type LoopDeps = {
   readonly onRoundEnd: (report: LoopReport, error: unknown) => void;
 };
 
-export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
+export function makeEmptyReport(name: LoopName, intervalMs: number): LoopReport {
   return {
     name,
     intervalMs,

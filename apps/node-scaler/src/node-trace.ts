@@ -13,7 +13,7 @@ function contextOfNode(name: string): Context {
 }
 
 /** Runs an action on a node under a span of the node's trace, linked to the round that decided it. */
-export function inNodeSpan<Result>(
+export function runInNodeSpan<Result>(
   doing: string,
   node: string,
   attributes: Attributes,
@@ -32,7 +32,7 @@ export function inNodeSpan<Result>(
 const QUIET = new Set(["wait", "look-for-pods"]);
 
 /** Takes the steps of a round under a span that lists them; a round without changes has no span. */
-export function inRoundSpan<Result>(
+export function runInRoundSpan<Result>(
   loop: string,
   steps: readonly PlannedStep[],
   work: () => Promise<Result>,
@@ -44,7 +44,7 @@ export function inRoundSpan<Result>(
 }
 
 /** Takes one step of such a round, linked to the trace of its node. */
-export function inStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
+export function runInStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
   const attributes = { "muster.node": node, "muster.because": because };
   return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);
 }

@@ -164,7 +164,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
  * Resolves once all work that rounds have left in flight has ended: a leader that stops earlier would abort calls to providers, and no record would have their
  * outcome.
  */
-export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
+export async function finishRunningWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning.values()]);
 }
 

@@ -8,12 +8,12 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
-import { emptyReport, runLoops, type Loop, type LoopReport } from "./loops.ts";
-import { heartbeatRound } from "./rounds/heartbeat-round.ts";
-import { poolRound } from "./rounds/pool-round.ts";
-import { reaperRound } from "./rounds/reaper-round.ts";
-import { scanRound } from "./rounds/scan-round.ts";
-import { finishWork, makeScaler } from "./scaler.ts";
+import { makeEmptyReport, runLoops, type Loop, type LoopReport } from "./loops.ts";
+import { runHeartbeatRound } from "./rounds/heartbeat-round.ts";
+import { runPoolRound } from "./rounds/pool-round.ts";
+import { runReaperRound } from "./rounds/reaper-round.ts";
+import { runScanRound } from "./rounds/scan-round.ts";
+import { finishRunningWork, makeScaler } from "./scaler.ts";
 
 /** Follows the cluster until it is stopped, and scales while this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -49,10 +49,10 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
   const loops: readonly Loop[] = [
-    { report: emptyReport("pool", poolMs), round: () => poolRound(scaler) },
-    { report: emptyReport("heartbeat", heartbeatMs), round: () => heartbeatRound(scaler) },
-    { report: emptyReport("reaper", reaperMs), round: () => reaperRound(scaler) },
-    { report: emptyReport("scan", scanMs), round: () => scanRound(scaler) },
+    { report: makeEmptyReport("pool", poolMs), round: () => runPoolRound(scaler) },
+    { report: makeEmptyReport("heartbeat", heartbeatMs), round: () => runHeartbeatRound(scaler) },
+    { report: makeEmptyReport("reaper", reaperMs), round: () => runReaperRound(scaler) },
+    { report: makeEmptyReport("scan", scanMs), round: () => runScanRound(scaler) },
   ];
   deps.led = scaler.records;
   logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "this replica leads");
@@ -73,7 +73,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
     logger.warn({ err: error }, "the leadership of the nodes ended after a temporary failure");
   } finally {
     deps.led = undefined;
-    await finishWork(scaler.memory);
+    await finishRunningWork(scaler.memory);
   }
 }
 

@@ -7,7 +7,7 @@ import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { nodeCalls } from "../src/adapters/node-calls.ts";
+import { makeNodeCalls } from "../src/adapters/node-calls.ts";
 
 const assets = kubeAssets();
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -31,12 +31,12 @@ const servers = [
 describe.each(servers)("$title", ({ skip, start }) => {
   const stack = new AsyncDisposableStack();
   let calls: KubeCalls;
-  let nodes: ReturnType<typeof nodeCalls>;
+  let nodes: ReturnType<typeof makeNodeCalls>;
 
   beforeAll(async () => {
     if (skip) return;
     calls = stack.use(kubeCalls(loadKube(await start(stack))));
-    nodes = nodeCalls(calls, 60_000);
+    nodes = makeNodeCalls(calls, 60_000);
   });
   afterAll(() => stack.disposeAsync());
 

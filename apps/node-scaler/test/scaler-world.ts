@@ -7,10 +7,10 @@ import { ZONE } from "../src/domain/may-accept.ts";
 import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
-import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
-import { poolRound } from "../src/rounds/pool-round.ts";
-import { reaperRound } from "../src/rounds/reaper-round.ts";
-import { scanRound } from "../src/rounds/scan-round.ts";
+import { runHeartbeatRound } from "../src/rounds/heartbeat-round.ts";
+import { runPoolRound } from "../src/rounds/pool-round.ts";
+import { runReaperRound } from "../src/rounds/reaper-round.ts";
+import { runScanRound } from "../src/rounds/scan-round.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { makeScaler, type LoopName, type Scaler } from "../src/scaler.ts";
 import { memoryBucket } from "./memory-bucket.ts";
@@ -18,10 +18,10 @@ import { memoryCloud, type CloudInstance } from "./memory-cloud.ts";
 import { SmallLedger } from "./small-ledger.ts";
 
 const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
-  pool: poolRound,
-  heartbeat: heartbeatRound,
-  reaper: reaperRound,
-  scan: scanRound,
+  pool: runPoolRound,
+  heartbeat: runHeartbeatRound,
+  reaper: runReaperRound,
+  scan: runScanRound,
 };
 
 /** Reasons to end that must never apply to a held node. */

@@ -8,7 +8,7 @@ import { installationOf, lead, type Leadership } from "@muster/store";
 import { openCluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
-import { routeHandlers } from "./adapters/route.ts";
+import { makeRouteHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
 import { runEngine } from "./lead/engine.ts";
 import type { EngineLead } from "./lead/engine-ops.ts";
@@ -82,7 +82,7 @@ async function serveRequests(
   const own = makeHandlers(deps.requests);
   const other = (id: string): Client<LeaseServiceOfEngine> => client(bus, leaseServiceOf(id));
   served.use(await serve(bus, leaseServiceOf(engine), own, options));
-  served.use(await serve(bus, LeaseService, routeHandlers({ engine, own, other, nowMs: Date.now }), options));
+  served.use(await serve(bus, LeaseService, makeRouteHandlers({ engine, own, other, nowMs: Date.now }), options));
   return served.move();
 }
 

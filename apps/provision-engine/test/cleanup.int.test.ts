@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease } from "./a-lease.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { engineWorld, LASTING_LEAD, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
 
@@ -35,7 +35,7 @@ const create = (kind: ObjectKind, id: string, more: object = {}) =>
     {
       apiVersion: kind.apiVersion,
       kind: kind.kind,
-      metadata: { name: `lease-${id}`, namespace, labels: leaseLabels(aLease({ order: { id } })) },
+      metadata: { name: `lease-${id}`, namespace, labels: buildLeaseLabels(aLease({ order: { id } })) },
       ...more,
     },
   );

@@ -6,7 +6,7 @@ import { startDevCluster } from "@muster/devcluster";
 import { kubeCalls, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, signedOrder } from "./engine-world.ts";
+import { aUser, engineWorld, LONG, order, phase, waitForPhase, ready, signedEnd, signedOrder } from "./engine-world.ts";
 
 /** Prints its arguments and runs until a signal. */
 const SCRIPT = `printf %s "$SECRET" > "$FILES/runs"; until [ -e "$FILES/exit" ]; do sleep 0.1; done; rm "$FILES/exit"; exit 3`;
@@ -41,7 +41,7 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
   const [{ nodeName }] = cluster.nodes as [{ nodeName: string }];
   const patch = { kind: "merge" as const, body: { metadata: { labels: { pool: null } } } };
   await calls.patch({ apiVersion: "v1", plural: "nodes" }, nodeName, patch);
-  await reaches(world, "1-1", "ACTIVE");
+  await waitForPhase(world, "1-1", "ACTIVE");
   await until(
     "it reports its configuration",
     async () => (await readFile(join(directory, "runs"), "utf8")) === secret,
@@ -53,5 +53,5 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
   expect(existsSync(join(directory, "exit"))).toBe(false);
   expect(await phase(world, "1-1")).toBe("ACTIVE");
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
-  await reaches(world, "1-1", "ENDED");
+  await waitForPhase(world, "1-1", "ENDED");
 }, 300_000);

@@ -1,6 +1,6 @@
 import { faultOf } from "@muster/faults";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openController, httpPoll } from "../src/adapters/controller.ts";
+import { openController, makeHttpPoll } from "../src/adapters/controller.ts";
 import { openHttpFeedback } from "../src/adapters/feedback.ts";
 import { anOrder } from "./a-lease.ts";
 import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
@@ -17,7 +17,7 @@ describe("a controller over HTTP", () => {
       () => nowMs,
     );
   const poll = (from: bigint, controller = open()) =>
-    httpPoll({ controller, engine: "main", failed: (what, reason) => failures.push(`${what}: ${reason}`) })(
+    makeHttpPoll({ controller, engine: "main", failed: (what, reason) => failures.push(`${what}: ${reason}`) })(
       from,
       never,
     );

@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import { openCrashWatch } from "../src/adapters/crash-watch.ts";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { aLease } from "./a-lease.ts";
-import { sliceNamespace } from "../src/types/kubernetes.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { buildSliceNamespaceName } from "../src/types/kubernetes.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { LONG } from "./engine-world.ts";
 
@@ -13,7 +13,7 @@ it("ignores pods in a slice that claim exits or deletions of another lease", asy
   await using server = await EMBEDDED.start();
   const config = loadKube(server.kubeconfig);
   await using calls = kubeCalls(config);
-  const slice = sliceNamespace("7-1");
+  const slice = buildSliceNamespaceName("7-1");
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: slice } });
   const woken: string[] = [];
   await using watch = openCrashWatch(config, "default", (error) => expect.fail(String(error)));
@@ -28,7 +28,7 @@ it("ignores pods in a slice that claim exits or deletions of another lease", asy
     const spec = { containers: [{ name: "main", image: "node" }] };
     const lease = aLease({ order: { id } });
     const pods = { ...KINDS.pod, namespace };
-    await calls.create<KubeObject>(pods, { metadata: { name, labels: leaseLabels(lease) }, spec } as KubeObject);
+    await calls.create<KubeObject>(pods, { metadata: { name, labels: buildLeaseLabels(lease) }, spec } as KubeObject);
     await calls.patch(pods, name, { kind: "merge", body }, { subresource: "status" });
   };
   const vanishes = (namespace: string, id: string): Promise<void> =>

@@ -13,7 +13,7 @@ import {
   NS_PER_MS,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -64,13 +64,13 @@ it(
     expect(files.exists("1-1")).toBe(true);
     const second = await files.start();
     await ready(world);
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     await files.touch("1-1.kill");
     await endLease(world, "1-1");
     await until("the second has died", () => second.hasEnded(), LONG);
     await files.start();
     await ready(world);
-    await reaches(world, "1-1", "ENDED");
+    await waitForPhase(world, "1-1", "ENDED");
     expect(files.exists("1-1")).toBe(false);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   },
@@ -86,18 +86,18 @@ it(
     await ready(world);
     const ids = Array.from({ length: 20 }, (_, at) => `2-${at}`);
     await Promise.all(ids.map((id) => order(world, signedOrder(user, { id }))));
-    for (const id of ids) await reaches(world, id, "ACTIVE");
+    for (const id of ids) await waitForPhase(world, id, "ACTIVE");
     const leader = await leaderOf(...both);
     const other = both.find((each) => each !== leader);
     await leader.stop();
     await endLease(world, "2-0");
-    await reaches(world, "2-0", "ENDED");
+    await waitForPhase(world, "2-0", "ENDED");
     const third = await files.start();
     await ready(world);
     await other?.kill();
     await until("the third leads", () => third.hasLed(), LONG);
     for (const id of ids.slice(1)) await endLease(world, id);
-    for (const id of ids) await reaches(world, id, "ENDED");
+    for (const id of ids) await waitForPhase(world, id, "ENDED");
     for (const id of ids) {
       expect(files.exists(id)).toBe(false);
       expect(await historyOf(world, id)).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
@@ -115,23 +115,23 @@ it(
     await ready(world);
     await leaderOf(first);
     await order(world, signedOrder(user, { id: "3-1" }));
-    await reaches(world, "3-1", "ACTIVE");
+    await waitForPhase(world, "3-1", "ACTIVE");
     first.freeze();
     const second = await files.start();
     await leaderOf(second);
     await until("an order is taken", () => order(world, signedOrder(user, { id: "3-2" })).then(() => true), LONG);
-    await reaches(world, "3-2", "ACTIVE");
+    await waitForPhase(world, "3-2", "ACTIVE");
     await until("an end is taken", () => endLease(world, "3-1").then(() => true), LONG);
-    await reaches(world, "3-1", "ENDED");
+    await waitForPhase(world, "3-1", "ENDED");
     first.goOn();
     await until("the first knows", () => world.logLines.some((line) => line.includes('"state":"lost"')), LONG);
     await order(world, signedOrder(user, { id: "3-3" }));
-    await reaches(world, "3-3", "ACTIVE");
+    await waitForPhase(world, "3-3", "ACTIVE");
     expect([await phase(world, "3-1"), await phase(world, "3-2")]).toEqual(["ENDED", "ACTIVE"]);
     expect(["3-1", "3-2", "3-3"].map(files.exists)).toEqual([false, true, true]);
     await second.kill();
     await until("the first ends one", () => endLease(world, "3-2").then(() => true), LONG);
-    await reaches(world, "3-2", "ENDED");
+    await waitForPhase(world, "3-2", "ENDED");
     expect(files.exists("3-2")).toBe(false);
   },
   TEST_MS,
@@ -145,15 +145,15 @@ it(
     await files.start({ PROVISION_PARALLEL: "1", PROVISION_DEADLINE_MS: "3000" });
     await ready(world);
     await order(world, signedOrder(user, { id: "4-1" }));
-    await reaches(world, "4-1", "ACTIVE");
+    await waitForPhase(world, "4-1", "ACTIVE");
     await files.touch("4-2.hang");
     await order(world, signedOrder(user, { id: "4-2" }));
     await until("it hangs", () => files.exists("4-2.hangs"), LONG);
     await endLease(world, "4-1");
     await order(world, signedOrder(user, { id: "4-3" }));
-    await reaches(world, "4-1", "ENDED");
-    await reaches(world, "4-3", "ACTIVE");
-    await reaches(world, "4-2", "ACTIVE");
+    await waitForPhase(world, "4-1", "ENDED");
+    await waitForPhase(world, "4-3", "ACTIVE");
+    await waitForPhase(world, "4-2", "ACTIVE");
     expect(await historyOf(world, "4-2")).toEqual(["ORDERED", "DELAYED", "PROVISIONED"]);
   },
   TEST_MS,
@@ -171,13 +171,13 @@ it(
     // Even on a slow machine, one of the orders arrives long enough before it is over that its creation begins.
     await until("an order is taken", () => order(world, short()).then(() => true), LONG);
     await until("it hangs", () => files.exists("5-1.hangs"), LONG);
-    await reaches(world, "5-1", "ENDED");
+    await waitForPhase(world, "5-1", "ENDED");
     expect(files.exists("5-1")).toBe(false);
     await files.touch("5-2.hang");
     await order(world, signedOrder(user, { id: "5-2" }));
     await until("it hangs", () => files.exists("5-2.hangs"), LONG);
     await endLease(world, "5-2");
-    await reaches(world, "5-2", "ENDED");
+    await waitForPhase(world, "5-2", "ENDED");
     expect(files.exists("5-2")).toBe(false);
     for (const id of ["5-1", "5-2"])
       expect(await historyOf(world, id)).toEqual(["ORDERED", "ENDING", "DECOMMISSIONED"]);

@@ -167,7 +167,7 @@ export async function phase({ leases }: EngineWorld, id: string): Promise<string
   return (LeasePhase[lease?.record?.phase ?? 0] ?? "").replace("LEASE_PHASE_", "");
 }
 
-export function reaches(world: EngineWorld, id: string, wanted: PhaseName): Promise<unknown> {
+export function waitForPhase(world: EngineWorld, id: string, wanted: PhaseName): Promise<unknown> {
   return until(`${id} is ${wanted}`, async () => (await phase(world, id)) === wanted, LONG);
 }
 

@@ -9,7 +9,7 @@ import {
   LONG,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -44,14 +44,14 @@ it("each engine on one bus serves its own orders, on any replica and from any so
   const { Order } = muster.provision.v1;
   await publishEvent(world.bus, subjects.orderLease("west", "1-3"), Order, toWireOrder(streamed), { messageId: "1-3" });
   await until("it is taken", () => phase(world, "1-3").then(() => true), LONG);
-  for (const id of ["1-1", "1-2", "1-3"]) await reaches(world, id, "ACTIVE");
+  for (const id of ["1-1", "1-2", "1-3"]) await waitForPhase(world, id, "ACTIVE");
   const countOf = async (engine: string) => (await world.leases.getCounters({ engine })).counters?.debug;
   await until("each counts its own", async () => (await countOf("west")) === 2 && (await countOf("main")) === 1, LONG);
   const { capacity } = await world.leases.getCounters({ engine: "west" });
   const { cru, mruBytes, sruBytes, hruBytes } = capacity ?? {};
   expect([cru, mruBytes ?? "none", sruBytes ?? "none", hruBytes ?? "none"]).toEqual([5, "none", "none", "none"]);
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1", "west") });
-  await reaches(world, "1-1", "ENDED");
+  await waitForPhase(world, "1-1", "ENDED");
 });
 
 it("reports an engine without a replica, and refuses an invalid engine id", async () => {

@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runService } from "@muster/service";
 import { readConfig } from "../src/config.ts";
-import { originOf, type LeaseRecord } from "../src/domain/lease.ts";
+import { getOrigin, type LeaseRecord } from "../src/domain/lease.ts";
 import { run } from "../src/service.ts";
 import type { Workload } from "../src/types/workload.ts";
 import { spoil } from "./spoil.ts";
@@ -10,7 +10,7 @@ import { spoil } from "./spoil.ts";
 /** An engine whose debug workloads are files in a directory, where other files break calls. */
 const directory = process.env["FILES"] ?? "";
 
-const fileOf = (lease: LeaseRecord): string => join(directory, originOf(lease).id);
+const fileOf = (lease: LeaseRecord): string => join(directory, getOrigin(lease).id);
 
 const files: Workload = {
   type: "debug",

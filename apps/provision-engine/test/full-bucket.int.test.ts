@@ -12,7 +12,7 @@ import {
   LONG,
   NS_PER_MS,
   order,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -35,7 +35,7 @@ it(
     await shrink(world);
     await order(world, signedOrder(own, { id: "1-1", durationNs: 40_000n * NS_PER_MS }));
     await order(world, signedOrder(own, { id: "1-2" }));
-    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ACTIVE");
+    for (const id of ["1-1", "1-2"]) await waitForPhase(world, id, "ACTIVE");
     const taken: string[] = [];
     const refusals: unknown[] = [];
     const fill = async (at: number): Promise<void> => {
@@ -54,9 +54,9 @@ it(
       limit: Math.floor(BUCKET_BYTES * 0.9),
       retryAfterMs: expect.any(Number) as number,
     });
-    for (const id of taken) await reaches(world, id, "ACTIVE");
+    for (const id of taken) await waitForPhase(world, id, "ACTIVE");
     await world.leases.endLease({ requestId: "e", end: signedEnd(own, "1-2") });
-    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ENDED");
+    for (const id of ["1-1", "1-2"]) await waitForPhase(world, id, "ENDED");
     expect((await historyOf(world, "1-1")).at(-1)).toBe("DECOMMISSIONED");
   },
   TEST_MS,
@@ -78,7 +78,7 @@ it(
     await large("1-4");
     expect(await large("1-5").catch(faultOf)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
     await world.leases.endLease({ requestId: "e", end: signedEnd(one, "1-1") });
-    await reaches(world, "1-1", "ENDED");
+    await waitForPhase(world, "1-1", "ENDED");
     await until(
       "there is room for the third",
       () =>
@@ -107,13 +107,13 @@ it(
     await world.startEngine({ PROVISION_USER_LEASES: "1" });
     await ready(world);
     await order(world, signedOrder(user, { id: "1-1" }));
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     const sent = toWireOrder(signedOrder(user, { id: "1-2" }));
     const subject = subjects.orderLease("main", "1-2");
     await publishEvent(world.bus, subject, muster.provision.v1.Order, sent, { messageId: "o" });
     await until("it is refused", () => world.logLines.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
-    await reaches(world, "1-2", "ACTIVE");
+    await waitForPhase(world, "1-2", "ACTIVE");
     expect(await answersOf(world, "1-2")).toMatchObject([{ deleted: false }]);
   },
   TEST_MS,

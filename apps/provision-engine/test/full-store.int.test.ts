@@ -9,7 +9,7 @@ import {
   NS_PER_MS,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -29,7 +29,7 @@ it(
     await ready(world);
     await order(world, signedOrder(user, { id: "1-1" }));
     await order(world, signedOrder(user, { id: "1-2" }));
-    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ACTIVE");
+    for (const id of ["1-1", "1-2"]) await waitForPhase(world, id, "ACTIVE");
     for (const id of ["1-1", "1-2"]) await historyOf(world, id);
     const { nats, leases } = world;
     const { storage } = JSON.parse(await ask(world, "$JS.API.INFO")) as { readonly storage: number };
@@ -47,11 +47,11 @@ it(
     const { lease } = await leases.getLease({ id: "1-3" });
     await until("the short one is over", () => (lease?.record?.expiresAt?.seconds ?? 0) + 1 < Date.now() / 1000, LONG);
     await ask(world, "$JS.API.STREAM.PURGE.MUSTER_EVENTS", { filter: FILLER });
-    await reaches(world, "1-3", "ENDED");
+    await waitForPhase(world, "1-3", "ENDED");
     await until("the order is taken", () => order(world, late).then(() => true), LONG);
     await until("the end is taken", () => end().then(() => true), LONG);
-    await reaches(world, "1-4", "ACTIVE");
-    await reaches(world, "1-2", "ENDED");
+    await waitForPhase(world, "1-4", "ACTIVE");
+    await waitForPhase(world, "1-2", "ENDED");
     expect(await phase(world, "1-1")).toBe("ACTIVE");
     expect(await historyOf(world, "1-2")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     expect((await historyOf(world, "1-3")).at(-1)).toBe("DECOMMISSIONED");

@@ -12,7 +12,7 @@ import {
   NS_PER_MS,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -83,7 +83,7 @@ it("serves the orders of a controller, and reports a signed result, and the end 
   expect(verifySignature(engineSigner.publicKey, bytes, Buffer.from(String(result["signature"]), "base64"))).toBe(true);
   expect(state).toBe("ok");
   controller.list(toJsonOrder(sent, { to_delete: true }));
-  await reaches(world, "1-1", "ENDED");
+  await waitForPhase(world, "1-1", "ENDED");
   await received("1-1", "deleted");
   expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   const { events } = await world.leases.listLeaseHistory({ id: "1-1", limit: 0, continue: "" });
@@ -169,11 +169,11 @@ it("reports everything once an unavailable controller is back, and serves other 
     response.writeHead(503).end();
     return true;
   });
-  for (const id of ["4-1", "4-2"]) await reaches(world, id, "ACTIVE");
+  for (const id of ["4-1", "4-2"]) await waitForPhase(world, id, "ACTIVE");
   await order(world, signedOrder(user, { id: "4-3" }));
-  await reaches(world, "4-3", "ACTIVE");
+  await waitForPhase(world, "4-3", "ACTIVE");
   await world.leases.endLease({ requestId: "e", end: signedEnd(user, "4-2") });
-  await reaches(world, "4-2", "ENDED");
+  await waitForPhase(world, "4-2", "ENDED");
   expect([...requestsFor("4-1"), ...requestsFor("4-2"), ...requestsFor("4-3")]).toEqual([]);
   controller.answerBy(() => false);
   await received("4-1", "result");
@@ -224,7 +224,7 @@ it("reports what a dead engine had written but not reported", async () => {
   // It gets the feedback and does not answer: whether it has it is unknown.
   controller.answerBy(({ method }) => method === "PUT");
   controller.list(toJsonOrder(signedOrder(user, { id: "7-1" })));
-  await reaches(world, "7-1", "ACTIVE");
+  await waitForPhase(world, "7-1", "ACTIVE");
   await until(
     "feedback is in flight",
     () => controller.asked.slice(before).some((path) => path.includes("/7-1/")),

@@ -6,11 +6,11 @@ import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import type { LeaseObjects } from "../src/types/workload.ts";
 import type { ObjectKind } from "../src/types/object-kinds.ts";
 import { aLease } from "./a-lease.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
 const MAP: ObjectKind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" };
@@ -34,7 +34,7 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
       const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-objects-"))).path;
       faults = cleanup.use(await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 }));
       calls = cleanup.use(kubeCalls(loadKube(faults.kubeconfig)));
-      objects = leaseObjects(calls, "muster-1", PATIENCE);
+      objects = makeLeaseObjects(calls, "muster-1", PATIENCE);
     });
 
     afterAll(() => cleanup.disposeAsync());
@@ -60,7 +60,10 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
       // An answer may be lost: the created object is then found.
       expect(reported.length).toBeLessThanOrEqual(1);
       for (const each of reported) expect(each).toBe("ConfigMap lease-1-1");
-      expect(again.metadata?.labels).toEqual({ ...leaseLabels(leaseOf("1-1")), [labels.installation]: "muster-1" });
+      expect(again.metadata?.labels).toEqual({
+        ...buildLeaseLabels(leaseOf("1-1")),
+        [labels.installation]: "muster-1",
+      });
       expect(await objects.list(leaseOf("1-1"), MAP, namespace, signal)).toHaveLength(1);
       expect(await objects.list(leaseOf("1-1", 2), MAP, namespace, signal)).toEqual([]);
     });
@@ -91,7 +94,7 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
     it("is gone once it is removed, and a finalizer that holds it is reported", async () => {
       await make("4-1", "held");
       await hold("4-1", ["muster.dev/test"]);
-      const impatient = leaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
+      const impatient = makeLeaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
       await expect(impatient.remove(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
         "the removal of ConfigMap lease-4-1",
       );

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
-import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
+import { makeCallPauses, type CallPauses } from "../src/lead/call-pauses.ts";
 import { ALONE, aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
-import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
+import { mayHoldResources, getOrigin, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
 import { takeSnapshot, planLease } from "../src/domain/plan-lease.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { NO_UNITS } from "../src/domain/claim.ts";
@@ -13,7 +13,7 @@ import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { transitionLease } from "../src/domain/transition-lease.ts";
 import { withEvent, type LeaseChange } from "../src/domain/lease-change.ts";
 import { readClaim } from "../src/types/workload-types.ts";
-import { leasePasses, type Outcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
+import { makeLeasePasses, type Outcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
 import type { Stored } from "../src/holdings/records.ts";
 
 const NS_PER_MS = 1_000_000n;
@@ -89,7 +89,7 @@ export function leaseWorld() {
       const { order, takesOver, phase } = record;
       const older = takesOver === undefined ? undefined : records.get(takesOver)?.record;
       if (takesOver !== undefined && older?.heir !== order.id) return [];
-      return mayHoldResources(phase) && originOf(older ?? record).id === name ? [order.id] : [];
+      return mayHoldResources(phase) && getOrigin(older ?? record).id === name ? [order.id] : [];
     });
   /** Another writer's change of a stored record. */
   const change = (id: string, made: LeaseChange): void => {
@@ -107,13 +107,13 @@ export function leaseWorld() {
     return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
   };
   const workloadOf = (record: LeaseRecord): string => {
-    const { id, run } = originOf(record);
+    const { id, run } = getOrigin(record);
     return `${id} ${run}`;
   };
 
   /** Facts that one engine knows. */
   const pausesOf = (own: number): CallPauses => {
-    const pauses = paused.get(own) ?? callPauses(POLICY.retry);
+    const pauses = paused.get(own) ?? makeCallPauses(POLICY.retry);
     paused.set(own, pauses);
     return pauses;
   };
@@ -195,7 +195,7 @@ export function leaseWorld() {
       provision: (record) => {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
-        const { id: name, run } = originOf(record);
+        const { id: name, run } = getOrigin(record);
         return gate((): Outcome => {
           if (made === "refused") return { ok: false, message: "no", isRetryable: false };
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
@@ -209,7 +209,7 @@ export function leaseWorld() {
       },
       decommission: (record) => {
         const made = weather;
-        const { id: name, run } = originOf(record);
+        const { id: name, run } = getOrigin(record);
         return gate((): Outcome => {
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if ((copies.get(name) ?? 0) <= run) copies.delete(name);
@@ -284,7 +284,7 @@ export function leaseWorld() {
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
-      const pass = leasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
+      const pass = makeLeasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();
@@ -316,7 +316,7 @@ export function leaseWorld() {
       for (const [id, { record }] of records) {
         const holders = holdersOf(id);
         require(holders.length <= 1, `${holders.join(" and ")} have what is there of ${id}`);
-        if (record.phase === "ACTIVE") require(copies.has(originOf(record).id), `${id} is ACTIVE and not there`);
+        if (record.phase === "ACTIVE") require(copies.has(getOrigin(record).id), `${id} is ACTIVE and not there`);
         // A deposed engine may still create something late, which the sweep removes.
         if (holders.length === 0 && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
       }

@@ -17,7 +17,7 @@ import {
   NS_PER_MS,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -40,7 +40,7 @@ describe("an engine", () => {
   it("provisions an order, reports a signed result, and ends it when its user ends it", async () => {
     const { outcome } = await order(world, signedOrder(user, { id: "1-1" }));
     expect(outcome).toBe("ORDERED");
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     const [first] = await until(
       "it is reported",
       async () => {
@@ -63,7 +63,7 @@ describe("an engine", () => {
     });
     expect(verifySignature(engineSigner.publicKey, content, signature ?? new Uint8Array())).toBe(true);
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
-    await reaches(world, "1-1", "ENDED");
+    await waitForPhase(world, "1-1", "ENDED");
     await until("the end is reported", async () => (await answersOf(world, "1-1")).at(-1)?.deleted === true, LONG);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   });
@@ -71,7 +71,7 @@ describe("an engine", () => {
   it("sends the answer of a repeated order again, and provisions nothing twice", async () => {
     const sent = signedOrder(user, { id: "1-2" });
     await order(world, sent);
-    await reaches(world, "1-2", "ACTIVE");
+    await waitForPhase(world, "1-2", "ACTIVE");
     await until("it is reported", async () => (await answersOf(world, "1-2")).length === 1, LONG);
     expect((await order(world, sent)).outcome).toBe("RESENT");
     await until("it is reported again", async () => (await answersOf(world, "1-2")).length === 2, LONG);
@@ -89,7 +89,7 @@ describe("an engine", () => {
       },
       LONG,
     );
-    await reaches(world, "1-3", "ENDED");
+    await waitForPhase(world, "1-3", "ENDED");
     const { lease } = await world.leases.getLease({ id: "1-3" });
     const { at, cause } = lease?.record?.ending ?? {};
     expect(cause).toBe("EXPIRED");
@@ -182,15 +182,15 @@ describe("an engine", () => {
     const other = signedOrder(aUser(), { id: "2-4" });
     await expect(order(world, other)).rejects.toMatchObject({ fault: { code: "already_exists" } });
     await expect(world.leases.endLease({ requestId: "x", end: signedEnd(aUser(), "2-4") })).rejects.toThrow("not");
-    await reaches(world, "2-4", "ACTIVE");
+    await waitForPhase(world, "2-4", "ACTIVE");
   });
 
   it("never runs an ended order again, however often it is replayed", async () => {
     const sent = signedOrder(user, { id: "2-6" });
     await order(world, sent);
-    await reaches(world, "2-6", "ACTIVE");
+    await waitForPhase(world, "2-6", "ACTIVE");
     await world.leases.endLease({ requestId: "e", end: signedEnd(user, "2-6") });
-    await reaches(world, "2-6", "ENDED");
+    await waitForPhase(world, "2-6", "ENDED");
     for (let times = 0; times < 3; times++) await order(world, sent);
     expect(await phase(world, "2-6")).toBe("ENDED");
     const history = await historyOf(world, "2-6");
@@ -209,7 +209,7 @@ describe("an engine", () => {
     await expect(world.leases.orderLease(many)).rejects.toMatchObject({ fault: { field: "before" } });
     await expect(world.leases.getLease({ id: "3-1" })).rejects.toMatchObject({ fault: { code: "not_found" } });
     for (const id of ["3-1", "3-2", "3-3"]) await order(world, signedOrder(other, { id }));
-    for (const id of ["3-1", "3-2", "3-3"]) await reaches(world, id, "ACTIVE");
+    for (const id of ["3-1", "3-2", "3-3"]) await waitForPhase(world, id, "ACTIVE");
     const idsFrom = async (after: string): Promise<string[]> => {
       const page = await world.leases.listLeases({ user: other.userId, limit: 2, continue: after });
       const ids = page.leases.map(({ record }) => record?.order?.id ?? "");

@@ -14,7 +14,7 @@ import {
   LONG,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -74,7 +74,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   expect(await held()).toEqual([]);
   const two = '{"pool":"n","machines":2}';
   await order(world, signedOrder(user, { id: "5-1", type: "machine", data: two }));
-  await reaches(world, "5-1", "ACTIVE");
+  await waitForPhase(world, "5-1", "ACTIVE");
   const { lease } = await leases.getLease({ id: "5-1" });
   const result: unknown = JSON.parse(new TextDecoder().decode(lease?.record?.result?.dataJson ?? undefined));
   expect(result).toMatchObject({
@@ -92,11 +92,11 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   const { explanation } = await leases.explainLease({ id: "5-2" });
   expect(explanation).toMatchObject({ name: "5-2", phase: "PROVISIONING", reasons: [{ code: "POOL_AVAILABILITY" }] });
   await leases.endLease({ requestId: "e", end: signedEnd(user, "5-1") });
-  await reaches(world, "5-1", "ENDED");
+  await waitForPhase(world, "5-1", "ENDED");
   // Woken by the grant: the next attempt would be minutes later.
-  await reaches(world, "5-2", "ACTIVE");
+  await waitForPhase(world, "5-2", "ACTIVE");
   await leases.endLease({ requestId: "f", end: signedEnd(user, "5-2") });
-  await reaches(world, "5-2", "ENDED");
+  await waitForPhase(world, "5-2", "ENDED");
   expect(await held()).toEqual([]);
 
   // A late request arrives once its lease is over.
@@ -110,7 +110,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   expect(await look(true)).toMatchObject({ suspected: 0, removed: 2 });
   expect(await held()).toHaveLength(3);
   expect(await look(false)).toMatchObject({ suspected: 0, removed: 2 });
-  await reaches(world, "5-4", "ACTIVE");
+  await waitForPhase(world, "5-4", "ACTIVE");
   const [own] = await held();
   expect(own?.owner?.id).toBe("5-4-1");
 
@@ -131,7 +131,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
   expect(await historyOf(world, "5-4")).toEqual(expect.arrayContaining(["TROUBLED", "RESTORED"]));
 
   await order(world, signedOrder(user, { id: "5-3", type: "machine", data: '{"pool":"nowhere","machines":1}' }));
-  await reaches(world, "5-3", "FAILED");
+  await waitForPhase(world, "5-3", "FAILED");
   expect((await leases.getLease({ id: "5-3" })).lease?.record?.result?.message).toContain("nowhere");
 }, 300_000);
 
@@ -191,7 +191,7 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
     order(world, signedOrder(user, { id, type: "machine", data: JSON.stringify({ pool, machines: 1 }) }));
   for (const { id, pool } of ids) await ask(id, pool);
   for (const { id, pool } of ids) {
-    await reaches(world, id, "ACTIVE");
+    await waitForPhase(world, id, "ACTIVE");
     const { lease } = await leases.getLease({ id });
     const result: unknown = JSON.parse(new TextDecoder().decode(lease?.record?.result?.dataJson ?? undefined));
     expect(result, pool).toMatchObject({ machines: [{ pool, node: `${pool}-1` }] });
@@ -204,10 +204,10 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   expect(await waiting()).toContain("node only-0, which is NOT_READY");
   expect(await phase(world, "7-1")).toBe("PROVISIONING");
   await ledger.unreserve({ requestId: "u", owner: busy, reservationId: held.reservation?.id ?? "" });
-  await reaches(world, "7-1", "ACTIVE");
+  await waitForPhase(world, "7-1", "ACTIVE");
 
   await ask("7-2", "last");
-  await reaches(world, "7-2", "FAILED");
+  await waitForPhase(world, "7-2", "FAILED");
   const { lease } = await leases.getLease({ id: "7-2" });
   expect(lease?.record?.result?.message).toMatch(/node last-0 is LOST.*pool last/);
 }, 300_000);
@@ -234,7 +234,7 @@ it("leases machines in the queue of its setting, within its quota, and waits for
   const user = aUser();
   const one = { type: "machine", data: '{"pool":"n","machines":1}' };
   await order(world, signedOrder(user, { id: "7-1", ...one }));
-  await reaches(world, "7-1", "ACTIVE");
+  await waitForPhase(world, "7-1", "ACTIVE");
 
   const cpu = [{ resource: "cpu", nominal: 0, borrowingLimit: 0 }];
   await queues.create("other", { name: "other", weightMilli: 1000, quotas: [{ pool: "n", resources: cpu }] });
@@ -256,6 +256,6 @@ it("leases machines in the queue of its setting, within its quota, and waits for
   await until("it waits in the held queue", async () => (await codeOf("7-2")) === "QUEUE_HELD", LONG);
   const [{ revision } = { revision: 0 }] = await queues.list("leases");
   await queues.update("leases", { name: "leases", weightMilli: 1000, stopPolicy: "None" }, revision);
-  await reaches(world, "7-2", "ACTIVE");
+  await waitForPhase(world, "7-2", "ACTIVE");
   expect((await held()).toSorted()).toEqual(["7-1-1 ", "7-2-1 leases"]);
 });

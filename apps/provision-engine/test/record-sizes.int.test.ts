@@ -10,7 +10,7 @@ import {
   NS_PER_MS,
   nowNs,
   order,
-  reaches,
+  waitForPhase,
   ready,
   signedOrder,
   signedRenewal,
@@ -26,7 +26,7 @@ it(
     await world.startEngine();
     await ready(world);
     await order(world, signedOrder(user, { id: "1-1" }));
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     await historyOf(world, "1-1");
     const renewal = signedRenewal(user, "1-1", nowNs() + 7_200_000n * NS_PER_MS, 1);
     const fault = await world.leases.renewLease({ requestId: "x".repeat(129), renewal }).catch(faultOf);
@@ -37,7 +37,7 @@ it(
     if (entry === undefined || !("record" in entry.value)) return expect.fail("there is no record");
     const over = { ...entry.value.record, expiresAtNs: nowNs() };
     await bucket.update("1-1", grown(over), entry.revision);
-    await reaches(world, "1-1", "ENDED");
+    await waitForPhase(world, "1-1", "ENDED");
     expect((await historyOf(world, "1-1")).slice(-2)).toEqual(["ENDING", "DECOMMISSIONED"]);
   },
   TEST_MS,

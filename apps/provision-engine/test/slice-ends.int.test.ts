@@ -5,7 +5,7 @@ import { kubeControllers, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { aLease } from "./a-lease.ts";
-import { kubernetesWorkload } from "../src/types/kubernetes.ts";
+import { makeKubernetesWorkload } from "../src/types/kubernetes.ts";
 import type { Workload } from "../src/types/workload.ts";
 import { CLUSTERS, CONTROLLERS } from "./cluster-world.ts";
 import { LONG } from "./engine-world.ts";
@@ -62,7 +62,7 @@ describe.each(CLUSTERS)("on $title", (server) => {
     beforeAll(async () => {
       world = stack.use(await sliceWorld(server));
       if (world.isReal) stack.use(await kubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
-      slices = kubernetesWorkload(world.cluster, nowNs);
+      slices = makeKubernetesWorkload(world.cluster, nowNs);
       await world.calls.create({ apiVersion: "v1", plural: "nodes" }, { metadata: { name: "n1" } });
     }, 300_000);
     afterAll(() => stack.disposeAsync());

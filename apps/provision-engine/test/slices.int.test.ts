@@ -10,11 +10,11 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { aLease } from "./a-lease.ts";
-import { sliceNamespace, SLICE_ACCOUNT, kubernetesWorkload } from "../src/types/kubernetes.ts";
-import { leaseLabels, networkNamespace } from "../src/types/lease-names.ts";
-import { networkWorkload } from "../src/types/network.ts";
+import { buildSliceNamespaceName, SLICE_ACCOUNT, makeKubernetesWorkload } from "../src/types/kubernetes.ts";
+import { buildLeaseLabels, buildNetworkNamespaceName } from "../src/types/lease-names.ts";
+import { makeNetworkWorkload } from "../src/types/network.ts";
 import type { Workload } from "../src/types/workload.ts";
-import { zdbWorkload } from "../src/types/zdb.ts";
+import { makeZdbWorkload } from "../src/types/zdb.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
   aUser,
@@ -57,8 +57,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     beforeAll(async () => {
       world = await sliceWorld(server);
-      slices = kubernetesWorkload(world.cluster, nowNs);
-      stores = zdbWorkload(world.cluster);
+      slices = makeKubernetesWorkload(world.cluster, nowNs);
+      stores = makeZdbWorkload(world.cluster);
     }, 300_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
@@ -153,7 +153,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     it("kubernetes is a namespace that its user may fill up to its size, with a token that ends with it", async () => {
       const lease = leaseOf("kubernetes", "1-1", { size: 1 });
-      const namespace = sliceNamespace("1-1");
+      const namespace = buildSliceNamespaceName("1-1");
       const { kubeconfig, ...rest } = read(await played(slices.provision(lease, signal)));
       expect(rest).toEqual({ namespace, token_expires_at: expect.any(String) as unknown });
       const endsInMs = Date.parse(String(rest["token_expires_at"])) - Date.now();
@@ -207,9 +207,9 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(cluster.calls.get(nowhere, "key"))).toBe("not_found");
       expect(await codeOf(cluster.calls.create(nowhere, { metadata: { name: "key" } }))).toBe("not_found");
       const network = leaseOf("network", "7-1", { name: "rights" });
-      await played(networkWorkload(cluster).provision(network, signal));
-      const inside = { ...KINDS.secret, namespace: networkNamespace("user", "rights") };
-      await calls.create(inside, { metadata: { name: "own", labels: leaseLabels(network) } });
+      await played(makeNetworkWorkload(cluster).provision(network, signal));
+      const inside = { ...KINDS.secret, namespace: buildNetworkNamespaceName("user", "rights") };
+      await calls.create(inside, { metadata: { name: "own", labels: buildLeaseLabels(network) } });
       expect(await codeOf(cluster.calls.get(inside, "own"))).toBe("done");
       // A cluster-wide list finds the objects in lease namespaces.
       const { items } = await cluster.calls.list<V1Secret & KubeObject>(KINDS.secret);
@@ -232,7 +232,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(cluster.calls.delete(pods, "one"))).toContain("only pods of slices");
       const plain = { metadata: { name: "plain" } };
       expect(await codeOf(cluster.calls.create(KINDS.namespace, plain))).toContain("only namespaces of leases");
-      const body = { metadata: { labels: leaseLabels(network) } };
+      const body = { metadata: { labels: buildLeaseLabels(network) } };
       const label = cluster.calls.patch(KINDS.namespace, "muster-system", { kind: "merge", body });
       expect(await codeOf(label)).toContain("cannot patch");
     });
@@ -240,9 +240,9 @@ describe.each(API_SERVERS)("on $title", (server) => {
     it("kubernetes does not let its user shut out the engine: a foreign binding of its name is replaced", async () => {
       const { cluster, calls } = world;
       const network = leaseOf("network", "8-1", { name: "beside" });
-      await played(networkWorkload(cluster).provision(network, signal));
-      const beside = { ...KINDS.secret, namespace: networkNamespace("user", "beside") };
-      await calls.create(beside, { metadata: { name: "found", labels: leaseLabels(network) } });
+      await played(makeNetworkWorkload(cluster).provision(network, signal));
+      const beside = { ...KINDS.secret, namespace: buildNetworkNamespaceName("user", "beside") };
+      await calls.create(beside, { metadata: { name: "found", labels: buildLeaseLabels(network) } });
       const lease = leaseOf("kubernetes", "8-2", { size: 1 });
       const { kubeconfig, namespace } = read(await played(slices.provision(lease, signal)));
       const tenant: KubeCalls = await world.enter(String(kubeconfig));
@@ -266,23 +266,26 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await refused(), "it was not asked for there").toBe(true);
       expect(await codeOf(cluster.calls.list(secrets))).toBe("done");
       await played(slices.decommission(lease, signal));
-      await played(networkWorkload(cluster).decommission(network, signal));
+      await played(makeNetworkWorkload(cluster).decommission(network, signal));
     });
 
     it("kubernetes fails if its quota is never counted, its role is missing, or its name has another owner", async () => {
       const { cluster, impatient, calls } = world;
       const uncounted = leaseOf("kubernetes", "2-1", { size: 2 });
       if (world.isReal) {
-        const hasty = kubernetesWorkload(impatient, nowNs);
+        const hasty = makeKubernetesWorkload(impatient, nowNs);
         await expect(hasty.provision(uncounted, signal)).rejects.toMatchObject({
           fault: { code: "deadline_exceeded", operation: "the count of the quota" },
         });
         await played(slices.decommission(uncounted, signal));
       }
-      const roleless = kubernetesWorkload({ ...cluster, slices: { role: "muster-lease-2", url: undefined } }, nowNs);
+      const roleless = makeKubernetesWorkload(
+        { ...cluster, slices: { role: "muster-lease-2", url: undefined } },
+        nowNs,
+      );
       await expect(roleless.provision(uncounted, signal)).rejects.toThrow("muster-lease-2");
-      expect(await find(KINDS.namespace, sliceNamespace("2-1"))).toBeUndefined();
-      const taken = sliceNamespace("2-2");
+      expect(await find(KINDS.namespace, buildSliceNamespaceName("2-1"))).toBeUndefined();
+      const taken = buildSliceNamespaceName("2-2");
       await calls.create(KINDS.namespace, { metadata: { name: taken } });
       const lease = leaseOf("kubernetes", "2-2", { size: 2 });
       await expect(slices.provision(lease, signal)).rejects.toMatchObject({ fault: { code: "already_exists" } });
@@ -292,8 +295,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("zdb is a store with a disk and a secret, in the network of its user, and is removed with both", async () => {
-      const namespace = networkNamespace("user", "net");
-      const itsLabels = leaseLabels(leaseOf("network", "3-2", { name: "net" }));
+      const namespace = buildNetworkNamespaceName("user", "net");
+      const itsLabels = buildLeaseLabels(leaseOf("network", "3-2", { name: "net" }));
       await world.calls.create(KINDS.namespace, { metadata: { name: namespace, labels: itsLabels } });
       const data = { size: 3, mode: "seq", disk_type: "ssd", password: "hush", network: "net" };
       const lease = leaseOf("zdb", "3-1", data);
@@ -326,11 +329,11 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     it("zdb waits for a store that does not start, with the reason, and runs the image of the engine", async () => {
       const lease = leaseOf("zdb", "4-1", { size: 1, mode: "user", disk_type: "hdd" });
-      await expect(zdbWorkload(world.impatient).provision(lease, signal)).rejects.toMatchObject({
+      await expect(makeZdbWorkload(world.impatient).provision(lease, signal)).rejects.toMatchObject({
         fault: { code: "deadline_exceeded", operation: expect.stringContaining("the start of the store") as unknown },
       });
       await played(stores.decommission(lease, signal));
-      const none = zdbWorkload({ ...world.cluster, zdb: undefined });
+      const none = makeZdbWorkload({ ...world.cluster, zdb: undefined });
       for (const asked of [none.provision, none.preflight])
         await expect(asked?.(lease, signal)).rejects.toMatchObject({
           fault: {
@@ -353,7 +356,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
         const account = { metadata: { name: "default" } };
         if (isReal) await calls.create({ ...KINDS.serviceAccount, namespace }, account);
         const { metadata, spec } = podOf("crashing", "1");
-        const pod = { metadata: { ...metadata, labels: leaseLabels(lease) }, spec } as KubeObject;
+        const pod = { metadata: { ...metadata, labels: buildLeaseLabels(lease) }, spec } as KubeObject;
         await calls.create({ ...KINDS.pod, namespace }, pod);
         await calls.patch({ ...KINDS.pod, namespace }, "crashing", { kind: "merge", body }, { subresource: "status" });
       }
@@ -400,7 +403,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
         await leases.endLease({ requestId: id, end: signedEnd(user, id) });
         await reaches(id, "ENDED");
       }
-      expect(await find(KINDS.namespace, sliceNamespace("5-1"))).toBeUndefined();
+      expect(await find(KINDS.namespace, buildSliceNamespaceName("5-1"))).toBeUndefined();
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
       for (const id of Object.keys(orders)) await historyOf(engines, id);
       await engines.bus.connection.flush();

@@ -16,7 +16,7 @@ import {
   LONG,
   order,
   phase,
-  reaches,
+  waitForPhase,
   ready,
   signedEnd,
   signedOrder,
@@ -80,7 +80,7 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     await using files = await takeOverWorld();
     const { world, first, recordOf } = files;
     await order(world, signedOrder(user, { id: "1-1" }));
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     let dies = false;
     const stop = files.onWrite(() => {
       if (isThen(recordOf) && !dies) void first.kill();
@@ -93,7 +93,7 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     await until("the first has died", () => first.hasEnded(), LONG);
     stop();
     await files.start();
-    await reaches(world, "2-1", "ACTIVE");
+    await waitForPhase(world, "2-1", "ACTIVE");
     await ordered;
     expect([await phase(world, "1-1"), files.exists("1-1"), files.exists("2-1")]).toEqual(["ENDED", true, false]);
     expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "MIGRATED"]);
@@ -103,7 +103,7 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     await files.end("1-1");
     expect(files.exists("1-1")).toBe(true);
     await files.end("2-1");
-    await reaches(world, "2-1", "ENDED");
+    await waitForPhase(world, "2-1", "ENDED");
     expect(files.exists("1-1")).toBe(false);
   });
 
@@ -111,14 +111,14 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     await using files = await takeOverWorld();
     const { world } = files;
     await order(world, signedOrder(user, { id: "1-1" }));
-    await reaches(world, "1-1", "ACTIVE");
+    await waitForPhase(world, "1-1", "ACTIVE");
     await files.spoil("2-1");
     await order(world, signedOrder(user, { id: "2-1", reference: "1-1" }));
     await until("an engine has died at its call", () => files.first.hasEnded(), LONG);
     await files.start();
-    await reaches(world, "2-1", "ACTIVE");
+    await waitForPhase(world, "2-1", "ACTIVE");
     await order(world, signedOrder(user, { id: "3-1", reference: "2-1" }));
-    await reaches(world, "3-1", "ACTIVE");
+    await waitForPhase(world, "3-1", "ACTIVE");
     expect(files.recordOf("3-1")?.madeFor).toEqual({ id: "1-1", run: 1 });
     expect(await files.resultOf("3-1")).toMatchObject({ id: "3-1", state: 1 });
     const counters = async () => (await world.leases.getCounters({ engine: "main" })).counters?.debug;
@@ -135,7 +135,7 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     });
     await expect(renewing).rejects.toThrow(/lease 2-1 was taken over by lease 3-1/);
     await files.end("3-1");
-    await reaches(world, "3-1", "ENDED");
+    await waitForPhase(world, "3-1", "ENDED");
     expect(files.exists("1-1")).toBe(false);
   });
 
@@ -144,12 +144,12 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     const { world } = files;
     for (const id of ["1-1", "1-2", "1-3"]) {
       await order(world, signedOrder(user, { id }));
-      await reaches(world, id, "ACTIVE");
+      await waitForPhase(world, id, "ACTIVE");
     }
     await files.end("1-2");
-    await reaches(world, "1-2", "ENDED");
+    await waitForPhase(world, "1-2", "ENDED");
     await order(world, signedOrder(user, { id: "1-4", reference: "1-3" }));
-    await reaches(world, "1-4", "ACTIVE");
+    await waitForPhase(world, "1-4", "ACTIVE");
     const refused = [
       [signedOrder(aUser(), { id: "2-1", reference: "1-1" }), "lease 1-1 is of another user"],
       [signedOrder(user, { id: "2-2", reference: "1-1", data: "{}" }), "lease 1-1 was ordered with other data"],
@@ -158,12 +158,12 @@ describe("a lease that takes over the workload of another one", { timeout: TEST_
     ] as const;
     for (const [sent, because] of refused) {
       await order(world, sent);
-      await reaches(world, sent.id, "FAILED");
+      await waitForPhase(world, sent.id, "FAILED");
       expect((await files.resultOf(sent.id))?.message).toContain(because);
     }
     await expect(order(world, signedOrder(user, { id: "2-5", reference: "2-5" }))).rejects.toThrow(/reference/);
     await order(world, signedOrder(user, { id: "2-6", reference: "8-8" }));
-    await reaches(world, "2-6", "ACTIVE");
+    await waitForPhase(world, "2-6", "ACTIVE");
     expect([files.exists("2-6"), files.exists("1-1"), await phase(world, "1-1")]).toEqual([true, true, "ACTIVE"]);
   });
 });

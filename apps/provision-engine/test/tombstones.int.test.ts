@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease } from "./a-lease.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
-import { answersOf, aUser, engineWorld, LONG, order, phase, reaches, ready, signedOrder } from "./engine-world.ts";
+import { answersOf, aUser, engineWorld, LONG, order, phase, waitForPhase, ready, signedOrder } from "./engine-world.ts";
 
 const user = aUser();
 const forEver = (id: string): Order => signedOrder(user, { id, durationNs: MAX_DURATION_NS });
@@ -36,7 +36,7 @@ it("records of leases that are over lose their data at the next pass, and their 
   await expect(forged).rejects.toMatchObject({ fault: { code: "already_exists" } });
 
   await order(world, failed);
-  await reaches(world, "1-2", "ACTIVE");
+  await waitForPhase(world, "1-2", "ACTIVE");
   expect((await records.get("1-2"))?.record).toMatchObject({
     order: { data: failed.data },
     run: 2,

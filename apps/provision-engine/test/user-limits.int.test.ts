@@ -7,7 +7,7 @@ import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import type { Records } from "../src/holdings/records.ts";
 import { readConfig } from "../src/config.ts";
 import { aLease, anOrder } from "./a-lease.ts";
-import { openHoldings } from "../src/holdings/holdings.ts";
+import { openLeaseRegistry } from "../src/holdings/holdings.ts";
 import { takeOrder, type RequestDeps } from "../src/orders/requests.ts";
 import { aUser, ENGINE_KEY } from "./engine-world.ts";
 
@@ -21,7 +21,7 @@ async function ordering(limits: { readonly leases: number }, between: (records: 
   const bus = undo.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const records = makeRecords(await openLeases(bus.connection));
   const config = readConfig({ PROVISION_KEY: ENGINE_KEY, PROVISION_USER_LEASES: String(limits.leases) });
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   const requests: RequestDeps = {
     records: between(records),
     holdings,

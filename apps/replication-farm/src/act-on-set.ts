@@ -8,7 +8,7 @@ import type { Owned, PassDeps } from "./pass-deps.ts";
 import { passMachines } from "./pass-machines.ts";
 import { beginSteps, finishSteps } from "./pass-pods.ts";
 import { raiseTrouble } from "./pass-trouble.ts";
-import { commit, publish, write } from "./pass-writes.ts";
+import { commitSet, publishOutbox, writeSet } from "./pass-writes.ts";
 
 /** `again`: a write happened, and the next round decides on it. `atMs`: the time at which the plan changes without an event. */
 export type Acted = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
@@ -24,14 +24,16 @@ export async function actOnSet(
 ): Promise<Acted> {
   const { owned, snapshot } = seen;
   if (plan.kind === "take") return change(deps, owned, stored, stored.record);
-  const isPublished = await publish(deps, owned, stored.record);
+  const isPublished = await publishOutbox(deps, owned, stored.record);
   const set = isPublished ? { ...stored, record: { ...stored.record, outbox: [] } } : stored;
   if (plan.change === undefined) raiseTrouble(deps, set.record, set.record);
   else deps.report.planned(owned.name, "change", plan.change.because);
   if (plan.change === undefined && !isPublished)
     return plan.kind === "hold" || snapshot === undefined ? SETTLED : settle(deps, seen, set, snapshot, plan);
   const next = plan.change && { ...plan.change, next: { ...plan.change.next, outbox: set.record.outbox } };
-  const written = await (next === undefined ? write(deps, owned, set, set.record) : commit(deps, seen, set, next));
+  const written = await (next === undefined
+    ? writeSet(deps, owned, set, set.record)
+    : commitSet(deps, seen, set, next));
   if (written === undefined) return "lost";
   // Raise after the write: an alert for a decision on an outdated record would never be resolved.
   raiseTrouble(deps, set.record, written.record);
@@ -67,7 +69,7 @@ async function settle(
 }
 
 async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Acted> {
-  const written = await write(deps, owned, set, next);
+  const written = await writeSet(deps, owned, set, next);
   if (written === undefined) return "lost";
   raiseTrouble(deps, set.record, written.record);
   return "again";

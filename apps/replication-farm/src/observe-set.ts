@@ -10,7 +10,7 @@ import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { observeMachines } from "./pass-machines.ts";
-import { forgetGone, forgetRestarts, nextForgetAtMs, occupiedBy, podsOf } from "./pass-pods.ts";
+import { forgetGone, forgetRestarts, nextForgetAtMs, findOccupiedNodes, listPodsOfSet } from "./pass-pods.ts";
 
 /** The observed state of a set, with the revisions that writes name. */
 export type SeenSet = Omit<PassSnapshot, "rollout"> & {
@@ -48,7 +48,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
     rollout,
     record: found?.record,
     snapshot,
-    occupied: found === undefined ? new Map() : occupiedBy(deps, owned, found.record),
+    occupied: found === undefined ? new Map() : findOccupiedNodes(deps, owned, found.record),
     restarts: owned.restarts,
     confirmed: owned.confirmed,
     answers: owned.answers,
@@ -77,7 +77,7 @@ async function observeRecord(deps: PassDeps, owned: Owned, set: ReplicaSet): Pro
   const ledger = await observeMachines(deps, owned, set);
   const nodes = deps.world.nodesFor(set);
   await forgetGone(deps, owned, set);
-  const pods = podsOf(deps, owned, set);
+  const pods = listPodsOfSet(deps, owned, set);
   const nowMs = deps.now();
   const { unhealthyMs } = deps;
   return {

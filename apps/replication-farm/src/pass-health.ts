@@ -1,4 +1,4 @@
-import { podOf } from "./domain/places.ts";
+import { findReplicaPod } from "./domain/places.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
 import type { Owned } from "./pass-deps.ts";
@@ -17,7 +17,7 @@ export function findUnhealthy(
     const { node, ordinal } = placement;
     // A transfer has its own time limit.
     if (node === oldNode || node === newNode) return [];
-    if (podOf(set, pods, placement)?.health === "READY") {
+    if (findReplicaPod(set, pods, placement)?.health === "READY") {
       unreadySince.delete(ordinal);
       return [];
     }

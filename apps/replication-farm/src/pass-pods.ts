@@ -1,15 +1,15 @@
 import { faultOf } from "@muster/faults";
 import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
-import { inStep } from "./pass-trace.ts";
+import { runInStepSpan } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
 import type { Records } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import type { PodAnswer } from "./domain/plan-answers.ts";
 import type { PodAction, Restarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
-import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { shareReads } from "./share-reads.ts";
+import { makeSharedReads } from "./share-reads.ts";
 
 /** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {
@@ -65,7 +65,7 @@ const RESTART = { firstMs: 1000, maxMs: 300_000 };
 const RESTART_FORGET_MS = 600_000;
 
 /** Returns an empty memory of pods. */
-export function newPodsOwned(
+export function makePodsOwned(
   { sets }: Pick<PodDeps, "sets">,
   set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
 ): PodsOwned {
@@ -78,7 +78,7 @@ export function newPodsOwned(
     steps: new Map(),
     answers: [],
     turns: takeTurns(MAX_CONCURRENT_STEPS),
-    reread: shareReads(() => sets.get(set.name)),
+    reread: makeSharedReads(() => sets.get(set.name)),
   };
 }
 
@@ -114,7 +114,7 @@ function dueAtMs({ deleted }: PodsOwned, { uid, atMs }: { readonly uid: string; 
 }
 
 /** Returns the published pods, with own changes that the watcher does not show yet. */
-export function podsOf(
+export function listPodsOfSet(
   { world }: Pick<PodDeps, "world">,
   { made, deleted }: PodsOwned,
   set: ReplicaSet,
@@ -132,7 +132,7 @@ export function podsOf(
 /**
  * Returns nodes with a live pod of this pod id, by the pod's name. It includes own pods that the watcher does not show yet, which `forgetGone` keeps in `made`.
  */
-export function occupiedBy(
+export function findOccupiedNodes(
   { world }: Pick<PodDeps, "world">,
   { made }: Pick<PodsOwned, "made">,
   { spec }: Pick<ReplicaSet, "spec">,
@@ -173,7 +173,7 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
   deps.report.planned(owned.name, step.kind, step.because);
   try {
     const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
-    return await inStep(traced, () => act(deps, owned, snapshot, step));
+    return await runInStepSpan(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
     if (faultOf(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed", error };
@@ -234,7 +234,7 @@ async function confirm(
 }
 
 function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string): void {
-  const place = set.placements.find(({ ordinal }) => podNameOf(set.name, ordinal) === pod);
+  const place = set.placements.find(({ ordinal }) => buildPodName(set.name, ordinal) === pod);
   if (place !== undefined) pauseFor(owned, place.ordinal, nowMs);
 }
 
@@ -251,7 +251,7 @@ export function forgetRestarts(
 ): void {
   const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
   for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
-    const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";
+    const isReady = pods.get(buildPodName(set.name, ordinal))?.health === "READY";
     if (!ordinals.has(ordinal) || (isReady && nowMs - (readySinceMs ?? nowMs) > RESTART_FORGET_MS))
       restarts.delete(ordinal);
     else restarts.set(ordinal, isReady ? { ...restart, readySinceMs: readySinceMs ?? nowMs } : restart);

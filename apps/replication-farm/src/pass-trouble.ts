@@ -15,14 +15,14 @@ export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Repli
   alerts.raise({
     incidentKey: incidentOf(code, name),
     description: `replica set ${name}: ${message}`,
-    urgency: urgencyOf(code),
+    urgency: getUrgency(code),
     details: { code },
     replicaSet: name,
   });
 }
 
 /** HIGH: the set has no node for its replicas, and cannot get one by itself. */
-export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
+export function getUrgency(code: Trouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
 

@@ -5,10 +5,10 @@ import { actOnSet, type Acted } from "./act-on-set.ts";
 import { planPass, type PassPlan } from "./domain/plan-pass.ts";
 import { endOwnership, observeSet, type SeenSet } from "./observe-set.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
-import { spanOfPass, TRACER } from "./pass-trace.ts";
+import { buildPassSpan, TRACER } from "./pass-trace.ts";
 
 /** The passes over the sets that a farm owns. */
-export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Passes<SeenSet, PassPlan> {
+export function makeSetPasses(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Passes<SeenSet, PassPlan> {
   const policy = { ...deps.policy, unhealthyMs: deps.unhealthyMs };
   return {
     tracer: TRACER,
@@ -18,12 +18,12 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
     },
     plan: (seen) => planPass(seen, policy),
     act: async (seen, plan) => nextOf(deps, seen.owned, await act(deps, seen, plan)),
-    span: ({ owned }, { steps, under }) => (steps.length === 0 ? undefined : spanOfPass(owned.name, under)),
+    span: ({ owned }, { steps, under }) => (steps.length === 0 ? undefined : buildPassSpan(owned.name, under)),
   };
 }
 
 /** Handles a pass that threw; rethrows a defect. */
-export function retryAfter(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
+export function requeueLater(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
   // After a conflict the next pass decides on the record of the other writer.

@@ -6,7 +6,7 @@ import type { AuditLog } from "./adapters/audit-log.ts";
 import type { Records, Stored } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
-import { refuse, requireNone } from "./domain/check-spec.ts";
+import { refuseField, requireNone } from "./domain/check-spec.ts";
 import { MAX_NAME_LENGTH, type ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { Audit } from "./domain/set-plan.ts";
@@ -65,7 +65,7 @@ export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string):
 type Found = NonNullable<Awaited<ReturnType<RequestDeps["sets"]["get"]>>>;
 
 export function requireReadable(name: string, found: Found): StoredSet {
-  return "unreadable" in found ? refuse("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
+  return "unreadable" in found ? refuseField("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
 }
 
 export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };

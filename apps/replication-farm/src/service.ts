@@ -5,7 +5,7 @@ import { withSessions } from "@muster/store";
 import { openDeps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
-import { aboutFarm } from "./farm.ts";
+import { buildFarmAttributes } from "./farm.ts";
 
 /** Maximum per method. A waiting long poll is cheap. */
 const MAX_CONCURRENT_REQUESTS = 1024;
@@ -28,7 +28,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       bucket: buckets.farmLocks,
       holder: instance,
       ttlMs: config.sessionTtlMs,
-      about: aboutFarm(config.rcSelector),
+      about: buildFarmAttributes(config.rcSelector),
       signal,
       onChange: holdLogger(logger, "session of this farm"),
       onProblem: (error) => logger.warn({ err: error }, "the session of this farm cannot be created; it is retried"),

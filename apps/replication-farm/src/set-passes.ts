@@ -1,7 +1,7 @@
 import { openStopGrace, reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
-import { newPodsOwned } from "./pass-pods.ts";
-import { retryAfter, setPasses } from "./pass.ts";
+import { makePodsOwned } from "./pass-pods.ts";
+import { requeueLater, makeSetPasses } from "./pass.ts";
 import type { Owned, PassDeps } from "./pass-deps.ts";
 
 /** The passes over all sets that a farm owns. */
@@ -46,7 +46,7 @@ export function startPasses(
     sets.delete(owned.name);
     ended.resolve();
   };
-  const pass = reconciler(setPasses(deps, (name) => sets.get(name)?.owned));
+  const pass = reconciler(makeSetPasses(deps, (name) => sets.get(name)?.owned));
   const reconcile: Reconcile = async (name, signal) => {
     const set = sets.get(name);
     if (set === undefined) return {};
@@ -55,7 +55,7 @@ export function startPasses(
       if (set.owned.end !== undefined) await end(set);
       return next;
     } catch (error) {
-      return retryAfter(deps, set.owned, error);
+      return requeueLater(deps, set.owned, error);
     }
   };
   const running = runController({
@@ -79,7 +79,7 @@ export function startPasses(
     own: (name, fence) => {
       if (ending.aborted || lead.lost.aborted) return Promise.resolve();
       const isHeld = (): boolean => owned.end === undefined && !grace.signal.aborted && lead.isHeld();
-      const owned = newOwned(deps, { name, fence, isHeld });
+      const owned = makeOwned(deps, { name, fence, isHeld });
       const ended: OwnedSet["ended"] = Promise.withResolvers();
       sets.set(name, { owned, ended });
       queue.add(name);
@@ -103,9 +103,9 @@ export function startPasses(
 }
 
 /** Returns a newly owned set without memory. */
-export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
+export function makeOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
   return {
-    ...newPodsOwned(deps, set),
+    ...makePodsOwned(deps, set),
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
     rolloutWait: undefined,

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { shareReads } from "./share-reads.ts";
+import { makeSharedReads } from "./share-reads.ts";
 
 it("callers during a read share the next one, which begins after all of them have called", async () => {
   const reads: PromiseWithResolvers<string>[] = [];
-  const ask = shareReads(() => {
+  const ask = makeSharedReads(() => {
     const read = Promise.withResolvers<string>();
     reads.push(read);
     return read.promise;

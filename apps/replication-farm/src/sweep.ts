@@ -4,8 +4,8 @@ import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-cl
 import { decideSweepBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
-import { reservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
-import { podStanding, type OwnedPod } from "./domain/plan-sweep.ts";
+import { decideReservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
+import { decidePodStanding, type OwnedPod } from "./domain/plan-sweep.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
@@ -15,7 +15,7 @@ const SWEEP_LOCK = "_sweep";
 const GRACE_MS = 0;
 
 /** Removes pods and machines of sets that do not exist; one farm at a time. */
-export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
+export async function sweepSets(deps: FarmDeps, session: Session): Promise<void> {
   const { pass, logger, sweepMs } = deps;
   const left = { pods: new Map<string, number>(), machines: new Map<string, number>() };
   const sweepOne = async <Item extends OwnedObject>(what: keyof typeof left, own: OwnSweep<Item>): Promise<void> => {
@@ -66,7 +66,7 @@ function podSweep({ pods, pass, logger, reportForeign }: FarmDeps, session: Sess
         if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
       }
       const nowMs = pass.now();
-      return { objects, standingOf: (pod) => podStanding(pod, uids, nowMs, pass.force) };
+      return { objects, standingOf: (pod) => decidePodStanding(pod, uids, nowMs, pass.force) };
     },
     remove: async (step) => {
       const { pod, uid, set, deleting: force } = step.object;
@@ -95,7 +95,7 @@ function machineSweep(
       const isDue = objects.some(({ set, uid }) => !sets.has(set) && leftSince.has(uid));
       const own = isDue ? (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined) : [];
       const withPods = new Set(own.map(({ set }) => set));
-      return { objects, standingOf: (owned) => reservationStanding(owned, { sets, withPods }) };
+      return { objects, standingOf: (owned) => decideReservationStanding(owned, { sets, withPods }) };
     },
     remove: async (step) => {
       const { set, number, reservation } = step.object;

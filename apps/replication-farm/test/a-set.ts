@@ -1,6 +1,6 @@
 import {
   NEW_SET,
-  podNameOf,
+  buildPodName,
   type Placement,
   type ReplicaSet,
   type ReplicaSetSpec,
@@ -68,7 +68,7 @@ export function aTransfer(oldNode: string, newNode: string | undefined): Transfe
 }
 
 export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
-  const name = podNameOf(set.name, ordinal);
+  const name = buildPodName(set.name, ordinal);
   return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
 }
 

@@ -5,7 +5,7 @@ import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { setCodec, type Readable } from "../src/adapters/messages.ts";
 import { aSet } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { templateOf, type FarmWorld } from "./farm-world.ts";
 
 /** The records that farms write, read and changed here without running farms. */
@@ -58,7 +58,7 @@ export function placedAt(world: FarmWorld, store: FarmStore, name: string, count
     async () => {
       const { placements } = await store.set(name);
       const pods = await world.pods(name);
-      const wanted = placements.map(({ node, ordinal }) => `${podNameOf(name, ordinal)} on ${node}`).toSorted();
+      const wanted = placements.map(({ node, ordinal }) => `${buildPodName(name, ordinal)} on ${node}`).toSorted();
       const there = pods.filter(isReady).map(({ metadata, spec }) => `${metadata?.name} on ${spec?.nodeName}`);
       return placements.length === count && there.toSorted().join() === wanted.join() && pods.length === count && pods;
     },

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aSet, aSpec } from "./a-set.ts";
-import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildMachineOwner } from "../src/domain/plan-set-machines.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { MachinesModel, POOL, SET } from "./machines-model.ts";
 import { livePods, modelFarm, NODE_LOST_MS, type Fate, type ModelFarm } from "./model-farm.ts";
 import { sweepPods, sweepReservations } from "./sweep-plans.ts";
@@ -224,7 +224,10 @@ function expectRest({ model }: Run): void {
     return;
   }
   expect(set.deletion).toBeUndefined();
-  const machines = set.machines.map(({ number, grant }) => ({ owner: machineOwnerOf(SET, number), ...named(grant) }));
+  const machines = set.machines.map(({ number, grant }) => ({
+    owner: buildMachineOwner(SET, number),
+    ...named(grant),
+  }));
   expect(sorted(own.map(({ id, owner, node }) => (node === undefined ? { owner } : { owner, id, node })))).toEqual(
     sorted(machines),
   );
@@ -232,7 +235,7 @@ function expectRest({ model }: Run): void {
   expect(set.placements.map(({ node }) => node)).toEqual(granted.toSorted());
   const pods = [...model.pods.values()].map(({ name, node, ready }) => `${name} ${node} ${ready}`);
   expect(pods.toSorted()).toEqual(
-    set.placements.map(({ node, ordinal }) => `${podNameOf(SET, ordinal)} ${node} true`).toSorted(),
+    set.placements.map(({ node, ordinal }) => `${buildPodName(SET, ordinal)} ${node} true`).toSorted(),
   );
   const others = model.reservations.filter(({ owner, node }) => owner.startsWith("job-") && node !== undefined).length;
   expect(set.placements).toHaveLength(Math.min(set.spec.replicasDesired, NODES - others));

@@ -1,9 +1,9 @@
 import { faultOf } from "@muster/faults";
 import { readLabelSelector } from "@muster/names";
 import { makeRecords } from "../src/adapters/records.ts";
-import { newOwned } from "../src/set-passes.ts";
+import { makeOwned } from "../src/set-passes.ts";
 import { findNodes } from "../src/domain/eligible-nodes.ts";
-import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
+import { buildMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
 import { passOnce } from "./pass-once.ts";
@@ -50,7 +50,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
   };
   const known: { machines: Map<number, MachineState> | undefined } = { machines: undefined };
   const deps = depsOf(model, call, known);
-  const owned = newOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
+  const owned = makeOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
   return {
     fence,
     hear: () => {
@@ -165,7 +165,7 @@ function schedulerOf(
     machinesOf: () => known.machines,
     allocate: (set, number) =>
       call(() => {
-        model.reserve(machineOwnerOf(set, number));
+        model.reserve(buildMachineOwner(set, number));
         learn(number);
       }),
     deallocate: ({ number, reservation }) =>

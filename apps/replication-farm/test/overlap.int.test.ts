@@ -2,9 +2,9 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSetSpec } from "../src/domain/replica-set.ts";
-import { apply } from "../src/apply-set.ts";
+import { applySet } from "../src/apply-set.ts";
 import type { RequestDeps } from "../src/request-deps.ts";
-import { enable, remove } from "../src/requests.ts";
+import { enableSet, removeSet } from "../src/requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const SET_MADE_AT_MS = 1_000_000;
@@ -38,7 +38,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 const specOf = (spec: Partial<ReplicaSetSpec>) => aSpec({ replicasDesired: 1, ...spec });
 
 function applied(name: string, spec: ReplicaSetSpec) {
-  return apply(deps, { requestId: crypto.randomUUID(), name, spec, replace: false, dryRun: false, by: "" });
+  return applySet(deps, { requestId: crypto.randomUUID(), name, spec, replace: false, dryRun: false, by: "" });
 }
 
 async function stored(name: string, nodeSelector: string, rest: Parameters<typeof placedOn>[1] = {}): Promise<void> {
@@ -57,7 +57,7 @@ it("a set that requests nodes of another set of the pod id is refused, whatever 
     "CHANGED",
   );
   await stored("off", "disk=ssd", { createdAtMs: 1, disabled: true, spec: aSpec({ podId: "first" }) });
-  await expect(enable(deps, { requestId: "e", name: "off", enabled: true, by: "" })).rejects.toThrow(
+  await expect(enableSet(deps, { requestId: "e", name: "off", enabled: true, by: "" })).rejects.toThrow(
     /runs pod id first/,
   );
 });
@@ -68,6 +68,6 @@ it("a set in deletion accepts no spec, and no request to keep its pods", async (
     /is being deleted/,
   );
   const removal = { requestId: "d", name: "leaving", force: true, by: "" };
-  await expect(remove(deps, { ...removal, keepPods: true })).rejects.toThrow(/cannot be kept/);
-  expect((await remove(deps, { ...removal, keepPods: false }))?.record.deletion).toMatchObject({ keepPods: false });
+  await expect(removeSet(deps, { ...removal, keepPods: true })).rejects.toThrow(/cannot be kept/);
+  expect((await removeSet(deps, { ...removal, keepPods: false }))?.record.deletion).toMatchObject({ keepPods: false });
 });

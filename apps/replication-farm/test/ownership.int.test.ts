@@ -3,7 +3,7 @@ import { openBucket, withSessions, type Session } from "@muster/store";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aSet } from "./a-set.ts";
-import { aboutFarm, makeFarm, type Farm } from "../src/farm.ts";
+import { buildFarmAttributes, makeFarm, type Farm } from "../src/farm.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
 const NEVER_MS = 600_000;
@@ -42,7 +42,7 @@ async function withSets(world: PassWorld, ...names: readonly string[]): Promise<
 }
 
 const live: ReturnType<Session["view"]>["sessions"] = new Map([
-  ["ours", { id: "ours", holder: "us", about: aboutFarm("") }],
+  ["ours", { id: "ours", holder: "us", about: buildFarmAttributes("") }],
 ]);
 
 it("a farm continues if a set of another owner cannot be released, and reports it", async () => {
@@ -107,7 +107,7 @@ it("a set is taken over once its owner has been silent for its session TTL, and 
   await withSets(world, "early", "late");
   const locks = await openBucket(world.connection, { name: buckets.farmLocks, codec: json });
   const lose = async (name: string, ttlMs: number): Promise<void> => {
-    await locks.create(`session.${name}`, { holder: name, ttlMs, about: aboutFarm("none=such") });
+    await locks.create(`session.${name}`, { holder: name, ttlMs, about: buildFarmAttributes("none=such") });
     await locks.create(`lock.${name}`, { holder: name, session: name });
   };
   await lose("early", 1000);
@@ -116,7 +116,7 @@ it("a set is taken over once its owner has been silent for its session TTL, and 
   let nowMs = 0;
   const farm = farmOf(world);
   const seen = Promise.withResolvers<Session>();
-  const options = { bucket: buckets.farmLocks, holder: "us", ttlMs: NEVER_MS, about: aboutFarm("") };
+  const options = { bucket: buckets.farmLocks, holder: "us", ttlMs: NEVER_MS, about: buildFarmAttributes("") };
   const run = withSessions(world.connection, { ...options, signal: stop.signal, now: () => nowMs }, async (session) => {
     seen.resolve(session);
     await farm.run(session);

@@ -1,5 +1,5 @@
 import { reconciler, type Reconciled } from "@muster/controller";
-import { setPasses } from "../src/pass.ts";
+import { makeSetPasses } from "../src/pass.ts";
 import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
 /** The outcome of one round. */
@@ -8,7 +8,7 @@ export type Passed =
 
 /** One round of a pass by the owner of a set. */
 export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
-  const passes = setPasses(deps, () => owned);
+  const passes = makeSetPasses(deps, () => owned);
   const over = new AbortController();
   const acts: (Reconciled | "again")[] = [];
   const once: typeof passes = {

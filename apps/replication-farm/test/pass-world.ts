@@ -7,9 +7,9 @@ import { rolloutCodec, setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
 import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
-import { newOwned } from "../src/set-passes.ts";
+import { makeOwned } from "../src/set-passes.ts";
 import { passOnce, type Passed } from "./pass-once.ts";
 import type { Owned, PassDeps } from "../src/pass-deps.ts";
 
@@ -135,7 +135,7 @@ export async function passWorld(
       await nodes.create(name, new wire.NodeState({ name, uid: name, ready: true, schedulable: true, ...state }));
     },
     putPod: async (set, ordinal, state = {}) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       const node = set.placements.find((place) => place.ordinal === ordinal)?.node ?? "";
       const health = muster.health.v1.Health.HEALTH_READY;
       const owner = { kind: "replica-set", id: set.name };
@@ -149,7 +149,7 @@ export async function passWorld(
     pass: (name) => {
       // It has owned the rolling update of that name since its beginning.
       const owner = owned.get(name) ?? {
-        ...newOwned(deps, { name, fence: FENCE, isHeld: () => true }),
+        ...makeOwned(deps, { name, fence: FENCE, isHeld: () => true }),
         isRolloutFenced: true,
       };
       owned.set(name, owner);

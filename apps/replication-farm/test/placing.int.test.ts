@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aSet, aSpec } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -16,7 +16,7 @@ function slowServer() {
   let [underWay, mostAtOnce] = [0, 0];
   const pods: Partial<PassDeps["pods"]> = {
     create: async (set, { ordinal }) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       begun.push(pod);
       underWay += 1;
       mostAtOnce = Math.max(mostAtOnce, underWay);
@@ -60,7 +60,7 @@ it("pods are created while the next group is placed, up to the limit concurrentl
   server.open();
   await passUntilRest(world);
   expect(server.mostAtOnce()).toBe(STEPS_AT_ONCE);
-  const all = NODES.map((_, index) => podNameOf("web", index + 1)).toSorted();
+  const all = NODES.map((_, index) => buildPodName("web", index + 1)).toSorted();
   expect(server.begun.toSorted()).toEqual(all);
   expect(server.confirmed.toSorted()).toEqual(all);
   expect(server.deleted).toEqual([]);
@@ -76,7 +76,7 @@ it("a pod whose placement is removed during its creation never runs, and is dele
   const next = { ...record, spec: { ...record.spec, replicasDesired: 2 } };
   await world.sets.change({ key: "web", revision, next, audits: [] });
   await world.pass("web");
-  const kept = (await read(world)).record.placements.map(({ ordinal }) => podNameOf("web", ordinal));
+  const kept = (await read(world)).record.placements.map(({ ordinal }) => buildPodName("web", ordinal));
   expect(kept).toHaveLength(2);
   server.open();
   await passUntilRest(world);

@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { apply } from "../src/apply-set.ts";
+import { applySet } from "../src/apply-set.ts";
 import { requireSet, type RequestDeps } from "../src/request-deps.ts";
-import { enable, holdTransfers, remove, scale, transferNode } from "../src/requests.ts";
+import { enableSet, holdTransfers, removeSet, scaleSet, transferNode } from "../src/requests.ts";
 import { changeRollout, createRollout, type CreateRolloutRequest } from "../src/rollout-requests.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -81,8 +81,8 @@ describe("a set in a rolling update", () => {
     for (const set of [{ ...web, rollout: "web-2" }, fresh]) await world.sets.create(set.name, set);
     await world.rollouts.create("web-2", aRollout({ oldDesired: 2, newDesired: 1 }));
     await until("the update is seen", () => world.world.rollouts().length === 1);
-    await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
-    await remove(deps, { ...request, force: true });
+    await expect(removeSet(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
+    await removeSet(deps, { ...request, force: true });
     await until("the update and the set are gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.rollouts.get("web-2")).toBeUndefined();
     const left = await world.sets.get("web");
@@ -95,7 +95,7 @@ describe("a set in a rolling update", () => {
     await using world = await passWorld();
     await world.sets.create("web-2", fresh);
     await world.pass("web-2");
-    await remove(requestDeps(world), { ...request, force: true });
+    await removeSet(requestDeps(world), { ...request, force: true });
     await until("the set is gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
@@ -106,12 +106,12 @@ it("a request about a set is audited with its client", async () => {
   const deps = requestDeps(world);
   const asked = { requestId: "q", name: "web", by: "ann" };
   await world.sets.create("web", web);
-  await scale(deps, { ...asked, replicasDesired: 3, expected: undefined });
-  await enable(deps, { ...asked, enabled: false });
+  await scaleSet(deps, { ...asked, replicasDesired: 3, expected: undefined });
+  await enableSet(deps, { ...asked, enabled: false });
   await holdTransfers(deps, { ...asked, hold: true, because: "repair" });
   await holdTransfers(deps, { ...asked, hold: false, because: "" });
   await transferNode(deps, { ...asked, node: "a", newNode: "" });
-  await remove(deps, { ...asked, keepPods: false, force: true });
+  await removeSet(deps, { ...asked, keepPods: false, force: true });
   const { outbox } = (await requireSet(deps, "web")).record;
   expect(outbox.map(({ eventType }) => eventType)).toEqual([
     "SCALED",
@@ -131,10 +131,10 @@ it("a missing pool is refused, and the ledger's pools are named", async () => {
     ...{ requestId: "q", name: "web", by: "", replace: false, dryRun: true },
     spec: aSpec({ pool, nodeSelector: "" }),
   });
-  await expect(apply(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
-  expect(await apply(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
+  await expect(applySet(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
+  expect(await applySet(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
   const silent = { ...deps, pools: () => Promise.resolve(undefined) };
-  expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
+  expect(await applySet(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
 });
 
 it("a placement without a pod is explained", async () => {

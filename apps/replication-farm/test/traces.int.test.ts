@@ -6,7 +6,7 @@ import { otlpCollector, type OtlpCollector, processEnv, until } from "@muster/te
 import { startTelemetry } from "@muster/tracing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { aSet, aSpec, placedOn } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { farmWorld, ready, settledAt, specOf, type FarmWorld } from "./farm-world.ts";
@@ -18,7 +18,8 @@ const TRACEPARENT = `00-${ASKED}-00f067aa0ba902b7-01`;
 /** All there is to do for a set of a test needs fewer passes. */
 const PASSES = 10;
 const TAKES_ALL: Pick<PassDeps["pods"], "create"> = {
-  create: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
+  create: ({ name }, { ordinal }) =>
+    Promise.resolve({ kind: "made", uid: buildPodName(name, ordinal), confirmed: true }),
 };
 let collector: OtlpCollector;
 

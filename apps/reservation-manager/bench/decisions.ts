@@ -7,11 +7,11 @@ import { decideReservationRelease } from "../src/domain/decisions/decide-reserva
 import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger, restoreLedger } from "../src/domain/ledger/ledger.ts";
 import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
-import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { buildGrantEvent, planGrants } from "../src/domain/decisions/plan-grants.ts";
 import { planPreemptions } from "../src/domain/decisions/plan-preemptions.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
-import { idOf, type Reservation } from "../src/domain/ledger/reservation.ts";
-import { finish } from "../src/domain/ledger/steps.ts";
+import { getReservationId, type Reservation } from "../src/domain/ledger/reservation.ts";
+import { runToEnd } from "../src/domain/ledger/steps.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 import { needs } from "../test/managers.ts";
 import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
@@ -126,7 +126,7 @@ function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempti
       grant,
     };
   });
-  const ledger = finish(restoreLedger(reservations, 1, { queues }));
+  const ledger = runToEnd(restoreLedger(reservations, 1, { queues }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
@@ -196,7 +196,7 @@ function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize)
     const machines = asked.map((need) => ({ ...need, node: `node-${Math.floor(index / PARTS_PER_QUEUE)}` }));
     return { ...reservation, grant: { atMs: 0, machines, use: new Map([["pool-0 cpu", 1000]]) } };
   });
-  const ledger = finish(restoreLedger(reservations, 1, { queues: [...roots, ...stated] }));
+  const ledger = runToEnd(restoreLedger(reservations, 1, { queues: [...roots, ...stated] }));
   return { ledger, machines: buildMachines(facts, ledger) };
 }
 
@@ -263,12 +263,12 @@ function measureDecisions(start: World, next = randomRequest) {
   for (let index = 0; index < 2000; index += 1) {
     const holder = [...take(holdersOf(world), random(50) + 1)].at(-1) ?? 0;
     const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
-    const release = { owner, reservationId: idOf(holder) };
+    const release = { owner, reservationId: getReservationId(holder) };
     const begin = performance.now();
     world = evolveWorld(world, decideReservationRelease(release, world.ledger, nowMs).events);
     world = evolveWorld(
       world,
-      planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
+      planGrants(world, policy, nowMs).steps.map((step) => buildGrantEvent(step, nowMs)),
     );
     world = reserve(world, next(`late-${index}`, random), nowMs);
     times.push((performance.now() - begin) * 1000);

@@ -4,8 +4,14 @@ import { openBucket, openLog, type Log } from "@muster/store";
 import { until } from "@muster/testkit";
 import { entryCodec } from "../src/adapters/messages.ts";
 import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
-import { emptyLedger, evolve, restoreLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
-import { finish } from "../src/domain/ledger/steps.ts";
+import {
+  emptyLedger,
+  evolveLedger,
+  restoreLedger,
+  type Ledger,
+  type LedgerEvent,
+} from "../src/domain/ledger/ledger.ts";
+import { runToEnd } from "../src/domain/ledger/steps.ts";
 import { needsOf, ownerOf } from "./random-world.ts";
 
 const POOLS = 20;
@@ -26,7 +32,7 @@ export function largeLedger(waiting: number): Ledger {
       createdAtMs: index,
     };
   });
-  return finish(restoreLedger(reservations, waiting + 1));
+  return runToEnd(restoreLedger(reservations, waiting + 1));
 }
 
 /** Writes the ledger to NATS as a leader would: a snapshot, and a log that continues from it. */
@@ -52,7 +58,7 @@ function openLedgerLog(bus: NatsBus, initial: Ledger, everyEntries: number): Pro
     events: entryCodec,
     snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec, everyEntries },
     initial,
-    evolve,
+    evolve: evolveLedger,
     token: 0,
   });
 }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { pairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { isEnough, isMinimal, planPreemption, victimsOf } from "./naive-preemption.ts";
 import { grantable, type PreemptionPolicy, type PreemptionWorld, type Work } from "./naive-world.ts";
 import { faultsOf, forgottenIn, unservedIn } from "./preemption-history.ts";
 import { amounts, nodeOf, ownerOf } from "./random-world.ts";
 
-const CPU = pairKey("a", "cpu");
+const CPU = buildPairKey("a", "cpu");
 
 /** Builds a queue of `parent/name` or a root name, with cpu of pool a. */
 function queue(path: string, cpu: number | Quota, more: Partial<Queue> = {}): Queue {

@@ -3,7 +3,7 @@ import type { Amounts } from "@muster/resources";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { Ledger } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
-import { pairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
 import type { Need, PreemptionReason, Reservation } from "../src/domain/ledger/reservation.ts";
 import { accepts, NaiveLedger } from "./naive-ledger.ts";
 import {
@@ -410,7 +410,7 @@ function withPod(shared: Amounts): Amounts {
 }
 
 function inPool(pool: string, amounts: Amounts): PairAmounts {
-  return new Map([...amounts].map(([resource, amount]) => [pairKey(pool, resource), amount]));
+  return new Map([...amounts].map(([resource, amount]) => [buildPairKey(pool, resource), amount]));
 }
 
 /** Sums amounts, and drops those of 0. */

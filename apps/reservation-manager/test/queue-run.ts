@@ -2,7 +2,7 @@ import { buildExplanation } from "../src/domain/decisions/build-explanation.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { Explanation } from "../src/domain/decisions/explanation.ts";
-import { reservationOf } from "../src/domain/ledger/ledger.ts";
+import { findReservation } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
 import type { QueueOperation } from "./random-queues.ts";
@@ -38,7 +38,7 @@ export function askForCpu(
 }
 
 export function explain(run: Run, id: string, kind = "job"): Explanation {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id, kind));
+  const reservation = findReservation(run.world.ledger, ownerOf(id, kind));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }

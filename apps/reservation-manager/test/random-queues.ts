@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Owner } from "@muster/names";
-import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 
 /** A change of queues, a change of requests, or time that passes. */
@@ -24,7 +24,7 @@ export function askOf(needs: readonly Need[]): PairAmounts {
   const ask = new Map<string, number>();
   for (const { pool, shared } of needs) {
     for (const [resource, amount] of [...(shared ?? []), ["pods", 1] as const]) {
-      const pair = pairKey(pool, resource);
+      const pair = buildPairKey(pool, resource);
       if (amount > 0) ask.set(pair, (ask.get(pair) ?? 0) + amount);
     }
   }

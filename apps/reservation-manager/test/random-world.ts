@@ -13,10 +13,10 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "../src/domain/ledger/machines.ts";
-import { settle as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
+import { settleStep as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import { countPoolOptions, MAX_POOL_OPTIONS, type Amounts, type NodeSelection } from "@muster/resources";
-import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
+import { getReservationId, type Need } from "../src/domain/ledger/reservation.ts";
 import type { Queue, Quota } from "../src/domain/ledger/queue.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
@@ -91,7 +91,7 @@ export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}
   return { name, pool, ...GOOD, allocatable: SIZE, ...more };
 }
 
-/** A queue with these quotas, by `pairKey`: nominal quota, borrowing limit and lending limit. */
+/** A queue with these quotas, by `buildPairKey`: nominal quota, borrowing limit and lending limit. */
 export function queueOf(
   name: string,
   quotas: Readonly<Record<string, number | Quota>> = {},
@@ -195,7 +195,7 @@ function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly 
     const { owner: holder, sequence } = event.reservation;
     return holder.kind === owner.kind && holder.id === owner.id ? [sequence] : [];
   });
-  return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
+  return { owner, reservationId: getReservationId(reservations.at(late === true ? -2 : -1) ?? 0) };
 }
 
 function settle(run: Run, inForce: ReservationPolicy): void {

@@ -16,7 +16,7 @@ const MAX_HAND_BACK_ATTEMPTS = 30;
  * Hands sessions back, and waits at most HAND_BACK_MS. Failures are retried while the process lives, and at most HAND_BACK_MS after its stop, so that no write
  * delays its exit.
  */
-export async function handBackAll(
+export async function releaseAllSessions(
   deps: SessionDeps,
   runs: readonly HeldSession[],
   stopping: AbortSignal,

@@ -3,7 +3,7 @@ import { checkDnsLabel } from "@muster/names";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { Bucket } from "@muster/store";
 import { explanationMessage, NOTHING_ASKED, type AskedMachines } from "@muster/ledger-client";
-import { explainSession, phaseOf } from "./domain/explain-session.ts";
+import { explainSession, getExplainedPhase } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
 import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
 import type { WaitReason } from "./domain/snapshot.ts";
@@ -86,7 +86,7 @@ type SubmitPolicy = {
 const FULL_RETRY_MS = 10_000;
 
 /** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. The leader takes it over with the same write. */
-export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
+export async function submitSession(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
   const { requestId, name, draft } = request;
   const { defaults, limits, poolLabel } = policy;
   refuse(checkRequestId(requestId));
@@ -133,13 +133,13 @@ async function repeated(deps: RequestDeps, name: string, requestId: string, caus
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
 }
 
-export async function get(deps: RequestDeps, name: string): Promise<Stored> {
+export async function getSession(deps: RequestDeps, name: string): Promise<Stored> {
   const stored = await deps.load(checkedName(name));
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
 /** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
-export async function explained(
+export async function addWaitReason(
   deps: RequestDeps,
   stored: Stored,
 ): Promise<Stored & { readonly waitingCode?: WaitReason["code"] }> {
@@ -150,17 +150,24 @@ export async function explained(
 }
 
 /** Explains the current phase of the session. */
-export async function explain(deps: RequestDeps, name: string): Promise<ReturnType<typeof explanationMessage>> {
-  const { record, waitingCode = "" } = await explained(deps, await get(deps, name));
+export async function explainStoredSession(
+  deps: RequestDeps,
+  name: string,
+): Promise<ReturnType<typeof explanationMessage>> {
+  const { record, waitingCode = "" } = await addWaitReason(deps, await getSession(deps, name));
   const isOver = isFinished(record);
   const asked = isOver ? NOTHING_ASKED : await deps.askMachines(record);
   const reason = explainSession(record, waitingCode, asked.seen);
   const sinceMs = record.events.at(-1)?.atMs ?? record.createdAtMs;
-  return explanationMessage({ kind: "session", name, phase: phaseOf(record), sinceMs, isOver }, reason, asked);
+  return explanationMessage(
+    { kind: "session", name, phase: getExplainedPhase(record), sinceMs, isOver },
+    reason,
+    asked,
+  );
 }
 
 /** Answers once the session differs from the revision, or when the wait is over. */
-export async function watch(
+export async function watchSession(
   deps: RequestDeps,
   request: { readonly name: string; readonly afterRevision: number; readonly waitMs: number },
   signal: AbortSignal,
@@ -168,7 +175,7 @@ export async function watch(
   using follower = deps.follow(checkedName(request.name));
   const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   for (;;) {
-    const stored = await get(deps, request.name);
+    const stored = await getSession(deps, request.name);
     const restMs = endMs - deps.now();
     if (stored.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return stored;
     await follower.wait({ ms: restMs, knownRevision: stored.revision, signal });
@@ -176,7 +183,7 @@ export async function watch(
 }
 
 /** Lists sessions by name, as many as fit into one reply. `next` is empty after the last page. */
-export async function list(
+export async function listSessions(
   deps: RequestDeps,
   request: { readonly limit: number; readonly after: string },
 ): Promise<{ readonly sessions: readonly Stored[]; readonly next: string }> {
@@ -198,7 +205,7 @@ export async function list(
 }
 
 /** Requests the end of a session; a finished one stays unchanged. */
-export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
+export async function cancelSession(deps: RequestDeps, name: string): Promise<Stored> {
   const { kind, entry } = await deps.modify(checkedName(name), (record) => {
     if (record === undefined || isFinished(record) || record.cancelRequested) return { kind: "unchanged" };
     return { kind: "put", value: transitionCancel(record, deps.now()) };
@@ -212,11 +219,11 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
 }
 
 /** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
-export async function remove(
+export async function removeSession(
   deps: RequestDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
 ): Promise<Stored> {
-  const stored = await get(deps, name);
+  const stored = await getSession(deps, name);
   const { record } = stored;
   if (uid !== "" && record.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });
   const wrong = (reason: string): Fault => ({ code: "invalid_request", field: "name", reason });
@@ -248,8 +255,8 @@ type LogRequest = {
 };
 
 /** Reads a component's log from an offset: the stored log once the session is over, the container's own before. */
-export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
-  const { record } = await get(deps, request.name);
+export async function readSessionLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
+  const { record } = await getSession(deps, request.name);
   const component = record.components.find(({ name }) => name === request.component);
   if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
   const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");

@@ -14,7 +14,7 @@ export type HeldSession = {
 };
 
 /** The executor's state beyond the record; the next executor can rebuild it. */
-export type Run = HeldSession & {
+export type SessionRun = HeldSession & {
   /** True if the stored record may be newer. */
   stale: boolean;
   /** True after a failed write that the store may have accepted. */
@@ -51,7 +51,7 @@ export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 
-export function newRun(held: HeldSession): Run {
+export function makeSessionRun(held: HeldSession): SessionRun {
   const { record, oursAtMs } = held;
   return {
     ...held,
@@ -77,6 +77,6 @@ export function newRun(held: HeldSession): Run {
 }
 
 /** Returns whether only the ledger, the user or the clock can change the session: it needs no memory then. */
-export function isQueuedRun({ record, reservation, failed }: Run): boolean {
+export function isQueuedRun({ record, reservation, failed }: SessionRun): boolean {
   return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
 }

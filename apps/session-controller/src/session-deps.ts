@@ -84,7 +84,7 @@ export type SessionDeps = {
 };
 
 /** Describes a fault; rethrows any other error, which is a defect. */
-export function textOf(error: unknown): string {
+export function getText(error: unknown): string {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
   return describeFault(fault);

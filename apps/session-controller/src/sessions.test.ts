@@ -5,10 +5,10 @@ import { fakeWorld, Killed } from "../test/fake-world.ts";
 import { runSession } from "../test/run-session.ts";
 import { component, spec, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import { takeOver } from "./hold-session.ts";
+import { takeOverSession } from "./hold-session.ts";
 import type { SessionDeps } from "./session-deps.ts";
 import { makeSessions } from "./sessions.ts";
-import { oneAtATime } from "./suspects.ts";
+import { makeSuspectTurns } from "./suspects.ts";
 
 /** Short times, so that tests with pods in deletion are fast. */
 const POLICY = {
@@ -172,9 +172,9 @@ describe("a session", () => {
     const world = fakeWorld();
     world.write({ ...world.record(), attempts: 2 });
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    expect(await takeOver(deps, "bench", () => false)).toBe("suspect");
+    expect(await takeOverSession(deps, "bench", () => false)).toBe("suspect");
     expect(world.record()).toMatchObject({ epoch: 0, attempts: 2 });
-    expect(await takeOver(deps, "bench", () => true)).toMatchObject({ record: { epoch: 1, attempts: 3 } });
+    expect(await takeOverSession(deps, "bench", () => true)).toMatchObject({ record: { epoch: 1, attempts: 3 } });
   });
 
   it("is not taken from a later leader, and the process stands down", async () => {
@@ -191,14 +191,14 @@ describe("a session", () => {
   it("counts a process that leads again once", async () => {
     const world = fakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    await takeOver(deps, "bench", () => true);
-    await takeOver({ ...deps, token: 7 }, "bench", () => true);
+    await takeOverSession(deps, "bench", () => true);
+    await takeOverSession({ ...deps, token: 7 }, "bench", () => true);
     expect(world.record()).toMatchObject({ epoch: 7, attempts: 1 });
   });
 
   it("gives one suspect a turn at a time, until it is released or its turn has expired", () => {
     let nowMs = 0;
-    const turns = oneAtATime(() => nowMs);
+    const turns = makeSuspectTurns(() => nowMs);
     expect(turns.tryTake("a")).toBe(true);
     expect([turns.tryTake("a"), turns.tryTake("b")]).toEqual([true, false]);
     turns.release("b");

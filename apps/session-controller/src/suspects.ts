@@ -2,7 +2,7 @@
 const MAX_SUSPECT_MS = 10_000;
 
 /** Grants turns one at a time; a turn that lasts too long no longer blocks the others. */
-export function oneAtATime(monotonicMs: () => number) {
+export function makeSuspectTurns(monotonicMs: () => number) {
   let turn: { readonly name: string; readonly untilMs: number } | undefined;
   return {
     tryTake: (name: string): boolean => {

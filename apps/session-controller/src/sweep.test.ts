@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { silent } from "../test/fake-world.ts";
 import { record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import { digestOf } from "./domain/plan-sweep.ts";
-import { replacementPrefix } from "./domain/replacement-owner.ts";
-import { sweep, sweepForever, type SweepDeps } from "./sweep.ts";
+import { buildDigest } from "./domain/plan-sweep.ts";
+import { buildReplacementPrefix } from "./domain/replacement-owner.ts";
+import { sweepOnce, sweepForever, type SweepDeps } from "./sweep.ts";
 
 const never = new AbortController().signal;
 const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
@@ -34,7 +34,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     rest: () => Promise.resolve(true),
     listObjects: () => Promise.resolve([]),
     releaseReplacement: () => Promise.resolve(),
-    digests: () => (listed === undefined ? [] : [digestOf(listed)]),
+    digests: () => (listed === undefined ? [] : [buildDigest(listed)]),
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
     save: (record) => {
       now = record;
@@ -58,7 +58,7 @@ describe("sweep", () => {
   it("keeps objects of another installation, and reports it", async () => {
     const foreign = { ...pod, otherInstallation: "muster-2" };
     const { deps, did } = world(undefined, { listObjects: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["leave muster-2", "delete bench-driver"]);
   });
 
@@ -70,32 +70,32 @@ describe("sweep", () => {
       return Promise.reject(away);
     };
     const { deps, did } = world(running(over), { limitSessions });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(reported).toBe(1);
     expect(did).toContain("release bench r-1");
   });
 
   it("wakes a session that the ledger no longer has in its queue", async () => {
     const { deps, did } = world(record({ reservationId: "r-1" }));
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["wake bench"]);
   });
 
   it("completes the clean-up of a session whose executor abandoned it", async () => {
     const { deps, did, stored } = world(running(over));
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["save", "release bench r-1", "save"]);
     expect(stored()).toMatchObject({ podsDeleted: true, released: true });
   });
 
   it("keeps the pod of a session that the list does not show yet", async () => {
     const { deps, did } = world(running(), { listObjects: () => Promise.resolve([pod]), digests: () => [] });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
   it("releases a replacement whose session the list does not show yet only if that session released its machines", async () => {
-    const ownerId = `${replacementPrefix(running())}-0`;
+    const ownerId = `${buildReplacementPrefix(running())}-0`;
     const replacement = { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: START_MS } as const;
     for (const released of [false, true]) {
       const { deps, did } = world(running({ ...over, released }), {
@@ -103,7 +103,7 @@ describe("sweep", () => {
         releaseReplacement: (id, uid) => Promise.resolve(void did.push(`release ${id} ${uid}`)),
         digests: () => [],
       });
-      await sweep(deps, POLICY, never);
+      await sweepOnce(deps, POLICY, never);
       expect(did).toEqual(released ? [`release ${ownerId} r-9`] : []);
     }
   });
@@ -111,22 +111,22 @@ describe("sweep", () => {
   it("deletes nothing that was recreated under an old name", async () => {
     const expired = running({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
     const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
   it("releases nothing based on an earlier session of the name", async () => {
     const listed = running({ ...over, podsDeleted: true });
     const newer = { ...listed, uid: "u-2" };
-    const { deps, did } = world(newer, { digests: () => [digestOf(listed)] });
-    await sweep(deps, POLICY, never);
+    const { deps, did } = world(newer, { digests: () => [buildDigest(listed)] });
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
     const unknown = world(newer, {
       digests: () => [],
       listObjects: () =>
         Promise.resolve([{ kind: "reservation", uid: "r-2", session: "bench", createdAtMs: START_MS, granted: true }]),
     });
-    await sweep(unknown.deps, POLICY, never);
+    await sweepOnce(unknown.deps, POLICY, never);
     expect(unknown.did).toEqual([]);
   });
 
@@ -135,7 +135,7 @@ describe("sweep", () => {
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
     for (const listed of [running(), running(over), record({ reservationId: "r-1" })]) {
       const { deps, did } = world(listed, { listObjects: away });
-      await sweep(deps, POLICY, never);
+      await sweepOnce(deps, POLICY, never);
       expect(did).toEqual([]);
     }
   });
@@ -147,7 +147,7 @@ describe("sweep", () => {
       listObjects: () => Promise.resolve([{ ...pod, session: "another", ownerUid: "u-0" }]),
       deletePod: away,
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["save", "release bench r-1", "save"]);
   });
 
@@ -161,7 +161,7 @@ describe("sweep", () => {
       listObjects: () => Promise.resolve([leftover, { ...leftover, pod: "another-server", uid: "p-2" }]),
       deletePod: (name) => (name === leftover.pod ? Promise.reject(away) : Promise.resolve(void did.push(name))),
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["another-server"]);
     expect(warned).toContainEqual([
       { what: "session", uid: leftover.uid, err: away },
@@ -174,9 +174,9 @@ describe("sweep", () => {
     const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     const { deps, did } = world(running(over), {
       load: unreadable,
-      digests: () => [digestOf(running(over)), digestOf(record({ name: "other", reservationId: "r-2" }))],
+      digests: () => [buildDigest(running(over)), buildDigest(record({ name: "other", reservationId: "r-2" }))],
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["wake other"]);
   });
 

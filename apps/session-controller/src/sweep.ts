@@ -4,16 +4,16 @@ import { assertNever, describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import {
-  attribute,
+  attributeObject,
   planRecords,
-  standingIn,
+  decideStanding,
   type Owned,
   type RecordStep,
   type SessionDigest,
   type SweepPolicy,
   type SweepSnapshot,
 } from "./domain/plan-sweep.ts";
-import { prefixOfReplacement, replacementPrefix } from "./domain/replacement-owner.ts";
+import { getReplacementPrefix, buildReplacementPrefix } from "./domain/replacement-owner.ts";
 import { isFinished, type SessionRecord } from "./domain/session.ts";
 import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
 import type { SessionDeps, Stored } from "./session-deps.ts";
@@ -54,7 +54,7 @@ export async function sweepForever(
   const minPauseMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
   await runPeriodically({
     name: "session-sweep",
-    work: () => sweep(deps, policy, signal),
+    work: () => sweepOnce(deps, policy, signal),
     everyMs: policy.everyMs,
     rest: async (ms) => {
       await pause(minPauseMs, signal);
@@ -65,14 +65,14 @@ export async function sweepForever(
 }
 
 /** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
-export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
+export async function sweepOnce(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
   // Set the limit in every sweep: the ledger may have been unreachable, or had another limit, when this replica started.
   await reporting(deps, "cannot set the ledger's limit of sessions", deps.limitSessions);
   await reporting(deps, "the sweep cannot list pods or reservations", async () => {
     const listed = await deps.listObjects();
     // List sessions last, so that each object belongs to a listed session or to none.
     const sessions = deps.digests();
-    const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
+    const snapshot = { nowMs: deps.now(), sessions, objects: attributeObject(listed, sessions) };
     const steps = planRecords(snapshot);
     const sweepAll = async (): Promise<void> => {
       await executeAll(deps, steps, signal);
@@ -126,7 +126,7 @@ async function sweepObjects(
   signal: AbortSignal,
 ): Promise<void> {
   await sweepOwners<Owned>({
-    observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: standingIn(snapshot, policy) }),
+    observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: decideStanding(snapshot, policy) }),
     leftSince: new Map(),
     // Leftovers of an unknown session must be old, which its standing considers; those of a known one are removed immediately.
     graceMs: undefined,
@@ -169,7 +169,7 @@ async function note(deps: SweepDeps, stored: Stored, outcome: Outcome): Promise<
 
 /** Returns whether the session needs this replacement. */
 function mayOwn(record: SessionRecord, ownerId: string): boolean {
-  return !record.released && replacementPrefix(record) === prefixOfReplacement(ownerId);
+  return !record.released && buildReplacementPrefix(record) === getReplacementPrefix(ownerId);
 }
 
 function isOver({ record }: Stored, uid: string): boolean {

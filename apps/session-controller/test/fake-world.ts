@@ -2,7 +2,7 @@ import { FaultError } from "@muster/faults";
 import type { Crowded } from "@muster/resources";
 import type { Logger } from "@muster/service";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
-import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
+import { buildRecord, buildPodName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
 import type { LivePod } from "../src/domain/snapshot.ts";
 import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
@@ -99,7 +99,7 @@ export function fakeWorld(
   };
 
   const create = (component: string, node: string): Acted => {
-    const name = podName("bench", component);
+    const name = buildPodName("bench", component);
     const there = pods.get(name);
     const uid = there?.uid ?? `uid-${component}-${pods.size}`;
     if (there === undefined) {
@@ -197,7 +197,7 @@ export function fakeWorld(
             kind: "logs-read",
             pod,
             warnings: [],
-            resultJson: pod === podName("bench", "driver") ? '{"qps":1}' : undefined,
+            resultJson: pod === buildPodName("bench", "driver") ? '{"qps":1}' : undefined,
           });
         }
       }),

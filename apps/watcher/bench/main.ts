@@ -8,7 +8,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
-import { natsServer, quickArguments, sized, until } from "@muster/testkit";
+import { natsServer, forwardQuickFlag, sized, until } from "@muster/testkit";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
 import type { MemoryFigures } from "./foreign-memory.process.ts";
@@ -26,7 +26,7 @@ await using stack = new AsyncDisposableStack();
 const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
 stack.defer(() => rm(directory, { recursive: true, force: true }));
 const nats = stack.use(await natsServer());
-const api = child("api-server.process.ts", ...quickArguments());
+const api = child("api-server.process.ts", ...forwardQuickFlag());
 const { url } = await answer<{ readonly url: string }>(api);
 const baseline = child("baseline.process.ts", url, String(NODES + PODS + FOREIGN_PODS + 1));
 await once(baseline, "message");
@@ -47,7 +47,7 @@ console.log(
 );
 for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
 if (missed > 0) console.log(`${missed} changes were replaced before they were written`);
-reportMemory(await answer<MemoryFigures>(child("foreign-memory.process.ts", ...quickArguments())));
+reportMemory(await answer<MemoryFigures>(child("foreign-memory.process.ts", ...forwardQuickFlag())));
 
 type Measured = {
   readonly made: number;

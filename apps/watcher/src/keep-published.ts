@@ -55,7 +55,7 @@ const MIN_BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 10_000;
 
 /** One pass: observe, decide, act. Idempotent, so the next pass of any replica repairs a crash anywhere. */
-export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
+export async function runPass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
   const plan = planPass(world, policy);
@@ -87,7 +87,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   // `runPeriodically` does not fit: a partly failed pass backs off without an error, and time alone decides the scope of the next one.
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
-    const { blind, failed, nextMs } = await pass(deps, policy, scope);
+    const { blind, failed, nextMs } = await runPass(deps, policy, scope);
     const nowMs = deps.monotonicMs();
     if (blind === undefined) {
       const dueMs = nowMs + Math.max(MIN_FULL_PASS_INTERVAL_MS, Math.min(MAX_FULL_PASS_INTERVAL_MS, nextMs));

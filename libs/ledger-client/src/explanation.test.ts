@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { adviseWait, explainPodsLeft, waitsForNodes, withGoneHolders, type SeenMachines } from "./explanation.ts";
+import { adviseWait, explainLeftoverPods, waitsForNodes, withGoneHolders, type SeenMachines } from "./explanation.ts";
 
 const LEFT = { owner: "job/train-1", name: "train", pod: "default/train-worker-0", node: "node-a" };
 const WAITS = { code: "POOL_AVAILABILITY", message: "pool p has 0 of 1 machine", next: "" };
@@ -10,12 +10,12 @@ function waitingFor(...holders: readonly string[]): SeenMachines {
 }
 
 it("names the pod of a job that is gone, and how to delete it", () => {
-  expect(explainPodsLeft([LEFT])).toEqual({
+  expect(explainLeftoverPods([LEFT])).toEqual({
     code: "JOB_GONE",
     message: "its job is gone; pod default/train-worker-0 is still on node-a: delete it",
     next: "kubectl delete pod -n default train-worker-0",
   });
-  expect(explainPodsLeft([])).toBeUndefined();
+  expect(explainLeftoverPods([])).toBeUndefined();
 });
 
 it.each(["job/train-1", "job/train-1--worker-0"])("names %s, which is gone and still holds a machine", (owner) => {

@@ -116,7 +116,7 @@ export function waitsForNodes({
 }
 
 /** Explains why machines are held for deleted work; undefined: none of its pods is left. */
-export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
+export function explainLeftoverPods(left: readonly PodLeft[]): Reason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
   return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };

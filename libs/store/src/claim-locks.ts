@@ -2,7 +2,7 @@ import { backoffMs, pause, takeTurns } from "@muster/backoff";
 import { faultOf } from "@muster/faults";
 import type { Bucket } from "./bucket.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideLockClaim, lockKey, readClaim, type ClaimRecord } from "./decide-lock-claim.ts";
+import { decideLockClaim, lockKey, readClaim, type LockClaimRecord } from "./decide-lock-claim.ts";
 import type { Held } from "./hold-record.ts";
 import type { ClaimsObserver } from "./observe-claims.ts";
 
@@ -94,7 +94,7 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
   if (decision.kind === "leave") return undefined;
   if (decision.kind === "take-from" && !(await observer.isGone(decision.session))) return undefined;
   if (!held.isHeld()) return undefined;
-  const record: ClaimRecord = { holder, session };
+  const record: LockClaimRecord = { holder, session };
   try {
     return decision.kind === "create"
       ? await bucket.create(lockKey(key), record)

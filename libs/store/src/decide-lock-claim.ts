@@ -12,7 +12,7 @@ export type SessionRecord = {
 };
 
 /** The record at the key of a lock. It is written once, and belongs to the session while the key of that session exists. */
-export type ClaimRecord = { readonly holder: string; readonly session: string };
+export type LockClaimRecord = { readonly holder: string; readonly session: string };
 
 /** A session as this process observed it. */
 export type ObservedSession = SessionRecord & {

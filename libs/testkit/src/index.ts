@@ -3,7 +3,7 @@ export type { TestNats } from "./nats.ts";
 export { natsCluster } from "./nats-cluster.ts";
 export type { TestNatsCluster } from "./nats-cluster.ts";
 export { processEnv } from "./process-env.ts";
-export { quickArguments, runBenches, sized } from "./bench.ts";
+export { forwardQuickFlag, runBenches, sized } from "./bench.ts";
 export { until } from "./until.ts";
 export { commandsOf } from "./commands-of.ts";
 export type { DocumentedCommand } from "./commands-of.ts";

@@ -8,7 +8,7 @@ import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
 import { type ForeignPlan, planForeign } from "./domain/plan-foreign.ts";
 import { endResidents, runForeignPod, startResidents } from "./foreign-users.ts";
 import { planQueues, type TeamQueue } from "./domain/plan-queues.ts";
-import { planShapes, type Shape } from "./domain/plan-shapes.ts";
+import { planSessionShapes, type Shape } from "./domain/plan-shapes.ts";
 import { startQueues } from "./queue-observer.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
 import { runJobUser } from "./job-users.ts";
@@ -78,7 +78,7 @@ const TICK_MS = 200;
 export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "jobs" | "faults">): Plan {
   const { seed, sessions, faults } = options;
   const windowMs = (sessions + options.jobs) * WINDOW_MS_PER_WORK;
-  const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const shapes = planSessionShapes(seed, { sessions, windowMs, pools: POOLS });
   const jobs = planJobs(seed, { jobs: options.jobs, windowMs, pools: POOLS });
   const patienceMs = Math.max(LOCK_TTL_MS, ACK_WAIT_MS);
   return {

@@ -6,7 +6,7 @@ import { SERVICES } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { composeStack, type ComposeStack, whyNoContainers } from "./containers.ts";
+import { prepareComposeStack, type ComposeStack, whyNoContainers } from "./containers.ts";
 import { type Ended, muster } from "./muster-run.ts";
 import { linesWith, secretsOfKubeconfig } from "./quiet-logs.ts";
 
@@ -56,7 +56,7 @@ describe.skipIf(lack !== undefined)(
     };
 
     beforeAll(async () => {
-      stack = await composeStack();
+      stack = await prepareComposeStack();
       // On a busy machine the engine may restart a container, which ends the wait of compose but not this one.
       await until("all containers are healthy", up, { timeoutMs: 300_000 }).catch(async (error: unknown) => {
         throw new Error(await stack.compose("logs", "--tail", "20"), { cause: error });

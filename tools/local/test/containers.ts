@@ -51,7 +51,7 @@ export type ComposeStack = AsyncDisposable & {
 };
 
 /** A stack of this clone, or of the folder with another docker-compose.yml. */
-export async function composeStack(folder = ROOT): Promise<ComposeStack> {
+export async function prepareComposeStack(folder = ROOT): Promise<ComposeStack> {
   const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
   const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0, gateway = 0] = await freePorts(5);
   const env = {

@@ -9,7 +9,7 @@ import { processEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
-import { composeStack } from "./containers.ts";
+import { prepareComposeStack } from "./containers.ts";
 import { helm } from "./helm.ts";
 import { replicaSet, session } from "./installed-work.ts";
 import { chartNats, installMuster, type InstalledWorld, reachNats, SYSTEM, WORK } from "./installed-world.ts";
@@ -106,7 +106,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
     async () => {
       await run("tar", ["-xzf", fileOf(OLD, `muster-compose-${OLD}.tgz`), "-C", folder]);
       const unpacked = join(folder, `muster-compose-${OLD}`);
-      await using containers = await composeStack(unpacked);
+      await using containers = await prepareComposeStack(unpacked);
       await containers.compose("up", "--wait");
       await runBenchmark(containers.clientEnv, command, join(unpacked, "examples/http-benchmark.yaml"));
     },

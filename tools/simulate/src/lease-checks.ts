@@ -1,9 +1,9 @@
-import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { mayHoldResources, getOrigin, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/workload-types";
-import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/machine";
+import { parseLeaseOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
-import { idOf } from "@muster/reservation-manager/reservation";
+import { getReservationId } from "@muster/reservation-manager/reservation";
 import { ledgerOf } from "./observe.ts";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
@@ -119,7 +119,7 @@ function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate
 
 /** An active lease has its objects in the cluster until it ends, also when it took them over. */
 function checkObjects({ leaseObjects }: World, record: LeaseRecord, violate: Violate): void {
-  const { id, run } = originOf(record);
+  const { id, run } = getOrigin(record);
   if (!IN_CLUSTER.has(record.order.type) || leaseObjects.made.has(`${id}-${run}`)) return;
   violate(record.order.id, "an active lease has its objects", `${id}-${run} is missing`);
 }
@@ -189,7 +189,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
     for (const event of events) {
       if (event.kind === "requested" && event.reservation.owner.kind === OWNER_KIND) {
         const { owner, sequence } = event.reservation;
-        const lease = leaseOfOwner(owner.id);
+        const lease = parseLeaseOwner(owner.id);
         owners.set(sequence, owner.id);
         reserved.add(owner.id);
         if (lease !== undefined) recordMade(owner.id, lease.id, lease.run);
@@ -204,7 +204,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
     mustBeGone: (record) => {
       if (record.heir !== undefined) return;
       const { phase } = record;
-      const { id } = originOf(record);
+      const { id } = getOrigin(record);
       for (const [name, { lease }] of inTime)
         if (lease === id && exists(name)) violate(id, "nothing is left of an ended lease", `${name} exists: ${phase}`);
     },
@@ -300,7 +300,7 @@ function judgeLeft(world: World, violate: Violate): void {
   for (const [name, { lease }] of world.leaseObjects.made)
     violate(lease, "nothing is left", `${name} is in the cluster`);
   for (const { owner, sequence } of ledgerOf(world).reservations.values())
-    violate(undefined, "nothing is left", `${idOf(sequence)} of ${owner.id} is in the ledger`);
+    violate(undefined, "nothing is left", `${getReservationId(sequence)} of ${owner.id} is in the ledger`);
   const waiting = world.bus.memory.streams.get(streams.leaseOrders.name)?.state().messages ?? 0;
   if (waiting > 0) violate(undefined, "nothing is left", `${waiting} orders wait`);
 }

@@ -1,8 +1,8 @@
 import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
 import { enums, labels, muster, subjects } from "@muster/proto";
 import { SHARED } from "@muster/resources";
-import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
-import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
+import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
+import { emptyLedger, evolveLedger } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
@@ -92,11 +92,11 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
           shared === undefined ? [] : [{ node, requests: shared }],
         );
         const work = workOf(owners.get(sequence)?.owner.id ?? "");
-        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes, parts });
+        ledger.push({ kind: "granted", atMs, reservation: getReservationId(sequence), work, nodes, parts });
       }
       if (event.kind === "released") {
         held.delete(event.sequence);
-        ledger.push({ kind: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+        ledger.push({ kind: "ended", atMs: event.atMs, reservation: getReservationId(event.sequence) });
       }
     }
   });
@@ -124,7 +124,7 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
 
 /** Restores the ledger from its log. */
 export function ledgerOf(world: Pick<World, "ledger">) {
-  return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolve, emptyLedger);
+  return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolveLedger, emptyLedger);
 }
 
 function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed["left"] {
@@ -133,7 +133,7 @@ function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed[
     pods: [...world.cluster.pods].flatMap(([name, pod]) => (isAgent(pod) ? [] : [name])),
     jobs: [],
     objects: [],
-    reservations: [...held.values()].map(({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`),
+    reservations: [...held.values()].map(({ owner, sequence }) => `${getReservationId(sequence)} of ${owner.id}`),
     machines: [],
     deadLetters: (streams.get(STREAMS[1].name)?.state().messages ?? 0) > 0 ? ["a dead letter"] : [],
     locks: [],

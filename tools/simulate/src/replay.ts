@@ -1,6 +1,6 @@
 import { readConfig as managerConfig } from "@muster/reservation-manager/config";
 import { planGrants } from "@muster/reservation-manager/plan-grants";
-import { idOf } from "@muster/reservation-manager/reservation";
+import { getReservationId } from "@muster/reservation-manager/reservation";
 import { readConfig as controllerConfig } from "@muster/session-controller/config";
 import { planSession } from "@muster/session-controller/plan-session";
 import type { SessionStep } from "@muster/session-controller/session-steps";
@@ -51,7 +51,7 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
 function reservationOf({ reservations }: SystemSnapshot, session: string): ReservationSeen {
   const own = reservations.find(({ owner }) => owner.kind === "session" && owner.id === session);
   if (own === undefined) return { state: "unknown" };
-  const id = idOf(own.sequence);
+  const id = getReservationId(own.sequence);
   if (own.grant === undefined) return { state: "waiting", id, because: undefined };
   return { state: "granted", id, machines: own.grant.machines };
 }
@@ -60,7 +60,7 @@ function planLedger(snapshot: SystemSnapshot): NextStep[] {
   const { steps } = planGrants(ledgerWorld(snapshot), managerConfig({}).policy, snapshot.atMs);
   return steps.map(({ sequence, machines, because }) => ({
     who: "ledger",
-    step: `grant ${idOf(sequence)} ${machines.map(({ node }) => node).join(", ")}`,
+    step: `grant ${getReservationId(sequence)} ${machines.map(({ node }) => node).join(", ")}`,
     because: `${because.code}, ahead ${because.ahead}`,
   }));
 }

@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { exceededBy } from "@muster/chaos/judge-room";
 import { mayOccupy } from "@muster/names";
-import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { evolveLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import { amountsOf, useOf, type Amounts } from "@muster/resources";
@@ -24,7 +24,7 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
     const known = new Map(nodes.map((facts) => [facts.name, facts]));
     let now = ledger;
     for (const event of events) {
-      now = evolve(now, event);
+      now = evolveLedger(now, event);
       if (event.kind !== "granted") continue;
       const outside = outsideDomain(now, event, known);
       if (outside !== undefined) violate(undefined, DOMAIN_RULE, `r-${event.sequence}: ${outside}`);

@@ -1,5 +1,5 @@
 import { entryCodec } from "@muster/reservation-manager/messages";
-import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { emptyLedger, evolveLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import { snapshotCodec } from "@muster/reservation-manager/snapshot-codec";
 import { throwFault } from "@muster/faults";
 import type { Leadership } from "@muster/store";
@@ -47,7 +47,7 @@ export async function openSimLog(
   if (snapshot.sequence > fence)
     throwFault({ code: "conflict", id: "ledger", expectedRevision: fence, actualRevision: snapshot.sequence });
   const bytes = await network.call("nats", "read the ledger", () => world.entries.slice(snapshot.sequence, fence));
-  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolve, snapshot.state);
+  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolveLedger, snapshot.state);
   return new LogWriter<Ledger, LedgerEvent>(
     {},
     {
@@ -62,7 +62,7 @@ export async function openSimLog(
           keepEntries: Infinity,
         },
         initial: emptyLedger,
-        evolve,
+        evolve: evolveLedger,
         token,
         signal: leadership.signal,
         isHeld: leadership.isHeld,

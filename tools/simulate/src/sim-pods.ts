@@ -3,7 +3,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import { toPod } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import { adoptPod, isConfirmed, livePodOf, pinnedNode, type Pods } from "@muster/session-controller/pods";
+import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type Pods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";
@@ -20,14 +20,19 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
       const desired = toPod(manifest);
       try {
         const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(desired));
-        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
+        return {
+          kind: "created",
+          uid: made.metadata?.uid ?? "",
+          node: getPinnedNode(made),
+          confirmed: isConfirmed(made),
+        };
       } catch (error) {
         if (faultOf(error)?.code !== "already_exists") throw error;
       }
       const existing = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
       if (existing === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
-      return adoptPod(existing, record, { component, node: pinnedNode(desired), installation: INSTALLATION });
+      return adoptPod(existing, record, { component, node: getPinnedNode(desired), installation: INSTALLATION });
     },
     confirm: (pod, uid) =>
       network.call("api-server", `confirm pod ${pod} ${uid}`, () => {
@@ -67,7 +72,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
 
 /** Lists the pods of one session. */
 export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
-  return ownedBy(cluster, session).map((pod) => livePodOf(pod, overdueOn(cluster, pod), Date.now()));
+  return ownedBy(cluster, session).map((pod) => toLivePod(pod, overdueOn(cluster, pod), Date.now()));
 }
 
 /** The state of the node of a pod that is being deleted. */

@@ -1,6 +1,6 @@
 import { memoryBus } from "@muster/bus";
 import { judgeRun, RESULT_RULE } from "@muster/chaos/judge-run";
-import { DRIVERS, planShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
+import { DRIVERS, planSessionShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
 import { randomFrom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
 import { startNemesis } from "./nemesis.ts";
@@ -83,7 +83,7 @@ const WATCHERS_END_MS = 20_000;
 export async function simulate(options: SimulationOptions): Promise<Simulation> {
   const { seed, parts = 0 } = options;
   const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
-  const shapes = planShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
+  const shapes = planSessionShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
   const world = makeWorld(seed, shapes);
   if (options.plant?.ledgerWithoutFence === true) {
     world.ledger.fenced = false;

@@ -3,8 +3,8 @@ import { buildSession } from "@muster/chaos/build-session";
 import { DRIVERS, type Phase, type Shape } from "@muster/chaos/plan-shapes";
 import { describeFault, FaultError, faultOf, isRetryable } from "@muster/faults";
 import { recordCodec } from "@muster/session-controller/messages";
-import { cancel, submit, type RequestDeps, type Submission } from "@muster/session-controller/requests";
-import { eventOf, isFinished, type SessionRecord } from "@muster/session-controller/session";
+import { cancelSession, submitSession, type RequestDeps, type Submission } from "@muster/session-controller/requests";
+import { findEvent, isFinished, type SessionRecord } from "@muster/session-controller/session";
 import { CONFIG, type RequestTargets } from "./replicas/session-controller.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
@@ -75,7 +75,7 @@ async function sendUntilAnswered(
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
-    verb === "submit" ? submit(target, policy, submission) : cancel(target, name);
+    verb === "submit" ? submitSession(target, policy, submission) : cancelSession(target, name);
   for (;;) {
     try {
       await send(world, targets, `${verb} ${name}`, work);
@@ -145,11 +145,11 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
     case "queued":
       return true;
     case "accepted":
-      return eventOf(record, "ACCEPT") !== undefined;
+      return findEvent(record, "ACCEPT") !== undefined;
     case "provisioning":
       return record.components.some(({ podUid }) => podUid !== "");
     case "running":
-      return eventOf(record, "RUN") !== undefined;
+      return findEvent(record, "RUN") !== undefined;
     case "cleaning-up":
       return record.verdict !== undefined;
   }

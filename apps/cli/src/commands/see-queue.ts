@@ -7,7 +7,7 @@ import { describeTrouble } from "../domain/describe-trouble.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 
 /** Reads the queue that keeps a reservation waiting, or why it cannot be read; undefined if no queue keeps it waiting. */
-export async function seeQueueWait(
+export async function readQueueWait(
   { services }: Pick<Connected, "services">,
   explanation: ReservationExplanation | undefined,
 ): Promise<Seen<QueueWait> | undefined> {

@@ -6,7 +6,7 @@ import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { Shown } from "../kinds/resource.ts";
-import { seeQueueWait } from "./see-queue.ts";
+import { readQueueWait } from "./see-queue.ts";
 
 /**
  * Shows the machines that an owner holds or waits for. Throws CommandError if the ledger does not know the owner: before its first request, and after its
@@ -24,7 +24,7 @@ export async function showReservation(
     });
   const { ownerKind, ownerId } = reservation.reservation;
   const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;
-  const queue = await seeQueueWait({ services }, reservation);
+  const queue = await readQueueWait({ services }, reservation);
   return {
     table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style, queue),
     data: () => ownerRecord(`${kind}/${id}`, reservation, scaling, queue),

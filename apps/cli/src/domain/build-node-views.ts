@@ -44,7 +44,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
   const room = roomColumns(nodes.flatMap(({ machine }) => machine ?? []));
   const isForeignShown = nodes.some(({ machine }) => machine?.foreign !== undefined);
   // An empty column of troubles is omitted where the table needs its width.
-  const isTroubleShown = room.length === 0 || nodes.some((node) => troubleOf(node) !== "");
+  const isTroubleShown = room.length === 0 || nodes.some((node) => describeNodeTrouble(node) !== "");
   const header = [
     ...(isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER),
     ...room.map((column) => column.header),
@@ -63,11 +63,11 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     orDash(holderOf(node)),
     ...room.map(({ cellOf }) => cellOf(node.machine)),
     ...(isForeignShown ? [foreignCell(node.machine)] : []),
-    ...(isTroubleShown ? [troubleOf(node)] : []),
+    ...(isTroubleShown ? [describeNodeTrouble(node)] : []),
   ]);
   const lines = buildTable(header, rows, style);
   const cut = nodes.flatMap((node, index) => {
-    const trouble = plain(troubleOf(node));
+    const trouble = plain(describeNodeTrouble(node));
     return lines[index + 1]?.includes(trouble) === true ? [] : `${plain(node.name)}: ${trouble}`;
   });
   return cut.length === 0 ? lines : [...lines, "", ...cut];
@@ -81,7 +81,10 @@ function holderOf({ holder, boundTo = "", machine }: ListedNode): string {
 }
 
 /** Describes why the node ends, what failed, and by how much it is over-committed; empty if all is well. */
-export function troubleOf({ machine, ...node }: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
+export function describeNodeTrouble({
+  machine,
+  ...node
+}: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
   const excess = machine?.excess ?? {};
   const over = Object.keys(excess).length === 0 ? "" : describeExcess(excess, machine?.foreign?.examples ?? []);
   return [endOf(node), over].filter((part) => part !== "").join("; ");

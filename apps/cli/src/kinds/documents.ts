@@ -9,7 +9,7 @@ import { workKinds, type Resources } from "./resources.ts";
 export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
 
 /** The object that `apply` creates or updates, and the operations on it. */
-export type ReadApplied = { readonly applying: Applying<unknown>; readonly value: unknown };
+export type AppliedDocument = { readonly applying: Applying<unknown>; readonly value: unknown };
 
 /** Reads a document of `muster run`. */
 export function readWork(resources: Resources, document: unknown): ReadDocument<ReadWork> {
@@ -17,8 +17,8 @@ export function readWork(resources: Resources, document: unknown): ReadDocument<
 }
 
 /** Reads a document of `muster apply`. */
-export function readApplied(resources: Resources, document: unknown): ReadDocument<ReadApplied> {
-  const accepted = documentRows(resources).flatMap(({ applying, ...row }): DocumentRow<ReadApplied>[] => {
+export function readApplied(resources: Resources, document: unknown): ReadDocument<AppliedDocument> {
+  const accepted = documentRows(resources).flatMap(({ applying, ...row }): DocumentRow<AppliedDocument>[] => {
     if (applying === undefined) return [];
     const read = applying.read ?? row.read;
     return [{ ...row, read: (given) => mapRead(read(given), (value) => ({ applying, value })) }];

@@ -1,5 +1,5 @@
 import { nodeCalls } from "../adapters/node-calls.ts";
-import { buildNodeTable, troubleOf } from "../domain/build-node-views.ts";
+import { buildNodeTable, describeNodeTrouble } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import type { ListedNode, ScaledNode } from "../adapters/node-messages.ts";
 import { requireListed } from "./require-listed.ts";
@@ -22,5 +22,5 @@ export const NODE: Resource<ScaledNode> = {
 };
 
 export function nodeRecord(node: ListedNode): Record<string, unknown> {
-  return buildRecord({ ...node, reason: troubleOf(node) });
+  return buildRecord({ ...node, reason: describeNodeTrouble(node) });
 }

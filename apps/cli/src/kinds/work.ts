@@ -1,7 +1,7 @@
 import { faultOf, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { printLine } from "../commands/output.ts";
-import { seeQueueWait } from "../commands/see-queue.ts";
+import { readQueueWait } from "../commands/see-queue.ts";
 import {
   buildEventLine,
   buildEventRecord,
@@ -51,7 +51,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
     events: eventsOf(kind),
     explain: async (cli, { link, services }, name) => {
       const explained = await kind.explain(link, name);
-      const queue = await seeQueueWait({ services }, explained.reservation);
+      const queue = await readQueueWait({ services }, explained.reservation);
       return {
         table: (style) => buildExplanation(explained, cli.now(), style, queue),
         data: () => explanationRecord(explained, queue),

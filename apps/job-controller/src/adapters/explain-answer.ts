@@ -1,6 +1,6 @@
 import { faultOf } from "@muster/faults";
 import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
-import { explainPodsLeft, type PodLeft } from "@muster/ledger-client/explanation";
+import { explainLeftoverPods, type PodLeft } from "@muster/ledger-client/explanation";
 import { mayOccupy } from "@muster/names";
 import type { muster } from "@muster/proto";
 import { explainJob, phaseOfJob, type JobSeen } from "../domain/explain-job.ts";
@@ -40,7 +40,7 @@ export async function explainAnswer(
 
 function explainGone({ kind, name, namespace }: Required<JobKey>, left: readonly PodLeft[]): Explanation | undefined {
   const own = left.filter(({ pod }) => pod.startsWith(`${namespace}/`));
-  const reason = explainPodsLeft(own.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
+  const reason = explainLeftoverPods(own.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
   return reason && { kind: kind.toLowerCase() || OWNER_KIND, name, reasons: [reason] };
 }
 

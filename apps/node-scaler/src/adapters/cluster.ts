@@ -7,7 +7,7 @@ import { followMark } from "@muster/watch";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
-import { nodeCalls } from "./node-calls.ts";
+import { makeNodeCalls } from "./node-calls.ts";
 import { readNode } from "./read-node.ts";
 import { keepPod, type KeptPod } from "./read-pod.ts";
 
@@ -71,7 +71,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
       const ageMs = pods.ageMs();
       return ageMs > PODS_FRESH_MS ? `the API server last answered ${Math.round(ageMs)} ms ago` : undefined;
     },
-    ...nodeCalls(options.calls, options.timeoutMs),
+    ...makeNodeCalls(options.calls, options.timeoutMs),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

@@ -10,10 +10,10 @@ import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { ScalerDeps, Reporter } from "../scaler.ts";
 import { checkHeld } from "./check-held.ts";
-import { steadyClock, type Clock } from "./clock.ts";
+import { makeSteadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
-import { imageCache } from "./image-cache.ts";
+import { makeImageCache } from "./image-cache.ts";
 import { askDemands, askMachines, type LedgerOptions } from "./ledger.ts";
 import { nodeCodec } from "./messages.ts";
 import { startMetrics, type ScalerMetrics } from "./metrics.ts";
@@ -42,7 +42,7 @@ const MAX_WAIT_MS = 1000;
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  clock: Clock = steadyClock(),
+  clock: Clock = makeSteadyClock(),
 ): Promise<Deps> {
   const { config, logger } = context;
   const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
@@ -101,7 +101,7 @@ function depsOfLeader(
   const { config } = context;
   const report = makeReporter(context, metrics);
   const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
-  const images = imageCache({
+  const images = makeImageCache({
     ttlMs: config.imageTtlMs,
     now: clock.now,
     ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",

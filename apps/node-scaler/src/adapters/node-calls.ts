@@ -11,7 +11,7 @@ const PODS = { apiVersion: "v1", plural: "pods" };
 type NodeCalls = Pick<Cluster, "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode">;
 
 /** Each call is idempotent: a completed change and a missing object are no failures. */
-export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
+export function makeNodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
   const options = { timeoutMs };
   return {
     removeStartupTaint: async (name) => {

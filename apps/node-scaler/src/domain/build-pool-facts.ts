@@ -1,5 +1,5 @@
 import { IMPOSSIBLE, type Wait } from "./describe-waits.ts";
-import { bootingSinceMs, type Pool } from "./fit.ts";
+import { getBootingSinceMs, type Pool } from "./fit.ts";
 import type { NewNode, ScaledNode } from "./node.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -50,7 +50,7 @@ export function buildPoolFacts(
   };
   for (const node of nodes) {
     if (node.status.phase === "Available") continue;
-    add(node.spec.instanceType, node.spec.spot, bootingSinceMs(node));
+    add(node.spec.instanceType, node.spec.spot, getBootingSinceMs(node));
   }
   for (const { spec } of started) add(spec.instanceType, spec.spot, nowMs);
   return {
@@ -64,7 +64,7 @@ export function buildPoolFacts(
  * Returns the cause that delays a pool: the first group that does not get its nodes, or else the shortage of its standby. A group that the pool cannot serve
  * comes last, because it may wait forever, and must not hide a shortage.
  */
-export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
+export function findBlockedDemand(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
   let unsuitable: PoolFacts["blocked"];
   for (const { code, message, group } of waits) {
     if (code === "BOOTING") continue;

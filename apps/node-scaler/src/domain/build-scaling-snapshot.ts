@@ -17,7 +17,7 @@ import {
   type Machines,
   type PodsByNode,
 } from "./sightings.ts";
-import { undeclaredTaints } from "./tolerate-taints.ts";
+import { listUndeclaredTaints } from "./tolerate-taints.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
@@ -89,7 +89,7 @@ function ownJoinedOf(
   if (joined === undefined) return undefined;
   const isOpen =
     use.machines.byNode.has(joined.name) && use.kubeNodes.byName.get(joined.name)?.hasStartupTaint !== true;
-  const undeclared = undeclaredTaints(joined.taints, policy);
+  const undeclared = listUndeclaredTaints(joined.taints, policy);
   return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
 }
 
@@ -122,7 +122,7 @@ export function buildFreeMachines(
  * Lists machines of scaled pools, including nodes of the scaler, that the ledger grants only in parts. Excludes ending nodes, and nodes whose records show that
  * they are not ready yet.
  */
-export function buildParts(
+export function listMachinesInParts(
   nodes: readonly ScaledNode[],
   use: Use,
   policies: ReadonlyMap<string, PoolPolicy>,

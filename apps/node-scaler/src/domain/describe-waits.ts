@@ -1,6 +1,6 @@
 import { describePassed } from "./describe-duration.ts";
 import { describeShared } from "./describe-full.ts";
-import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
+import { getBootingSinceMs, getPhaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
 import type { Group, GroupPlan } from "./plan-bindings.ts";
 
@@ -87,7 +87,7 @@ function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undef
   for (const [demand, node] of plan.bound) {
     if (isReady(node)) continue;
     waiting.push(demand);
-    booting.set(node, { spec: node.spec, sinceMs: bootingSinceMs(node) });
+    booting.set(node, { spec: node.spec, sinceMs: getBootingSinceMs(node) });
   }
   for (const [demand, node] of made) {
     waiting.push(demand);
@@ -115,7 +115,7 @@ function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undef
 }
 
 function isReady(node: ComputedNode | FreeMachine): node is FreeMachine {
-  return !("status" in node) || phaseRank(node) === 0;
+  return !("status" in node) || getPhaseRank(node) === 0;
 }
 
 function waitOf(group: Group, code: WaitCode, message: string, waiting: readonly string[]): Wait {

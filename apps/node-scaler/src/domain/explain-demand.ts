@@ -1,4 +1,4 @@
-import { groupOf } from "./build-demands.ts";
+import { buildDemandGroup } from "./build-demands.ts";
 import type { BootingNodes } from "./build-pool-facts.ts";
 import type { PoolTrouble } from "./build-pool-troubles.ts";
 import type { Wait, WaitCode } from "./describe-waits.ts";
@@ -23,7 +23,7 @@ export function explainDemand(
   nodes: readonly ScaledNode[],
   troubles: readonly PoolTrouble[],
 ): DemandExplanation {
-  const group = groupOf(owner);
+  const group = buildDemandGroup(owner);
   const wait = waits.find((candidate) => candidate.group === group);
   if (wait === undefined) {
     const message = "no need of it is known that further nodes could meet";

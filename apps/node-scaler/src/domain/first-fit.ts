@@ -37,7 +37,7 @@ export function indexLoads(): Loads {
         entries[at] = entry;
         if (level === levels.length - 1 && entries.length === 1) return;
         const other = entries[at % 2 === 0 ? at + 1 : at - 1];
-        if (other !== undefined) entry = minLoad(entry, other);
+        if (other !== undefined) entry = computeMinLoad(entry, other);
         at = Math.floor(at / 2);
       }
     },
@@ -45,7 +45,7 @@ export function indexLoads(): Loads {
 }
 
 /** Returns the minimum of each amount. */
-export function minLoad(one: Load, other: Load): Load {
+export function computeMinLoad(one: Load, other: Load): Load {
   return {
     cpuMilli: Math.min(one.cpuMilli, other.cpuMilli),
     memoryBytes: Math.min(one.memoryBytes, other.memoryBytes),

@@ -15,7 +15,7 @@ export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool)
   const { labels, taints, zones } = pool;
   if (untolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
   if (selection === undefined || zones === undefined || !needsZone(selection)) return mayMatch(selection, labels);
-  return acceptedZones(selection, pool)?.length !== 0;
+  return listAcceptedZones(selection, pool)?.length !== 0;
 }
 
 /** Describes why a pod of the selection does not accept new nodes of the pool, if `mayAccept` is false: a declared taint or label. */
@@ -35,7 +35,7 @@ export function describeRefusal(
 }
 
 /** Returns the zones in which a new node of the pool may be accepted, in order of preference. Undefined if the selection does not restrict zones. */
-export function acceptedZones(
+export function listAcceptedZones(
   selection: NodeSelection | undefined,
   { labels, zones }: KnownPool,
 ): readonly string[] | undefined {

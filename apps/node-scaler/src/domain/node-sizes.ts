@@ -83,7 +83,10 @@ function largestOf(all: readonly Amounts[]): Amounts {
 }
 
 /** Returns the sizes of all instance types of a pool. */
-export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefined): ReadonlyMap<string, NodeSize> {
+export function buildNodeSizes(
+  { instanceTypes }: PoolPolicy,
+  seen: SeenSizes | undefined,
+): ReadonlyMap<string, NodeSize> {
   return new Map(instanceTypes.map((type) => [type.name, sizeOf(type, seen)]));
 }
 
@@ -112,7 +115,7 @@ function furtherOverhead(type: string, { overhead, overheadByType }: SeenSizes):
 }
 
 /** Returns the amounts of these resources. An unknown amount is Infinity, so that any first request of it fits. */
-export function amountsOf({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
+export function toAmounts({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
   const amounts = new Map(known);
   for (const resource of [...resources, "pods"]) {
     if (gpus !== undefined && isGpu(resource)) amounts.set(resource, gpus);
@@ -128,21 +131,21 @@ function isGpu(resource: string): boolean {
 /** Whether a node of this size may provide the minimum of the selection: an unknown amount is large enough. */
 export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
   const minimum = minimumOf(selection);
-  return minimum === undefined || size === undefined || fitsInto(minimum, amountsOf(size, minimum.keys()));
+  return minimum === undefined || size === undefined || fitsInto(minimum, toAmounts(size, minimum.keys()));
 }
 
 /**
  * Returns the types of a pool that can provide these requests of a need, in order of preference. All have as many GPUs as the first type with the fewest. Empty
  * if the need is too large for the pool.
  */
-export function typesFor(
+export function listInstanceTypes(
   requests: Amounts,
   { instanceTypes }: PoolPolicy,
   sizes: ReadonlyMap<string, NodeSize>,
 ): readonly InstanceType[] {
   const possible = instanceTypes.filter(({ name }) => {
     const size = sizes.get(name);
-    return size !== undefined && fitsInto(requests, amountsOf(size, requests.keys()));
+    return size !== undefined && fitsInto(requests, toAmounts(size, requests.keys()));
   });
   const fewest = Math.min(...possible.map(({ gpus }) => gpus));
   return possible.filter(({ gpus }) => gpus === fewest);

@@ -1,11 +1,11 @@
 import { acceptsNode, withoutMinimum } from "@muster/resources";
-import { classOf } from "./acceptance.ts";
+import { getDemandClass } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, JoinedNode } from "./fit.ts";
 import { ZONE } from "./may-accept.ts";
 import type { NodeSpec } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { restrictTo } from "./topology.ts";
+import { restrictToDomain } from "./topology.ts";
 
 /**
  * A record that a node was created for a demand of this class, which does not accept it. Until it expires, no other node of the type is created for the class.
@@ -45,11 +45,11 @@ export function observeMismatches(
     const demand = bound && restrictToOrder(bound, spec, pools);
     if (demand === undefined || joined === undefined || mayAcceptJoined(demand, joined)) return [];
     const { pool, instanceType } = spec;
-    return [{ pool, instanceType, demandClass: classOf(demand), node: name, untilMs: nowMs + forMs }];
+    return [{ pool, instanceType, demandClass: getDemandClass(demand), node: name, untilMs: nowMs + forMs }];
   });
   const selections = new Map(
     selecting.flatMap((demand) =>
-      inOrderedDomains(demand, nodes, pools).map((one) => [classOf(one), one.selection] as const),
+      inOrderedDomains(demand, nodes, pools).map((one) => [getDemandClass(one), one.selection] as const),
     ),
   );
   // Labels may be set late.
@@ -77,7 +77,7 @@ function restrictToOrder(demand: Demand, { pool, zone }: NodeSpec, pools: Readon
   const { topology } = demand;
   if (topology === undefined) return demand;
   const value = topology.key === ZONE ? zone : pools.get(pool)?.labels[topology.key];
-  return value === undefined ? demand : restrictTo(demand, value);
+  return value === undefined ? demand : restrictToDomain(demand, value);
 }
 
 function inOrderedDomains(

@@ -1,6 +1,6 @@
 import { untolerated, type Toleration } from "@muster/resources";
 import type { Demand } from "./demand.ts";
-import { FULL_LOAD, indexLoads, minLoad, type Load, type Loads } from "./first-fit.ts";
+import { FULL_LOAD, indexLoads, computeMinLoad, type Load, type Loads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 
 /** A pod for which no node has room, and that would run on nodes of a pool. */
@@ -46,7 +46,7 @@ type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin
 function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
   const bins: Bin[] = [];
   const kinds = new Map<string, BinsOfTypes>();
-  const smallest = pods.reduce<Load>(minLoad, FULL_LOAD);
+  const smallest = pods.reduce<Load>(computeMinLoad, FULL_LOAD);
   // A bin without room for the smallest pod is never searched again, even if it lacks only one amount.
   const note = ({ types, loads }: BinsOfTypes, index: number, load: Load): void =>
     loads.set(index, hasRoom(types, load, smallest) ? load : FULL_LOAD);

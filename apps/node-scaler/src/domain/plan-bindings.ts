@@ -1,10 +1,10 @@
 import type { Amounts } from "@muster/resources";
-import { classOf, type Acceptance } from "./acceptance.ts";
+import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import { rememberVerdicts } from "./decide-accepted-boot.ts";
 import type { BootConditions, BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
 import { describeFull } from "./describe-full.ts";
-import { suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { canNodeServe, findVolumeGib, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
@@ -166,7 +166,7 @@ function keepBindings(
     const demand = boundTo === undefined ? undefined : demands.get(keyInPool(boundTo, node.spec.pool));
     const pool = demand && pools.get(demand.pool);
     if (demand === undefined || pool === undefined || kept.has(demand.name)) continue;
-    if (suits(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
+    if (canNodeServe(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
   }
   return kept;
 }
@@ -182,10 +182,10 @@ const MAX_GROUP_ATTEMPTS = 8;
 /** Takes the group's nodes from the round, or none: with the best of its choices of pools, and with a topology in the best of its domains. */
 export function planGroup(group: Group, round: Round): GroupPlan {
   if (group.options === undefined) return planInDomains(group, round);
-  const before = markOf(round);
+  const before = markGroup(round);
   const plans = group.options.map((option) => {
     const plan = planInDomains(option, round);
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, plan.boots, 1);
     return { option, rank: rankOption(plan) };
   });
@@ -207,10 +207,10 @@ function rankOption({ lacks, boots, bound, group }: GroupPlan): number {
 function planInDomains(group: Group, round: Round): GroupPlan {
   const { name, demands, domains } = group;
   if (domains === undefined) return planDemands(group, round);
-  const before = markOf(round);
+  const before = markGroup(round);
   const plans = domains.map((inDomain) => {
     const plan = planDemands({ name, demands: inDomain, domains }, round);
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, plan.boots, 1);
     return plan;
   });
@@ -231,14 +231,14 @@ function describeUnknown({ topology }: Demand): string {
  * ones, until the group needs no further nodes.
  */
 function planDemands(group: Group, round: Round): GroupPlan {
-  const before = markOf(round);
+  const before = markGroup(round);
   const isSimple = group.demands.length === 1 || !hasParts(group);
   let made: readonly MadeNode[] = [];
   for (let attempt = 1; ; attempt += 1) {
     const { lacks, further, ...got } = tryGroup(group, round, made);
     if (lacks.length === 0 && (isSimple || further.length === 0 || attempt === MAX_GROUP_ATTEMPTS))
       return { group, ...settle(group, round, got, [...made, ...further]), lacks };
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, [...made, ...further], 1);
     if (lacks.length > 0) return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
     made = [...made, ...further];
@@ -292,14 +292,14 @@ const NO_CLASSES: ReadonlySet<string> = new Set();
 /** Returns for each demand of the group the other classes of later demands in its pool. */
 function laterClasses({ demands }: Group): readonly ReadonlySet<string>[] {
   const [first] = demands;
-  if (demands.every((demand) => classOf(demand) === classOf(first))) return [];
+  if (demands.every((demand) => getDemandClass(demand) === getDemandClass(first))) return [];
   const seen = new Map<string, ReadonlySet<string>>();
   return demands
     .toReversed()
     .map((demand) => {
       const after = seen.get(demand.pool) ?? NO_CLASSES;
-      seen.set(demand.pool, new Set([...after, classOf(demand)]));
-      return new Set([...after].filter((name) => name !== classOf(demand)));
+      seen.set(demand.pool, new Set([...after, getDemandClass(demand)]));
+      return new Set([...after].filter((name) => name !== getDemandClass(demand)));
     })
     .reverse();
 }
@@ -342,12 +342,12 @@ function changeHeadroom({ headroom }: Round, nodes: readonly NewNode[], change: 
 type Mark = { readonly nodes: number; readonly machines: number; readonly rooms: number };
 
 /** Marks the supply that has been taken so far. */
-export function markOf({ nodes, machines, rooms }: Round): Mark {
+export function markGroup({ nodes, machines, rooms }: Round): Mark {
   return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
 }
 
 /** Returns everything that was taken since the mark. */
-export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
+export function rewindGroup({ nodes, machines, rooms }: Round, before: Mark): void {
   nodes.rewind(before.nodes);
   machines.rewind(before.machines);
   rooms.rewind(before.rooms);
@@ -395,7 +395,7 @@ function takeWhole(
   const { kept, rooms, acceptance } = round;
   const before = kept.get(demand.name);
   const isLeft = (one: MadeNode): boolean =>
-    !withParts.has(one) && !whole.has(one) && suits(one, demand, pool) && acceptance.accepts(demand, one);
+    !withParts.has(one) && !whole.has(one) && canNodeServe(one, demand, pool) && acceptance.accepts(demand, one);
   const isKept = before?.spec.pool === demand.pool && !withParts.has(before) && acceptance.accepts(demand, before);
   const node = isKept ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
   if (node !== undefined) rooms.close(node);
@@ -432,7 +432,7 @@ function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanc
     provider: pool.policy.provider,
     bootImage: pool.bootImage ?? "",
     gpus,
-    volumeGib: volumeFor(demand, pool),
+    volumeGib: findVolumeGib(demand, pool),
     privateIpOnly,
     terminate: undefined,
   };

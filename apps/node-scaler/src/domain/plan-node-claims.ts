@@ -5,7 +5,7 @@ import type { Claim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
-  holdersOf,
+  listHolders,
   isHeld,
   type Holder,
   type Machine,
@@ -59,7 +59,7 @@ function planNode(
   snapshot: ClaimsSnapshot,
 ): ClaimStep | undefined {
   const { phase, claim } = node.status;
-  const holders = machine === undefined ? [] : holdersOf(machine);
+  const holders = machine === undefined ? [] : listHolders(machine);
   // A record names one holder: the earliest of several, and another one after that has released its part.
   const holder = holders.find(({ reservationId }) => reservationId === claim?.reservationId) ?? holders[0];
   const isReached = holders.some(({ owner }) => reached(owner, pods));

@@ -13,7 +13,7 @@ import {
 } from "../../test/build-sightings.ts";
 import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
 import type { Standing } from "./sightings.ts";
-import { nextStop, planReap, type ReapSnapshot } from "./plan-reap.ts";
+import { planStopRetry, planReap, type ReapSnapshot } from "./plan-reap.ts";
 
 const ready = inCluster(buildKubeNode("n"));
 const cordoned = inCluster(buildKubeNode("n", { cordoned: true }));
@@ -275,10 +275,10 @@ it("does nothing to nodes without an order to end", () => {
 
 it("retries a stop after pauses that double up to a minute, or as long as the provider requests", () => {
   const accepted = { accepted: true, retryAfterMs: 0 };
-  let tried = nextStop(undefined, accepted, 0);
+  let tried = planStopRetry(undefined, accepted, 0);
   const pauses = [tried.nextAtMs];
-  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, accepted, 0)).nextAtMs);
+  for (let again = 0; again < 5; again += 1) pauses.push((tried = planStopRetry(tried, accepted, 0)).nextAtMs);
   expect(pauses).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
-  expect(nextStop(undefined, { accepted: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
-  expect(nextStop(tried, { accepted: false, retryAfterMs: 0 }, 0).accepted).toBe(true);
+  expect(planStopRetry(undefined, { accepted: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
+  expect(planStopRetry(tried, { accepted: false, retryAfterMs: 0 }, 0).accepted).toBe(true);
 });

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aDemand, aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { compareNeeds } from "./compare-needs.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 import { compareDemands, type FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
@@ -105,7 +105,7 @@ function leftWaiting(snapshot: ScalingSnapshot, plan: ScalingPlan, without?: str
 
 function check(property: (snapshot: ScalingSnapshot, plan: ScalingPlan) => void): void {
   fc.assert(
-    fc.property(worlds, (snapshot) => property(snapshot, compute(snapshot))),
+    fc.property(worlds, (snapshot) => property(snapshot, computeScaling(snapshot))),
     { numRuns: 1000 },
   );
 }
@@ -137,7 +137,7 @@ it("gives each gang everything that it needs, or nothing, and a reason", () => {
 
 it("creates and ends nothing more in the world that it planned", () => {
   check((snapshot, plan) => {
-    const again = compute(applyPlan(snapshot, plan, "next"));
+    const again = computeScaling(applyPlan(snapshot, plan, "next"));
     expect(again.start).toEqual([]);
     expect(again.stop).toEqual([]);
     expect(again.updates.filter(({ name }) => !plan.start.some((started) => started.name === name))).toEqual([]);
@@ -155,7 +155,7 @@ it("decides the same in any order of its input", () => {
         parts: snapshot.parts.toReversed(),
         machines: snapshot.machines.toReversed(),
       };
-      const [one, other] = [compute(snapshot), compute(reversed)];
+      const [one, other] = [computeScaling(snapshot), computeScaling(reversed)];
       expect([...other.bindings]).toEqual([...one.bindings]);
       expect(other.start).toEqual(one.start);
       expect(other.updates).toEqual(one.updates);

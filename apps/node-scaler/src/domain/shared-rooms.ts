@@ -1,9 +1,9 @@
 import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
-import { classOf, type Acceptance } from "./acceptance.ts";
+import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { NO_ROOM, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
-import { amountsOf, type NodeSize } from "./node-sizes.ts";
+import { toAmounts, type NodeSize } from "./node-sizes.ts";
 import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
@@ -77,7 +77,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
   return {
     take: (demand, requests) => {
       const of = byPool.get(demand.pool);
-      const place = of?.rooms.find(requests, classOf(demand));
+      const place = of?.rooms.find(requests, getDemandClass(demand));
       const room = place === undefined ? undefined : of?.rooms.at(place);
       if (of === undefined || place === undefined || room === undefined) return undefined;
       change({ rooms: of.rooms, place }, takeFrom(room, requests));
@@ -126,7 +126,9 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
     ...machines.flatMap((node) => ofMachine(node, true)),
     ...[...nodes, ...reserved].flatMap((node) => {
       const room = roomOf(node, pools.get(node.spec.pool), resources);
-      return room === undefined ? [] : [{ node, room, sinceMs: phaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
+      return room === undefined
+        ? []
+        : [{ node, room, sinceMs: getPhaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
     }),
   ].sort(
     (one, other) =>
@@ -146,8 +148,8 @@ const UNKNOWN_SIZE: NodeSize = { known: new Map(), gpus: undefined, isInPart: tr
 
 function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): Room {
   const { known, gpus } = size;
-  const allocatable = amountsOf(size, known.keys());
-  return { allocatable, free: amountsOf(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
+  const allocatable = toAmounts(size, known.keys());
+  return { allocatable, free: toAmounts(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
 /** Subtracts a request; one with an unknown amount takes all of it. */

@@ -11,7 +11,7 @@ import {
   applyPlan,
   NOW,
 } from "../../test/scaling-snapshots.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 
 const KEY = "topology.kubernetes.io/zone";
 const topology = { key: KEY };
@@ -166,9 +166,9 @@ describe("a gang in one zone", () => {
   it("is planned once", () => {
     const nodes = [free("n1", "a"), free("n2", "b"), free("n3", "b")];
     const snapshot = aSnapshot({ pools, nodes, demands: aGang(4, { topology }) });
-    const plan = compute(snapshot);
+    const plan = computeScaling(snapshot);
     expect(plan.start).toHaveLength(2);
-    const again = compute(applyPlan(snapshot, plan, "r2"));
+    const again = computeScaling(applyPlan(snapshot, plan, "r2"));
     expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
   });
 });

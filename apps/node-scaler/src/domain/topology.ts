@@ -1,5 +1,5 @@
 import { restrictSelection, type NodeSelection } from "@muster/resources";
-import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import type { Demand, Topology } from "./demand.ts";
 import { ZONE, type KnownPool } from "./may-accept.ts";
 
@@ -75,7 +75,7 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
     return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
   };
   const countReady = ({ bound }: DomainPlan): number =>
-    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
+    [...bound.values()].filter((node) => !("status" in node) || getPhaseRank(node) === 0).length;
   const countOwn = ({ bound, group }: DomainPlan): number => {
     if (!keepsDomain) return 0;
     const names = new Set(group.demands.map(({ name }) => name));
@@ -92,7 +92,7 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
 }
 
 /** Restricts the demand to nodes with this value of the label of its topology. */
-export function restrictTo(demand: Demand, value: string): Demand {
+export function restrictToDomain(demand: Demand, value: string): Demand {
   return restrictBy(demand, value, restrictSelection);
 }
 

@@ -7,12 +7,12 @@ import {
   dropExpired,
   rememberShortage,
   REMEMBERED_MS,
-  type Asked,
+  type RequestedInstance,
   type Shortage,
 } from "./unavailability.ts";
 
-const spot: Asked = { provider: "cloud", instanceType: "large", spot: true };
-const onDemand: Asked = { ...spot, spot: false };
+const spot: RequestedInstance = { provider: "cloud", instanceType: "large", spot: true };
+const onDemand: RequestedInstance = { ...spot, spot: false };
 const full = (zone?: string, subnet?: string): Shortage => ({ kind: "no-capacity", zone, subnet, message: "full" });
 
 function memoryOf(...marks: readonly Unavailability[]): readonly Unavailability[] {
@@ -38,7 +38,7 @@ it("remembers it again if it is found after its expiry", () => {
 });
 
 it("marks only spot for a shortage of spot, and only on-demand for one of on-demand", () => {
-  const short = (asked: Asked) => buildShortages(memoryOf(buildMark(asked, full(), 0)), 1);
+  const short = (asked: RequestedInstance) => buildShortages(memoryOf(buildMark(asked, full(), 0)), 1);
   expect(short(spot).isUnavailable("cloud", "large", true, undefined)).toBe(true);
   expect(short(spot).isUnavailable("cloud", "large", false, undefined)).toBe(false);
   expect(short(onDemand).isUnavailable("cloud", "large", true, undefined)).toBe(false);
@@ -77,7 +77,7 @@ it("finds the oldest mark that covers a zone, in whatever order they are recorde
   }
 });
 
-const kinds = fc.record<Asked>({
+const kinds = fc.record<RequestedInstance>({
   provider: fc.constantFrom("cloud", "other"),
   instanceType: fc.constantFrom("large", "small"),
   spot: fc.boolean(),

@@ -16,13 +16,13 @@ export type Shortage =
   | { readonly kind: "unsupported"; readonly message: string };
 
 /** A kind of instance of one provider. */
-export type Asked = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
+export type RequestedInstance = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
 
 /**
  * Builds the mark of a shortage, either of spot or of on-demand, as requested, because spot is often short while on-demand is not. A type that the provider
  * does not have is unavailable in all zones.
  */
-export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unavailability {
+export function buildMark(asked: RequestedInstance, shortage: Shortage, nowMs: number): Unavailability {
   const { provider, instanceType, spot } = asked;
   return {
     provider,

@@ -1,9 +1,14 @@
 import { labels, taints } from "@muster/proto";
-import { bootKindKey, decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
+import {
+  buildBootKindKey,
+  decideBootOutcome,
+  lengthenBackoff,
+  type BootAnswer,
+} from "../domain/decide-boot-outcome.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { buildMark, rememberShortage } from "../domain/unavailability.ts";
-import { inNodeSpan } from "../node-trace.ts";
+import { runInNodeSpan } from "../node-trace.ts";
 import type { Boot, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
@@ -16,7 +21,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
     "muster.spot": spec.spot,
     "muster.demand": node.status.boundTo ?? "",
   };
-  await inNodeSpan("boot node", name, attributes, async (span) => {
+  await runInNodeSpan("boot node", name, attributes, async (span) => {
     const beganMs = scaler.now();
     const provider = scaler.providers.get(policy.provider);
     if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
@@ -54,7 +59,7 @@ async function takeAnswer(
     report.planned("pool", { kind: "mark", node: node.name, because: outcome.shortage.kind, message: found.message });
   }
   const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };
-  const key = bootKindKey(asked);
+  const key = buildBootKindKey(asked);
   if (answer.kind === "failed")
     memory.backoffs.set(key, lengthenBackoff(memory.backoffs.get(key), { ...answer, asked }, now()));
   else if (answer.kind === "started") memory.backoffs.delete(key);

@@ -127,7 +127,7 @@ type PageRead =
  * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be
  * read.
  */
-export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
+export function makeHttpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
   const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
     const { status, headers, text } = await controller.call({ method: "GET", path }, signal);

@@ -2,9 +2,9 @@ import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
-import { originOf } from "../domain/lease.ts";
+import { getOrigin } from "../domain/lease.ts";
 import { isSliceNamespace } from "../types/kubernetes.ts";
-import { namespaceOf } from "../types/lease-names.ts";
+import { getNamespace } from "../types/lease-names.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { CrashWatch } from "../lead/wake-leases.ts";
 
@@ -37,8 +37,8 @@ export function openCrashWatch(
   });
   return {
     exitsOf: (lease) => {
-      const namespace = namespaceOf(lease.order, readClaim(lease.order), own);
-      const { id, run } = originOf(lease);
+      const namespace = getNamespace(lease.order, readClaim(lease.order), own);
+      const { id, run } = getOrigin(lease);
       return pods.byIndex("lease", id).filter((each) => each.run === String(run) && each.namespace === namespace);
     },
     onExit: (listener) =>

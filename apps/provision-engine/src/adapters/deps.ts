@@ -10,21 +10,21 @@ import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketCreatedAtMs, openView } from "@muster/store";
 import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
-import { leaseQueue } from "../types/lease-queue.ts";
-import { requestFor } from "../types/machine.ts";
-import { zdbOverhead, ZDB } from "../types/zdb.ts";
+import { makeLeaseQueue } from "../types/lease-queue.ts";
+import { buildMachineRequest } from "../types/machine.ts";
+import { computeZdbOverhead, ZDB } from "../types/zdb.ts";
 import type { Overheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { referencedBy, type EngineOps } from "../lead/engine-ops.ts";
-import { followLeases, openHoldings } from "../holdings/holdings.ts";
+import { findReferenced, type EngineOps } from "../lead/engine-ops.ts";
+import { followLeases, openLeaseRegistry } from "../holdings/holdings.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
-import { orderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
+import { makeOrderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
 import type { Ledger, Workload, WorkloadParts } from "../types/workload.ts";
 import { watchUnreadable, type Records } from "../holdings/records.ts";
 import { openRoom, makeRecords, openLeases } from "./records.ts";
-import { feedbackOver, routeAnswers } from "./feedback.ts";
-import { openGrants, joinLeftovers, leaseLedger, openLedgerLeftovers } from "./ledger.ts";
+import { makeBusFeedback, routeAnswers } from "./feedback.ts";
+import { openGrants, joinLeftovers, makeLeaseLedger, openLedgerLeftovers } from "./ledger.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
@@ -59,13 +59,13 @@ export async function openDeps(
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
-  const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
+  const secrets = makeOrderSecrets(signer, { unsealed: config.order.unsealedSecrets });
   const known = await openKnown(context, bus, secrets, undo);
   const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
-  const ledger = leaseLedger(bus);
+  const ledger = makeLeaseLedger(bus);
   const cleaner = cleanerOf(context, { bus, ledger, records, metrics, cluster });
-  const queue = leaseQueue(ledger, config.queue);
+  const queue = makeLeaseQueue(ledger, config.queue);
   const parts = { cluster, ledger, leaseQueue: queue, nowNs };
   const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
   const requests: HandlerDeps = {
@@ -81,14 +81,14 @@ export async function openDeps(
     holdings,
     history,
     capacity: config.capacity,
-    asking: { ...explainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(requestFor(record), of) },
+    asking: { ...explainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(buildMachineRequest(record), of) },
     cleaner,
     foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };
   const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
-  const overNats = feedbackOver(bus, config.order.engine);
+  const overNats = makeBusFeedback(bus, config.order.engine);
   const feedback = routeAnswers(overNats, http?.send);
   const opened = undo.move();
   return {
@@ -133,7 +133,7 @@ async function openKnown(
     }),
   );
   const overheads = overheadsOf(config);
-  const holdings = openHoldings(config.capacity, overheads);
+  const holdings = openLeaseRegistry(config.capacity, overheads);
   const fill = () => bucketFill(connection, bucket.name);
   const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
   const records = makeRecords(bucket, room);
@@ -175,7 +175,7 @@ function foreseeWith(
     around: holdings.around,
     overheads,
     phaseOf: (id: string) => holdings.find(id)?.phase,
-    referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
+    referencedBy: (record: LeaseRecord) => findReferenced({ holdings, view, secrets }, record),
     policy: { ...order, ...engine.pass },
     nowNs,
   };
@@ -183,7 +183,7 @@ function foreseeWith(
 }
 
 function overheadsOf({ kube }: Config): Overheads {
-  return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
+  return kube?.zdb === undefined ? {} : { [ZDB.type]: computeZdbOverhead(kube.zdb) };
 }
 
 function engineReports({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["report"] {

@@ -12,7 +12,7 @@ type SendFeedback = ReportDeps["feedback"];
 const RETRY_MS = 60_000;
 
 /** Publishes feedback to NATS; the stream drops repetitions within its deduplication window. */
-export function feedbackOver(bus: Bus, engine: string): SendFeedback {
+export function makeBusFeedback(bus: Bus, engine: string): SendFeedback {
   const { LeaseAnswered } = muster.provision.v1;
   return async ({ id, createdNs, number, result, deleted }) => {
     const message = { engine, id, result: result === undefined ? null : toWireResult(result), deleted };

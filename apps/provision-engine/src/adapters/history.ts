@@ -5,7 +5,7 @@ import type { View } from "@muster/store";
 import { toEvent, toWireEvent, PAGE_BYTES } from "./messages.ts";
 import type { History, Readable } from "../holdings/records.ts";
 import { buildHistory } from "../domain/build-history.ts";
-import { eventBytes } from "../domain/decide-quota.ts";
+import { countEventBytes } from "../domain/decide-quota.ts";
 import type { LeaseEvent } from "../domain/lease.ts";
 
 export function openHistory(bus: Bus): History {
@@ -32,7 +32,7 @@ const TOKEN = /^(\d+)(?:-(\d*))?$/;
  * A page of the history of the order that has the id, or had it last. `continue` comes from the previous page; empty: the newest page, or in the reply no older
  * events.
  */
-export async function historyPage(
+export async function readHistoryPage(
   { history, view }: HistoryDeps,
   { id, limit, continue: token }: { readonly id: string; readonly limit: number; readonly continue: string },
   signal: AbortSignal,
@@ -43,7 +43,7 @@ export async function historyPage(
   for (let asked = most; ; asked = Math.ceil(asked / 2)) {
     const query = { limit: asked, before: before === undefined ? undefined : Number(before) };
     const page = await history.page(id, query, signal);
-    if (page.items.length > 1 && eventBytes(page.items) > PAGE_BYTES) continue;
+    if (page.items.length > 1 && countEventBytes(page.items) > PAGE_BYTES) continue;
     const { events, order, isWhole } = buildHistory(page.items, wanted);
     const isMore = page.before !== undefined && !isWhole;
     return { events, continue: isMore ? `${page.before}-${order ?? ""}` : "" };

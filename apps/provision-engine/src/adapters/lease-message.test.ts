@@ -3,20 +3,20 @@ import { FaultError } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openHoldings } from "../holdings/holdings.ts";
-import { leaseMessage, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
+import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { toWireLease, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
 
 function reported(network: Partial<Omit<LeaseRecord, "order">>, users: readonly string[] = []) {
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   const record = aLease({ order: NETWORK, phase: "DECOMMISSIONING", ...network });
   holdings.learn({ record, revision: 1 });
   for (const id of users) {
     const order = { id, type: "volume", data: '{"size":1,"type":"ssd","network":"home"}' };
     holdings.learn({ record: aLease({ order, phase: "ACTIVE", expiresAtNs: 7_000_000_001n }), revision: 1 });
   }
-  return leaseMessage({ holdings, nowNs: () => 0n }, { record, revision: 1 });
+  return toWireLease({ holdings, nowNs: () => 0n }, { record, revision: 1 });
 }
 
 it("lists the leases that block the end of a network, with their ends, and is not stuck", () => {
@@ -37,7 +37,7 @@ it.each<[what: string, record: Partial<Omit<LeaseRecord, "order">>, stuck: boole
 });
 
 const { ExplainReservationReply } = muster.reservation.v1;
-const LEASES = { holdings: openHoldings({}, {}), nowNs: () => 0n };
+const LEASES = { holdings: openLeaseRegistry({}, {}), nowNs: () => 0n };
 const WAITING = aLease({ order: { id: "3-2", type: "machine" }, phase: "PROVISIONING", run: 2 });
 
 /** A ledger in which every owner waits, or that does not answer. */

@@ -6,24 +6,24 @@ import { decideAdmission, decideDecommission } from "../domain/decide-admission.
 import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
-import { type LeaseSeen, type LeaseUsers, explainLease, phaseOfLease } from "../domain/explain-lease.ts";
+import { type LeaseSeen, type LeaseUsers, explainLease, getLeasePhase } from "../domain/explain-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Surroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/holdings.ts";
 import type { Stored } from "../holdings/records.ts";
-import { phaseOf, toWireRecord } from "./messages.ts";
-import { leaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
+import { toWirePhase, toWireRecord } from "./messages.ts";
+import { buildLeaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
 type SeenLeases = {
-  readonly holdings: Pick<Holdings, "around" | "find">;
+  readonly holdings: Pick<LeaseRegistry, "around" | "find">;
   readonly nowNs: () => bigint;
 };
 
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
 /** A lease as replies show it. */
-export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
+export function toWireLease(leases: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
   const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
   return {
     record: toWireRecord(record),
@@ -51,7 +51,7 @@ const NO_USERS: Surroundings["users"] = { some: [], count: 0 };
 
 function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
   const { order, expiresAtNs } = user;
-  return { id: order.id, type: order.type, phase: phaseOf(user), expiresAt: timestampOf(expiresAtNs) };
+  return { id: order.id, type: order.type, phase: toWirePhase(user), expiresAt: timestampOf(expiresAtNs) };
 }
 
 function explainWait(
@@ -87,14 +87,14 @@ export async function explainAnswer(
 ): Promise<muster.explain.v1.Explanation.$Properties> {
   const { order, phase } = record;
   const waitsForLedger = order.type === MACHINE.type && phase === "PROVISIONING";
-  const asked = waitsForLedger ? await askMachines(calls, leaseOwner(record)) : NOTHING_ASKED;
+  const asked = waitsForLedger ? await askMachines(calls, buildLeaseOwner(record)) : NOTHING_ASKED;
   const isUnqueued = waitsForLedger && asked.reservation === undefined && asked.ledgerTrouble === undefined;
   const whyNoQueue = isUnqueued ? await askQueue(calls, record) : undefined;
   const nowMs = Number(leases.nowNs() / 1_000_000n);
   const isOver = phase === "ENDED" || phase === "FAILED";
   const seen = seeLease(leases, record);
   const reason = explainLease({ ...seen, ...(whyNoQueue !== undefined && { whyNoQueue }) }, asked.seen, nowMs);
-  return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
+  return explanationMessage({ kind: OWNER_KIND, name: order.id, ...getLeasePhase(record), isOver }, reason, asked);
 }
 
 /** Time limit of the ledger calls of an explanation. */

@@ -3,11 +3,11 @@ import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openCleaner } from "../lead/cleaner.ts";
 import { aLease } from "../../test/a-lease.ts";
-import { leaseLabels } from "../types/lease-names.ts";
+import { buildLeaseLabels } from "../types/lease-names.ts";
 import { openLeftovers } from "./leftovers.ts";
 
 const { signal } = new AbortController();
-const ofLease = leaseLabels(aLease({ order: { id: "1-1" } }));
+const ofLease = buildLeaseLabels(aLease({ order: { id: "1-1" } }));
 const object = (name: string, namespace: string | undefined, itsLabels: Record<string, string> = ofLease) => ({
   metadata: { name, uid: name, labels: itsLabels, ...(namespace !== undefined && { namespace }) },
 });

@@ -3,7 +3,7 @@ import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster
 import { otherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
-import { useKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts";
+import { buildUseKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts";
 import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
@@ -87,14 +87,14 @@ function isOfLease({ metadata }: KubeObject): boolean {
 }
 
 function namespaceKey({ metadata }: KubeObject): string {
-  return useKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
+  return buildUseKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
 }
 
 function usedKeys(pod: V1Pod & KubeObject): string[] {
   const { metadata, spec } = pod;
   const namespace = metadata?.namespace ?? "";
   const claims = (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
-  return [namespaceKey(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
+  return [namespaceKey(pod), ...claims.map((claim) => buildUseKey(KINDS.volumeClaim.kind, namespace, claim))];
 }
 
 function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: string): FoundObject {

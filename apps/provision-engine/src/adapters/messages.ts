@@ -65,7 +65,7 @@ export function toEvent(event: muster.provision.v1.LeaseEvent): LeaseEvent {
 }
 
 /** The wire number of a record's phase. */
-export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
+export function toWirePhase({ phase }: Pick<LeaseRecord, "phase">): number {
   return enums.LeasePhase.numbers[phase];
 }
 
@@ -75,7 +75,7 @@ export function toWireRecord(record: LeaseRecord): muster.provision.v1.LeaseReco
   return {
     ...rest,
     order: toWireOrder(order),
-    phase: phaseOf(record),
+    phase: toWirePhase(record),
     result: result && toWireResult(result),
     expiresAt: timestampOf(expiresAtNs),
     renewal: renewal && toWireRenewal(renewal),

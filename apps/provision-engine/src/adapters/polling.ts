@@ -8,8 +8,8 @@ import { type LeaseSource, pollSource } from "../orders/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
 import type { Answer } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
-import { openController, httpPoll } from "./controller.ts";
-import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
+import { openController, makeHttpPoll } from "./controller.ts";
+import { COUNT_EVERY_MS, toWireCounters, type HandlerDeps } from "./handlers.ts";
 import { openHttpFeedback } from "./feedback.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
@@ -43,7 +43,7 @@ export function openPolling(
   const { engine } = config.order;
   const controller = openController(address, Date.now);
   const { send, updateStats } = openHttpFeedback(controller, engine);
-  const poll = httpPoll({
+  const poll = makeHttpPoll({
     controller,
     engine,
     failed: (what, reason) => {
@@ -57,7 +57,7 @@ export function openPolling(
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
       take: { requests, ...rest, ...reportsOfPolled(logger, metrics, cleaner), retryWaitingMs: RETRY_WAITING_MS },
       stats: {
-        stats: () => toJsonStats(countersMessage(requests)),
+        stats: () => toJsonStats(toWireCounters(requests)),
         push: updateStats,
         pause,
         failed: (error) => {

@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
-import { buildStorable, promisedBytes, decideRoom, type Fill } from "../domain/decide-quota.ts";
+import { buildStorable, countPromisedBytes, decideRoom, type Fill } from "../domain/decide-quota.ts";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 import type { Stored, Readable, Records } from "../holdings/records.ts";
 import { recordCodec } from "./messages.ts";
@@ -55,7 +55,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): Record
         "record" in value ? [{ record: value.record, revision }] : [],
       ),
     create: async (record) => {
-      await room.take(checkSize(record) + promisedBytes(record));
+      await room.take(checkSize(record) + countPromisedBytes(record));
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
@@ -83,7 +83,7 @@ function checkSize(record: LeaseRecord): number {
 }
 
 function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {
-  return Math.max(0, bytes - bytesOf(before) + promisedBytes(next) - promisedBytes(before));
+  return Math.max(0, bytes - bytesOf(before) + countPromisedBytes(next) - countPromisedBytes(before));
 }
 
 function bytesOf(record: LeaseRecord): number {

@@ -30,7 +30,7 @@ type EngineMethods = {
 const RETRY_MS = 1000;
 
 /** Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. */
-export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
+export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
   const routed =
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
     async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {

@@ -45,7 +45,7 @@ export function subtractUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits
 export type DiskType = "ssd" | "hdd";
 
 /** Disk space, counted as SRU or HRU. */
-export function diskUnits(type: DiskType, bytes: bigint): ResourceUnits {
+export function computeDiskUnits(type: DiskType, bytes: bigint): ResourceUnits {
   return type === "ssd" ? { ...NO_UNITS, sru: bytes } : { ...NO_UNITS, hru: bytes };
 }
 

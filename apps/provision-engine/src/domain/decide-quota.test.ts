@@ -5,9 +5,9 @@ import { aLease } from "../../test/a-lease.ts";
 import {
   decideQuota,
   isAlive,
-  promisedBytes,
+  countPromisedBytes,
   recordBytes,
-  regainedBytes,
+  countRegainedBytes,
   buildStorable,
   decideRoom,
 } from "./decide-quota.ts";
@@ -57,14 +57,16 @@ it("counts leases that are not over, and reserves room for results that do not e
     "ACTIVE",
     "DECOMMISSIONING",
   ]);
-  const promising = PHASES.filter((phase) => promisedBytes(aLease({ phase, order: { data: "12345" } })) === 5);
+  const promising = PHASES.filter((phase) => countPromisedBytes(aLease({ phase, order: { data: "12345" } })) === 5);
   expect(promising).toEqual(["ORDERED", "PROVISIONING"]);
 });
 
 it("counts the data that a repeated order restores", () => {
   const order = { data: "ü2345" };
-  expect(regainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
-  expect(regainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order)).toBe(6);
+  expect(countRegainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
+  expect(
+    countRegainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order),
+  ).toBe(6);
 });
 
 const bytesOf = ({ requestId, outbox }: LeaseRecord): number =>

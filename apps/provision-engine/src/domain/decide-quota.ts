@@ -45,21 +45,24 @@ export function isAlive({ phase }: Pick<LeaseRecord, "phase">): boolean {
 export function recordBytes({ order, result, trouble, ending, outbox }: LeaseRecord): number {
   const texts = [order.data, result?.data ?? "", result?.message ?? "", ending?.message ?? "", trouble];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), RECORD_BYTES);
-  return bytes + eventBytes(outbox);
+  return bytes + countEventBytes(outbox);
 }
 
 /** Approximate size of events. */
-export function eventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
+export function countEventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
   return events.reduce((sum, { message }) => sum + EVENT_BYTES + Buffer.byteLength(message), 0);
 }
 
 /** Maximum growth of a record without a result: a result may be as large as the data of its order. */
-export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
+export function countPromisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
   return phase === "ORDERED" || phase === "PROVISIONING" ? Buffer.byteLength(order.data) : 0;
 }
 
 /** Growth of a compacted record that runs again, because its order restores its data. */
-export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
+export function countRegainedBytes(
+  { orderHash }: Pick<LeaseRecord, "orderHash">,
+  { data }: Pick<Order, "data">,
+): number {
   return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }
 

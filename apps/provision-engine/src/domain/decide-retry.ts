@@ -19,12 +19,12 @@ type LeaseProgress = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
 
 /** Whether a lease is still in force minutes after its expiry, because its end could not be written. */
 export function isOverdue(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
-  const afterNs = overdueAfterNs(lease);
+  const afterNs = computeOverdueAfterNs(lease);
   return afterNs !== undefined && nowNs > afterNs;
 }
 
 /** Strictly after this time the lease is overdue; undefined if it ends or has ended. */
-export function overdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
+export function computeOverdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
   return isOngoing(lease) ? lease.expiresAtNs + OVERDUE_AFTER_NS : undefined;
 }
 

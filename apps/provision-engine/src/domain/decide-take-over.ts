@@ -1,7 +1,7 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
 import type { LeaseReason } from "./lease-reason.ts";
-import { originOf, type LeaseRecord } from "./lease.ts";
+import { getOrigin, type LeaseRecord } from "./lease.ts";
 import type { Referenced } from "./claim.ts";
 import type { LeaseChange } from "./lease-change.ts";
 
@@ -66,7 +66,7 @@ export function decideTakeOver(
   const { id } = order;
   if (older?.record.heir === id) {
     const { crashes } = older.record;
-    const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
+    const change = { kind: "taken-over", madeFor: getOrigin(older.record), crashes } as const;
     return { kind: "take", change, because: { code: "handed-over", lease: older.record.order.id } };
   }
   if (phase === "PROVISIONING") {

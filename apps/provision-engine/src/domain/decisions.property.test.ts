@@ -2,7 +2,7 @@ import type { Order } from "@muster/leases";
 import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/holdings.ts";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
@@ -158,7 +158,7 @@ it("keeps a network or a volume for exactly those leases of its user that may us
       const there = others.filter(({ user, phase }) => user === "user" && mayHoldResources(phase));
       const expected = (held: boolean): string => (held ? "later" : "yes");
       for (const all of [leases, leases.toReversed()]) {
-        const holdings = openHoldings({}, {});
+        const holdings = openLeaseRegistry({}, {});
         for (const record of all) holdings.learn({ record, revision: 1 });
         expect(decideDecommission(holdings.around(volume)).kind).toBe(
           expected(there.some(({ mounts }) => mounts.includes("1-1"))),

@@ -2,7 +2,7 @@ import type { SeenMachines } from "@muster/ledger-client/explanation";
 import type { Result } from "@muster/leases";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import { explainLease, phaseOfLease, type LeaseSeen } from "./explain-lease.ts";
+import { explainLease, getLeasePhase, type LeaseSeen } from "./explain-lease.ts";
 import type { Ending, LeaseRecord } from "./lease.ts";
 
 const NOW_MS = 1_700_003_600_123;
@@ -89,5 +89,5 @@ it.each<[sinceMs: number, lease: Changes]>([
   [7, { phase: "FAILED", ending: ENDING }],
 ])("is in its phase since %i", (sinceMs, lease) => {
   const { record } = seen(lease);
-  expect(phaseOfLease(record)).toEqual({ phase: record.phase, sinceMs });
+  expect(getLeasePhase(record)).toEqual({ phase: record.phase, sinceMs });
 });

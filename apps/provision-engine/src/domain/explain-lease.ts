@@ -61,7 +61,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
 }
 
 /** The phase of a lease and since when; 0: the record has no time of it. */
-export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
+export function getLeasePhase(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
   readonly phase: string;
   readonly sinceMs: number;
 } {
@@ -69,7 +69,7 @@ export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "resu
   return { phase, sinceMs: toMs(sinceNsOf(record) ?? 0n) };
 }
 
-function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof phaseOfLease>[0]) {
+function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof getLeasePhase>[0]) {
   switch (phase) {
     case "ORDERED":
       return order.createdNs;

@@ -112,11 +112,11 @@ export type LeaseTransition =
   | { readonly next: LeaseRecord; readonly because: ChangeReason }
   | { readonly next: undefined; readonly because: NoChangeReason };
 
-export function changeTo(next: LeaseRecord, because: ChangeReason): LeaseTransition {
+export function changeLease(next: LeaseRecord, because: ChangeReason): LeaseTransition {
   return { next, because };
 }
 
-export function unchanged(because: NoChangeReason): LeaseTransition {
+export function keepUnchanged(because: NoChangeReason): LeaseTransition {
   return { next: undefined, because };
 }
 

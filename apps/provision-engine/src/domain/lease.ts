@@ -128,7 +128,7 @@ export type LeaseRecord = {
 export type Origin = { readonly id: string; readonly run: number };
 
 /** Identifies the objects of a lease by their names and labels. */
-export function originOf({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
+export function getOrigin({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
   return madeFor ?? { id: order.id, run };
 }
 
@@ -152,6 +152,6 @@ export function mayHoldResources(phase: Phase): boolean {
 export const SOURCES = { service: "api", stream: "nats", controller: "http" } as const;
 
 /** Whether a source repeats old orders: a controller lists all of its orders at each start, and keeps unaccepted ones for any time. */
-export function relistsOrders(source: string): boolean {
+export function isRelistingOrders(source: string): boolean {
   return source === SOURCES.controller;
 }

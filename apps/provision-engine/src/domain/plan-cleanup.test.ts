@@ -5,7 +5,7 @@ import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import {
   planCleanup,
-  useKey,
+  buildUseKey,
   type CleanupSnapshot,
   type FoundObject,
   type LeaseTruth,
@@ -42,7 +42,7 @@ const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
 });
 const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.kind);
 const ofTruth = (truth: LeaseTruth): Partial<CleanupSnapshot> => ({ truth: new Map([["1-1", truth]]) });
-const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
+const mounted = new Set([buildUseKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
 
 it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["an object without a record is removed", {}, "remove"],
@@ -113,9 +113,9 @@ it("keeps a namespace while it contains an object of a lease, or a running pod",
   expect(plan({ objects, leftSince })).toEqual(["remove", "remove"]);
   expect(plan({ objects, leftSince, inUse: mounted })).toEqual(["suspect", "keep"]);
   expect(plan({ objects, leftSince: new Map([["u-2", 0]]) })).toEqual(["suspect", "suspect"]);
-  expect(plan({ objects: [namespace], leftSince, inUse: new Set([useKey("Namespace", "", "muster-n")]) })).toEqual([
-    "keep",
-  ]);
+  expect(plan({ objects: [namespace], leftSince, inUse: new Set([buildUseKey("Namespace", "", "muster-n")]) })).toEqual(
+    ["keep"],
+  );
   const unlisted = ["PersistentVolumeClaim"];
   expect(plan({ objects: [namespace], leftSince, unlisted })).toEqual(["keep"]);
   expect(plan({ unlisted })).toEqual(["remove"]);
@@ -157,7 +157,7 @@ const arbitrarySnapshot = fc
         lease: { id: `1-${at}`, run: runs[at] ?? 1 },
       }),
     );
-    const keys = objects.map(({ kind, namespace, name }) => useKey(kind, namespace, name));
+    const keys = objects.map(({ kind, namespace, name }) => buildUseKey(kind, namespace, name));
     return snapshot({
       objects,
       unlisted,

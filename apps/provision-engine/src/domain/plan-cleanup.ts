@@ -7,7 +7,7 @@ import {
   type Brake,
   type BrakePolicy,
 } from "@muster/ledger-client/plan-sweep";
-import { originOf, type LeaseRecord, type Origin } from "./lease.ts";
+import { getOrigin, type LeaseRecord, type Origin } from "./lease.ts";
 
 /** An object in the cluster, or a reservation in the ledger, that claims to belong to a lease. */
 export type FoundObject = OwnedObject & {
@@ -40,7 +40,7 @@ export type InUse = ReadonlySet<string> | undefined;
 
 export type CleanupSnapshot = Found & {
   readonly truth: ReadonlyMap<string, LeaseTruth>;
-  /** Keys of `useKey`. */
+  /** Keys of `buildUseKey`. */
   readonly inUse: InUse;
   /** By uid: since when every sweep has found the object left over. */
   readonly leftSince: ReadonlyMap<string, number>;
@@ -71,11 +71,11 @@ export function mayBeUsed(object: FoundObject): boolean {
 }
 
 /** Name of its namespace; for a namespace, its own name. */
-export function placeOf(object: FoundObject): string {
+export function getObjectPlace(object: FoundObject): string {
   return isNamespace(object) ? object.name : object.namespace;
 }
 
-export function useKey(kind: string, namespace: string, name: string): string {
+export function buildUseKey(kind: string, namespace: string, name: string): string {
   return `${kind} ${namespace}/${name}`;
 }
 
@@ -96,7 +96,7 @@ export function isStaleReservation(
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;
-  return keepOccupied(planSweep(objects, standingOf(snapshot, engine), { leftSince, nowMs, graceMs }));
+  return keepOccupied(planSweep(objects, decideStanding(snapshot, engine), { leftSince, nowMs, graceMs }));
 }
 
 /** A namespace is removed after all lease objects in it. */
@@ -110,7 +110,7 @@ export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
 }
 
 /** Returns the function that decides whether an object is left over, by the snapshot. */
-export function standingOf(
+export function decideStanding(
   { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
   engine: string,
 ): (object: FoundObject) => Standing {
@@ -125,7 +125,7 @@ export function standingOf(
     if (!left.isLeftOver) return owned(left.because);
     if (mayBeUsed(object)) {
       if (inUse === undefined) return owned("its use is unknown");
-      if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is in use`);
+      if (inUse.has(buildUseKey(kind, namespace, name))) return owned(`${left.because}, but it is in use`);
     }
     const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
     if (unseen.length > 0) return owned(`its content is unknown: ${unseen.join(", ")} could not be listed`);
@@ -149,7 +149,7 @@ function decideLeftOver(
       if (order.engine !== engine)
         return { isLeftOver: false, because: `its lease is served by engine ${order.engine}` };
       if (takesOver !== undefined) return { isLeftOver: false, because: `lease ${order.id} takes it over` };
-      const { id: origin, run: current } = originOf(truth.record);
+      const { id: origin, run: current } = getOrigin(truth.record);
       if (origin !== id && phase === "ACTIVE")
         return { isLeftOver: true, because: `its lease has the workload of lease ${origin}` };
       if (run > current)

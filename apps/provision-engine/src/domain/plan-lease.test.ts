@@ -8,7 +8,7 @@ import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
 import type { LeaseRecord, Phase } from "./lease.ts";
 import { NO_UNITS, type Neighbour } from "./claim.ts";
-import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
+import { toDecisionJson, readDecision, writeDecision } from "./stored-decision.ts";
 import { withEvent } from "./lease-change.ts";
 
 const TOMBSTONE = 100n;
@@ -45,7 +45,7 @@ function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));
   expect(stored.snapshot).toEqual(snapshot);
   expect(planLease(stored.snapshot, stored.policy, stored.nowNs)).toEqual(planned);
-  expect(stored.plan).toEqual(asJson(planned));
+  expect(stored.plan).toEqual(toDecisionJson(planned));
   return planned;
 }
 const volume = (phase: Phase): Neighbour => ({

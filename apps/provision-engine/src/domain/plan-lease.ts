@@ -7,7 +7,7 @@ import type { LeaseReason } from "./lease-reason.ts";
 import { describeWait } from "./transition-lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
 import { describeProblems, type Claim, type Read, type Referenced, type Surroundings } from "./claim.ts";
-import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
+import { computeAcceptedUntilNs, type OrderAges } from "./decide-order.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 
 export type LeasePolicy = {
@@ -196,7 +196,7 @@ export function takeSnapshot(
       type,
       reference,
       phase,
-      takenUntilNs: acceptedUntilNs(record, ages),
+      takenUntilNs: computeAcceptedUntilNs(record, ages),
       expiresAtNs,
       notBeforeNs,
       trouble,

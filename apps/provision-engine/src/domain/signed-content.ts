@@ -13,17 +13,20 @@ export function verifySigned(
 ): Fault | undefined {
   const publicKey = publicKeyOf(user);
   if (publicKey === undefined)
-    return wrong("user", `"${user.slice(0, 64)}" is not a user id: base58 of a public key of 32 bytes is needed`);
-  if (signature.length === 0) return wrong("signature", "is missing");
+    return buildSignatureFault(
+      "user",
+      `"${user.slice(0, 64)}" is not a user id: base58 of a public key of 32 bytes is needed`,
+    );
+  if (signature.length === 0) return buildSignatureFault("signature", "is missing");
   if (!verify(publicKey, content, signature))
-    return wrong(
+    return buildSignatureFault(
       "signature",
       "does not match this user and content: the content was altered, or another key signed it",
     );
   return undefined;
 }
 
-export function wrong(field: string, reason: string): Fault {
+export function buildSignatureFault(field: string, reason: string): Fault {
   return { code: "invalid_request", field, reason };
 }
 

@@ -2,12 +2,12 @@ import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
-import { countedAs, sumHeldUnits, readClaim } from "../types/workload-types.ts";
+import { findCounter, sumHeldUnits, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
-import { isAlive, promisedBytes, recordBytes } from "../domain/decide-quota.ts";
+import { isAlive, countPromisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-retry.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { openHoldings } from "./holdings.ts";
+import { openLeaseRegistry } from "./holdings.ts";
 
 const GIB = 2n ** 30n;
 const dataOf = {
@@ -24,7 +24,7 @@ const dataOf = {
 const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
 
 it("counts a begun lease before its record shows it, and until the record shows the end", () => {
-  const holdings = openHoldings({ sru: GIB }, {});
+  const holdings = openLeaseRegistry({ sru: GIB }, {});
   const [first, second] = [volume("1-1"), volume("1-2")];
   const heldBeside = ({ order }: LeaseRecord): bigint => holdings.around(order).held.sru;
   holdings.learn({ record: first, revision: 1 });
@@ -49,7 +49,7 @@ it("counts a begun lease before its record shows it, and until the record shows 
 });
 
 it("counts a write in flight until its record is known or the write has ended, and each lease once", () => {
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   const leases = (besides = ""): number => holdings.usageOf("user", besides).leases;
   const reserve = (id: string, revision: number) =>
     holdings.reserveUsage({ id, user: "user", revision, added: { leases: 1, bytes: 10 } });
@@ -71,7 +71,7 @@ it("counts a write in flight until its record is known or the write has ended, a
 });
 
 it("separates two orders that had the same id, one after the other", () => {
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   holdings.learn({ record: aLease({ order: { createdNs: 5n }, phase: "ENDED" }), revision: 5 });
   holdings.learn({ record: aLease({ order: { createdNs: 9n } }), revision: 9 });
   expect(holdings.seen("1-1")?.record.order.createdNs).toBe(9n);
@@ -101,7 +101,7 @@ it("always equals a scan of all leases: the sum, the named leases, and the users
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const holdings = openHoldings({}, {});
+      const holdings = openLeaseRegistry({}, {});
       const model = new Map<string, LeaseRecord>();
       const records = new Map<string, LeaseRecord>();
       let revision = 0;
@@ -132,7 +132,7 @@ it("always equals a scan of all leases: the sum, the named leases, and the users
   );
 });
 
-function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyMap<string, LeaseRecord>): void {
+function checkAround(holdings: ReturnType<typeof openLeaseRegistry>, model: ReadonlyMap<string, LeaseRecord>): void {
   const asked = [
     anOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
     anOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
@@ -162,7 +162,7 @@ function checkAround(holdings: ReturnType<typeof openHoldings>, model: ReadonlyM
 
 /** Recomputes the counters from all records, while the holdings keep the share of each. */
 function countLeases(records: readonly LeaseRecord[]): ProvisionCounters {
-  const counted = records.map((record) => countedAs(record)).filter((each) => each !== undefined);
+  const counted = records.map((record) => findCounter(record)).filter((each) => each !== undefined);
   const of = (counter: keyof ProvisionCounters): number => counted.filter((each) => each.counter === counter).length;
   const network = new Set(counted.flatMap((each) => each.network ?? [])).size;
   const [container, volume, zdb, vm] = [of("container"), of("volume"), of("zdb"), of("vm")];
@@ -170,17 +170,17 @@ function countLeases(records: readonly LeaseRecord[]): ProvisionCounters {
 }
 
 function checkSums(
-  holdings: ReturnType<typeof openHoldings>,
+  holdings: ReturnType<typeof openLeaseRegistry>,
   records: readonly LeaseRecord[],
   begun: readonly LeaseRecord[],
 ): void {
   expect(holdings.counters()).toEqual({ counters: countLeases(records), used: sumHeldUnits(begun, {}) });
   for (const user of ["a", "b", "c"]) {
     const own = records.filter(({ order }) => order.user === user);
-    const bytes = own.reduce((sum, each) => sum + recordBytes(each) + promisedBytes(each), 0);
+    const bytes = own.reduce((sum, each) => sum + recordBytes(each) + countPromisedBytes(each), 0);
     expect(holdings.usageOf(user, "")).toEqual({ leases: own.filter(isAlive).length, bytes });
   }
-  expect(holdings.promised()).toBe(records.reduce((sum, each) => sum + promisedBytes(each), 0));
+  expect(holdings.promised()).toBe(records.reduce((sum, each) => sum + countPromisedBytes(each), 0));
   for (const nowNs of [0n, 10n ** 15n]) {
     const { phases, stuck, overdue } = holdings.phases(nowNs);
     const byPhase = [...Map.groupBy(records, ({ phase }) => phase)].map(([phase, all]) => [phase, all.length] as const);
@@ -212,7 +212,7 @@ it("reads equally many leases of a user when many of them end as when few do", (
           return Reflect.get(target, name, receiver);
         },
       });
-    const holdings = openHoldings({}, {});
+    const holdings = openLeaseRegistry({}, {});
     const records = Array.from({ length: count }, (_, at): LeaseRecord => {
       const [type, data] =
         at === 0
@@ -248,21 +248,21 @@ describe("while one lease takes over the workload of another", () => {
   const other = anOrder({ id: "9-9" });
 
   it("counts its resources once at any moment, whichever record is learnt first", () => {
-    const holdings = openHoldings({}, {});
+    const holdings = openLeaseRegistry({}, {});
     const moments = [older, claiming, handed, taken, { ...taken, phase: "ENDED" as const }];
     const held = moments.map((record, at) => {
       holdings.learn({ record, revision: at + 1 });
       return holdings.around(other).held.sru;
     });
     expect(held).toEqual([GIB, GIB, GIB, GIB, 0n]);
-    const late = openHoldings({}, {});
+    const late = openLeaseRegistry({}, {});
     late.learn({ record: claiming, revision: 2 });
     late.learn({ record: handed, revision: 3 });
     expect(late.around(other).held.sru).toBe(GIB);
   });
 
   it("protects a volume while it is mounted by any id that it has had", () => {
-    const holdings = openHoldings({}, {});
+    const holdings = openLeaseRegistry({}, {});
     const last = { id: "3-1", type: "volume", data, reference: "2-1" };
     const mounting = (id: string, mounted: string) =>
       aLease({ order: { id, type: "container", data: dataOf.container("net", mounted) } });
@@ -280,7 +280,7 @@ describe("while one lease takes over the workload of another", () => {
 
 it("returns counters and phases of many leases without reading any", () => {
   let looks = 0;
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   for (let at = 0; at < 100; at++) {
     const record = new Proxy(aLease({ order: { id: `1-${at}`, type: "volume", data: dataOf.volume(1) } }), {
       get: (target, name, receiver): unknown => {

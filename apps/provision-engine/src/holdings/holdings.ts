@@ -1,6 +1,6 @@
 import type { Order } from "@muster/leases";
 import type { View } from "@muster/store";
-import { networkOf, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
+import { findNetworkName, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import {
   type Capacity,
@@ -15,11 +15,11 @@ import {
 import type { Usage } from "../domain/decide-quota.ts";
 import { MAX_NAMED_USERS } from "../domain/decide-admission.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
-import { leaseSums, type LeaseSums, reservedUsage, type UsageReservation } from "./lease-sums.ts";
+import { makeLeaseSums, type LeaseSums, makeReservedUsage, type UsageReservation } from "./lease-sums.ts";
 import type { Stored, Readable } from "./records.ts";
 
 /** The leases of an engine and their resources, as far as this process knows. */
-export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
+export type LeaseRegistry = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   /** Active leases by type, and the resources that leases hold or may hold, as admission counts them. */
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
   /** Usage of a user, including writes in flight except those of this lease. */
@@ -43,11 +43,11 @@ export type Holdings = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   around(order: Order): Surroundings;
 };
 
-export function openHoldings(capacity: Capacity, overheads: Overheads): Holdings {
+export function openLeaseRegistry(capacity: Capacity, overheads: Overheads): LeaseRegistry {
   const known = new Map<string, Stored>();
   const index = leaseIndex();
-  const { set: setSums, ...sums } = leaseSums();
-  const reserved = reservedUsage();
+  const { set: setSums, ...sums } = makeLeaseSums();
+  const reserved = makeReservedUsage();
   /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
   const begun = new Map<string, number>();
   const held = heldUnits();
@@ -173,7 +173,7 @@ function networkKey(user: string, name: string, phase: Phase): string {
 
 /** Index keys of the leases that use a network, or mount a volume by any id that it has had. */
 function usersKeys({ user, ...order }: Order, line: readonly string[]): string[] {
-  const network = networkOf({ user, ...order });
+  const network = findNetworkName({ user, ...order });
   return network === undefined ? line.map((id) => mountKey(user, id)) : [withinKey(user, network)];
 }
 
@@ -218,7 +218,7 @@ function isSameOrder(a: Order, b: Order): boolean {
 /** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
 export function followLeases(
   view: Pick<View<Readable>, "entries" | "get" | "onChange">,
-  holdings: Pick<Holdings, "learn" | "forget">,
+  holdings: Pick<LeaseRegistry, "learn" | "forget">,
   engine: string,
 ): () => void {
   const update = (id: string, entry: ReturnType<typeof view.get>): void => {

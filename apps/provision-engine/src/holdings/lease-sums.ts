@@ -1,7 +1,7 @@
-import { countedAs } from "../types/workload-types.ts";
+import { findCounter } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
-import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
-import { isDecommissionStuck, overdueAfterNs } from "../domain/decide-retry.ts";
+import { isAlive, countPromisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
+import { isDecommissionStuck, computeOverdueAfterNs } from "../domain/decide-retry.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
@@ -29,12 +29,12 @@ type Part = {
   readonly usage: Usage;
   readonly promised: number;
   readonly isDecommissionStuck: boolean;
-  readonly counted: ReturnType<typeof countedAs>;
+  readonly counted: ReturnType<typeof findCounter>;
 };
 
 const NONE: Usage = { leases: 0, bytes: 0 };
 
-export function leaseSums(): LeaseSums {
+export function makeLeaseSums(): LeaseSums {
   const parts = new Map<string, Part>();
   const phases = new Map<Phase, number>();
   const counters = new Map<string, number>();
@@ -60,7 +60,7 @@ export function leaseSums(): LeaseSums {
       const before = parts.get(id);
       if (before !== undefined) add(before, -1);
       overdue.delete(id);
-      const afterNs = record && overdueAfterNs(record);
+      const afterNs = record && computeOverdueAfterNs(record);
       if (afterNs === undefined) ends.delete(id);
       else ends.set(id, afterNs);
       if (record === undefined) {
@@ -87,14 +87,14 @@ export function leaseSums(): LeaseSums {
 }
 
 function partOf(record: LeaseRecord): Part {
-  const promised = promisedBytes(record);
+  const promised = countPromisedBytes(record);
   return {
     phase: record.phase,
     user: record.order.user,
     usage: { leases: isAlive(record) ? 1 : 0, bytes: recordBytes(record) + promised },
     promised,
     isDecommissionStuck: isDecommissionStuck(record),
-    counted: countedAs(record),
+    counted: findCounter(record),
   };
 }
 
@@ -124,7 +124,7 @@ type ReservedUsage = {
 
 type Reserved = { readonly id: string; readonly user: string; readonly added: Usage; revision: number; writes: number };
 
-export function reservedUsage(): ReservedUsage {
+export function makeReservedUsage(): ReservedUsage {
   const byLease = new Map<string, readonly Reserved[]>();
   const sums = new Map<string, Usage>();
   const find = (id: string, user: string) => byLease.get(id)?.find((each) => each.user === user);

@@ -4,13 +4,13 @@ import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import type { Entry } from "@muster/store";
 import { anOrder, aLease } from "../../test/a-lease.ts";
-import { orderSecrets, watchUnopened } from "./order-secrets.ts";
+import { makeOrderSecrets, watchUnopened } from "./order-secrets.ts";
 import type { Readable } from "./records.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 const { signer: engine } = makeSigner();
 const { signer: user } = makeSigner();
-const secrets = orderSecrets(engine, { unsealed: false });
+const secrets = makeOrderSecrets(engine, { unsealed: false });
 const plain = anOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size":1,"password":"hush"}' });
 
 function sealed(order: Order): Order {
@@ -53,7 +53,9 @@ it("seals the kubeconfig of a result to the user of the order, and nothing of ot
 it("returns no secret to a user without a key, unless plain secrets are allowed", () => {
   const order = anOrder({ user: "12", type: "kubernetes" });
   expect(reasonOf(() => secrets.seal(order, '{"kubeconfig":"token"}'))).toContain("data.kubeconfig cannot be sealed");
-  expect(orderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe('{"kubeconfig":"token"}');
+  expect(makeOrderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe(
+    '{"kubeconfig":"token"}',
+  );
 });
 
 it("compares two orders by their opened data, though each is sealed separately", () => {
@@ -102,7 +104,7 @@ function world(...records: readonly LeaseRecord[]) {
   };
   const reported: string[] = [];
   const opened: string[] = [];
-  const secrets = orderSecrets(now, { unsealed: false });
+  const secrets = makeOrderSecrets(now, { unsealed: false });
   const open: typeof secrets.open = (order) => {
     opened.push(order.id);
     return secrets.open(order);

@@ -16,7 +16,7 @@ export type OrderSecrets = {
 };
 
 /** With `unsealed`, results for users without a key stay plain. */
-export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
+export function makeOrderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
   const open = (order: Order): Order => {
     const { id, user, type } = order;
     const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>

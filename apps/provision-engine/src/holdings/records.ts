@@ -35,7 +35,7 @@ export type Readable = { readonly record: LeaseRecord } | { readonly unreadable:
 type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** The present unreadable records, ordered by id. */
-export function unreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
+export function listUnreadableLeases(view: Pick<View<Readable>, "entries">): UnreadableLease[] {
   return view
     .entries()
     .flatMap(({ key, value }) => ("unreadable" in value ? [{ id: key, because: value.unreadable }] : []));
@@ -54,7 +54,7 @@ export function watchUnreadable(
     known.set(lease.id, lease.because);
     report(lease);
   };
-  for (const lease of unreadableLeases(view)) found(lease);
+  for (const lease of listUnreadableLeases(view)) found(lease);
   const stop = view.onChange((id) => {
     const value = view.get(id)?.value;
     if (value !== undefined && "unreadable" in value) found({ id, because: value.unreadable });

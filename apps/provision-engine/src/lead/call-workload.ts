@@ -2,11 +2,11 @@ import { deadline, MAX_TIMER_MS } from "@muster/backoff";
 import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
-import { inLeaseTrace } from "./lease-trace.ts";
+import { runInLeaseTrace } from "./lease-trace.ts";
 import type { OrderSecrets } from "../holdings/order-secrets.ts";
 import type { Outcome, PassDeps } from "./pass.ts";
 import type { Stored } from "../holdings/records.ts";
-import { userTurns } from "./user-turns.ts";
+import { makeUserTurns } from "./user-turns.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type CallOptions = {
@@ -51,9 +51,9 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;
-  const provisioning = userTurns(parallel);
-  const decommissioning = userTurns(parallel);
-  const checking = userTurns(parallel);
+  const provisioning = makeUserTurns(parallel);
+  const decommissioning = makeUserTurns(parallel);
+  const checking = makeUserTurns(parallel);
   const inFlight = new Map<string, { readonly run: number; readonly cancel: AbortController }>();
   const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
     const { order, run, expiresAtNs } = record;
@@ -186,7 +186,7 @@ async function call(
   ended.addEventListener("abort", resolveEarly);
   try {
     const runWork = () => outcomeOf(record.order.id, name, () => work(ended), defect);
-    const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
+    const traced = runInLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
     const outcome = await Promise.race([traced, early.promise]);
     // A call cut off by the loss of the lead has not failed.
     if (isLost() && !outcome.ok) throw leadLost();

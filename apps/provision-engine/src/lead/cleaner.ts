@@ -12,9 +12,9 @@ import {
   isNamespace,
   keepOccupied,
   mayBeUsed,
-  placeOf,
+  getObjectPlace,
   planCleanup,
-  standingOf,
+  decideStanding,
   type CleanupPolicy,
   type CleanupSnapshot,
   type CleanupStep,
@@ -248,7 +248,7 @@ function startSweeps({
     );
     if (defects.length > 0)
       throw new AggregateError(defects.slice(0, MAX_DEFECTS), `reading the records of ${defects.length} leases failed`);
-    return { objects, truth, standingOf: standingOf({ truth, inUse, unlisted }, policy.engine) };
+    return { objects, truth, standingOf: decideStanding({ truth, inUse, unlisted }, policy.engine) };
   };
   const sweep: Cleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {
     const observed = await observe(signal);
@@ -276,7 +276,7 @@ async function observeDependents(
   signal: AbortSignal,
 ): Promise<Pick<CleanupSnapshot, "objects" | "unlisted" | "inUse">> {
   if (!mayBeUsed(object)) return { objects: [object], unlisted: [], inUse: undefined };
-  const within = placeOf(object);
+  const within = getObjectPlace(object);
   const members = isNamespace(object) ? await leftovers.find(signal, within) : { objects: [], unlisted: [] };
   const inUse = await leftovers.inUse(signal, within);
   return { objects: [object, ...members.objects], unlisted: members.unlisted, inUse };

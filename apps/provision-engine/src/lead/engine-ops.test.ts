@@ -5,11 +5,11 @@ import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
 import { ENGINE_NOW_NS, engineOps } from "../../test/engine-ops.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Stored } from "../holdings/records.ts";
-import { callPauses } from "./call-pauses.ts";
-import { passDepsOf } from "./engine-ops.ts";
+import { makeCallPauses } from "./call-pauses.ts";
+import { buildPassDeps } from "./engine-ops.ts";
 import { runEngine } from "./engine.ts";
-import { leasePasses } from "./pass.ts";
-import { waitingLeases } from "./wake-leases.ts";
+import { makeLeasePasses } from "./pass.ts";
+import { makeWaitingLeases } from "./wake-leases.ts";
 
 it("counts a lease that begins after another one was observed, so that both together stay within the capacity", async () => {
   const ids = ["1-1", "1-2"];
@@ -18,8 +18,8 @@ it("counts a lease that begins after another one was observed, so that both toge
   for (const id of ids) ops.holdings.learn(stored({ id, type: "container" }, { phase: "ORDERED" }));
   const stop = new AbortController();
   const lead = { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true };
-  const deps = passDepsOf(ops, lead, waitingLeases(), callPauses(ops.policy.pass.retry));
-  const pass = leasePasses(deps, ops.policy.pass);
+  const deps = buildPassDeps(ops, lead, makeWaitingLeases(), makeCallPauses(ops.policy.pass.retry));
+  const pass = makeLeasePasses(deps, ops.policy.pass);
   // Both observe before either acts.
   await Promise.all(ids.map((id) => pass(id, stop.signal)));
   expect(calls).toEqual(["provision 1-1"]);

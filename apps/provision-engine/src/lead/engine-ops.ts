@@ -12,7 +12,7 @@ import type { Digest } from "../domain/signed-content.ts";
 import type { FeedbackPolicy } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/holdings.ts";
 import type { OrderSecrets } from "../holdings/order-secrets.ts";
 import { writeDuringCall, type PassDeps, type PassPolicy, type WriteDeps } from "./pass.ts";
 import type { ReportDeps } from "./report-lease.ts";
@@ -39,7 +39,7 @@ export type EngineOps = {
   readonly records: Records;
   readonly history: Pick<History, "publish">;
   readonly feedback: ReportDeps["feedback"];
-  readonly holdings: Holdings;
+  readonly holdings: LeaseRegistry;
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
@@ -76,7 +76,7 @@ const MAX_STORE_CALLS = 128;
 /** Maximum time that a write of a lease's history waits for the answer of its source. */
 const MAX_ANSWER_WAIT_MS = 1000;
 /** The dependencies of passes. */
-export function passDepsOf(
+export function buildPassDeps(
   ops: EngineOps,
   lead: EngineLead,
   waiting: WaitingLeases,
@@ -159,7 +159,7 @@ function snapshotOf(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): Le
     claim: readClaim(record.order),
     isServed: workloads.has(record.order.type),
     around: holdings.around(record.order),
-    reference: referencedBy(ops, record),
+    reference: findReferenced(ops, record),
     exits: crashes.exitsOf(record),
     keptFor: keptFor(ops, record),
   };
@@ -167,8 +167,8 @@ function snapshotOf(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): Le
 }
 
 /** The lease that an order refers to, if the order has not begun yet. */
-export function referencedBy(
-  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
+export function findReferenced(
+  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<LeaseRegistry, "find"> },
   { order, phase }: LeaseRecord,
 ): Referenced | undefined {
   const { reference } = order;
@@ -186,7 +186,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 }
 
 /** The dependencies of reports. */
-export function reportDepsOf(
+export function buildReportDeps(
   { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
   { token }: EngineLead,
   wake: ReportDeps["wake"],

@@ -9,7 +9,7 @@ import { aLease } from "../../test/a-lease.ts";
 import type { Phase } from "../domain/lease.ts";
 import { runEngine } from "./engine.ts";
 import type { EngineOps } from "./engine-ops.ts";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/holdings.ts";
 import type { Stored } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 
@@ -85,7 +85,7 @@ function worldBehind() {
     },
     decommission: () => Promise.resolve(),
   };
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   // The state that a replica learns without leading.
   holdings.learn(LATE);
   const config = readConfig({ PROVISION_KEY: "11".repeat(32) });

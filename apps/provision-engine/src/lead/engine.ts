@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { followHints, waitingLeases, type WaitingLeases } from "./wake-leases.ts";
+import { followHints, makeWaitingLeases, type WaitingLeases } from "./wake-leases.ts";
 import type { Readable, Stored } from "../holdings/records.ts";
-import { callPauses, type CallPauses } from "./call-pauses.ts";
+import { makeCallPauses, type CallPauses } from "./call-pauses.ts";
 import type { WorkloadCalls } from "./call-workload.ts";
 import { checkLease, openChecks, type Checks } from "./check-lease.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
@@ -10,9 +10,9 @@ import { planReport } from "../domain/plan-feedback.ts";
 import { planLease } from "../domain/plan-lease.ts";
 import { sortByRank } from "../types/workload-types.ts";
 import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
-import { leasePasses, type PassDeps } from "./pass.ts";
+import { makeLeasePasses, type PassDeps } from "./pass.ts";
 import { openReporter } from "./report-lease.ts";
-import { passDepsOf, reportDepsOf, type EngineOps, type EngineLead } from "./engine-ops.ts";
+import { buildPassDeps, buildReportDeps, type EngineOps, type EngineLead } from "./engine-ops.ts";
 
 /** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
@@ -23,14 +23,14 @@ export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void>
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const own = { ...lead, signal };
-  const waiting = waitingLeases();
+  const waiting = makeWaitingLeases();
   const { retry } = policy.pass;
-  const pauses = callPauses(retry);
-  const pass = passDepsOf(ops, own, waiting, pauses);
+  const pauses = makeCallPauses(retry);
+  const pass = buildPassDeps(ops, own, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = openAlerts(ops);
   const passes = startPasses(ops, { pass, checks, lead: own, alerts, waiting });
-  const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
+  const reporter = openReporter(buildReportDeps(ops, lead, (id) => reports.add(id)));
   const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
     reconcile: async (id) => requeueAfter(await reporter.report(id), nowNs()),
@@ -174,7 +174,7 @@ function startPasses(
   { view, nowNs, policy, report, clock }: EngineOps,
   { pass, checks, lead, alerts, waiting }: StartDeps,
 ): LeaseController {
-  const reconcile = leasePasses(pass, policy.pass);
+  const reconcile = makeLeasePasses(pass, policy.pass);
   const passes: LeaseController = startLeaseController({
     name: "lease",
     reconcile: async (id, signal) => {

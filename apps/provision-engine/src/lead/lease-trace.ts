@@ -9,7 +9,7 @@ import type { LeasePlan } from "../domain/plan-lease.ts";
 export const TRACER = "@muster/provision-engine";
 
 /** Runs work for a polled order, which has no trace context: in the trace of its lease, or in a new one. */
-export function inPolledTrace<Result>(
+export function runInPolledTrace<Result>(
   { id, type }: Pick<Order, "id" | "type">,
   seen: LeaseRecord | undefined,
   work: () => Promise<Result>,
@@ -19,26 +19,26 @@ export function inPolledTrace<Result>(
 }
 
 /** The span of one round of a pass. */
-export function spanOfPass(record: LeaseRecord): PassSpan {
+export function buildPassSpan(record: LeaseRecord): PassSpan {
   return { name: "lease pass", parent: contextOf(record), attributes: attributesOf(record) };
 }
 
 /** Runs one step of a pass in its own span, which records the reason. */
-export function inLeaseStep<Result>(
+export function runInLeaseStep<Result>(
   record: LeaseRecord,
   plan: LeasePlan,
   work: () => Promise<Result>,
 ): Promise<Result> {
   const attributes = { ...attributesOf(record), "muster.because": plan.because.code };
-  return inSpan(TRACER, `lease ${nameOfStep(plan)}`, { attributes }, work);
+  return inSpan(TRACER, `lease ${getStepName(plan)}`, { attributes }, work);
 }
 
-export function nameOfStep(plan: LeasePlan): string {
+export function getStepName(plan: LeasePlan): string {
   return plan.kind === "change" ? plan.change.kind : plan.kind;
 }
 
 /** Runs one call in a span of the lease's trace, on any replica. `failureOf` finds failures in results. */
-export function inLeaseTrace<Result>(
+export function runInLeaseTrace<Result>(
   record: LeaseRecord,
   { name, because }: { readonly name: string; readonly because?: string },
   work: () => Promise<Result>,

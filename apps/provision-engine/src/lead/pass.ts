@@ -11,7 +11,7 @@ import { type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from 
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
 import { describeRefusal } from "../domain/describe-reason.ts";
-import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "./lease-trace.ts";
+import { runInLeaseStep, getStepName, recordDecision, buildPassSpan, TRACER } from "./lease-trace.ts";
 import { requeueAfter } from "./lease-controller.ts";
 import type { Stored } from "../holdings/records.ts";
 
@@ -75,7 +75,7 @@ type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep
  * Passes over leases: each executes the steps of its lease until it has to wait. Each step is planned from the stored record, so that the next pass continues
  * an interrupted one. A deposed leader cannot change the record once its successor has written it.
  */
-export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
+export function makeLeasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
   return (id, signal) => {
     /** The record as the previous step of this pass has left it. */
     let known: Stored | undefined;
@@ -93,10 +93,10 @@ export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
         if (dependsOnOthers(next) && deps.holdingsRevision() !== holdingsRevision) return "again";
         deps.planned(snapshot, next, nowNs);
         if (next.kind === "wait") return requeueAfter(next.untilNs, deps.now());
-        known = await inLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
+        known = await runInLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
         return known === undefined ? {} : "again";
       },
-      span: ({ stored }, { steps }) => (steps.length === 0 ? undefined : spanOfPass(stored.record)),
+      span: ({ stored }, { steps }) => (steps.length === 0 ? undefined : buildPassSpan(stored.record)),
     });
     return pass(id, signal);
   };
@@ -106,7 +106,7 @@ type Step = Exclude<LeasePlan, { kind: "wait" }>;
 
 function planNext(snapshot: LeaseSnapshot, policy: PassPolicy, nowNs: bigint): NextStep {
   const next = planLease(snapshot, policy, nowNs);
-  return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because.code }] };
+  return { next, steps: next.kind === "wait" ? [] : [{ kind: getStepName(next), because: next.because.code }] };
 }
 
 /** Whether other leases decide when or whether the lease may take this step. */

@@ -7,7 +7,7 @@ import { isSettled, type LeaseRecord } from "../domain/lease.ts";
 import { hashOrder, type Digest } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
-import { inLeaseTrace } from "./lease-trace.ts";
+import { runInLeaseTrace } from "./lease-trace.ts";
 
 /** Feedback for the source of a lease. */
 export type Answer = {
@@ -150,7 +150,7 @@ async function sendFeedback(deps: ReportDeps, record: LeaseRecord): Promise<Sent
   const { id } = order;
   try {
     const answer = { id, createdNs: order.createdNs, source, number, result, deleted };
-    await inLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
+    await runInLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
   } catch (error) {
     failed(id, error);
     const change = decideFeedbackRetry(faultOf(error), record.feedback, nowNs(), policy);

@@ -2,7 +2,7 @@ import type { CallPauses } from "./call-pauses.ts";
 import type { Checks } from "./check-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { PodExits } from "../domain/count-exits.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/holdings.ts";
 import type { Wait } from "../domain/plan-lease.ts";
 
 /** The observed pods of leases. It may be behind, but never goes back. */
@@ -19,7 +19,7 @@ export type HintDeps = {
   readonly crashes: Pick<CrashWatch, "onExit" | "onGone">;
   /** Calls the listener with the origin id of each lease that the ledger has granted machines. Returns the function that stops it. */
   readonly grants: { onGrant(listener: (lease: string) => void): () => void };
-  readonly holdings: Pick<Holdings, "find">;
+  readonly holdings: Pick<LeaseRegistry, "find">;
   readonly nowNs: () => bigint;
 };
 
@@ -72,7 +72,7 @@ export type WaitingLeases = {
   helpedBy(changed: { readonly id: string; readonly isOver: boolean }): string[];
 };
 
-export function waitingLeases(): WaitingLeases {
+export function makeWaitingLeases(): WaitingLeases {
   const waiting = new Map<string, Wait>();
   /** Ids of waiting leases, by the lease that each waits for. */
   const waiters = new Map<string, Set<string>>();

@@ -5,7 +5,7 @@ import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { Capacity } from "../domain/claim.ts";
 import type { LeaseRecord, Phase } from "../domain/lease.ts";
 import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/holdings.ts";
 
 const SMALL = '"image":"i","capacity":{"cpu":1,"memory":1024}';
 const ZDB = '{"size":1,"mode":"user","disk_type":"ssd"}';
@@ -29,7 +29,7 @@ function foresee(
   { before = [], fault, capacity = {}, phase = "ORDERED", there = [] }: World = {},
 ): Promise<string> {
   const preflight = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
-  const holdings = openHoldings(capacity, {});
+  const holdings = openLeaseRegistry(capacity, {});
   for (const each of there) holdings.learn({ record: aLease(each), revision: 1 });
   const deps: ForeseeDeps = {
     workloads: new Map(["network", "container", "machine"].map((type) => [type, { preflight }])),

@@ -4,13 +4,13 @@ import { type Claim, addUnits, type Referenced, type Neighbour, type Surrounding
 import type { OrderAges } from "../domain/decide-order.ts";
 import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
 import { takeSnapshot, planLease, type LeasePolicy } from "../domain/plan-lease.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import { unitsOf, type Overheads, readClaim } from "../types/workload-types.ts";
+import type { LeaseRegistry } from "../holdings/holdings.ts";
+import { sumUnits, type Overheads, readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
-  readonly around: Holdings["around"];
+  readonly around: LeaseRegistry["around"];
   readonly overheads: Overheads;
   /** Undefined: no such lease. */
   readonly phaseOf: (id: string) => Phase | undefined;
@@ -88,7 +88,7 @@ function withOrders(
     if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
     // A workload that is taken over is counted already.
     const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
-    if (!takesOver) held = addUnits(held, unitsOf(other, read.value, overheads));
+    if (!takesOver) held = addUnits(held, sumUnits(other, read.value, overheads));
     const { network } = read.value;
     const isNamed =
       needs.volumes.includes(other.id) ||

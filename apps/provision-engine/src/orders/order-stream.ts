@@ -6,7 +6,7 @@ import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/signed-content.ts";
 import { SOURCES } from "../domain/lease.ts";
-import { deferredMessages } from "./waiting-orders.ts";
+import { makeDeferredMessages } from "./waiting-orders.ts";
 import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
 import type { ReportDeps } from "../lead/report-lease.ts";
 
@@ -51,7 +51,7 @@ export async function consumeOrders({
   const { engine } = requests.policy;
   await bus.ensureStream(streams.leaseOrders);
   // A message is redelivered after one pause; a second one covers the delivery.
-  const deferred = deferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
+  const deferred = makeDeferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
   return consumeEvents(
     bus,
     {

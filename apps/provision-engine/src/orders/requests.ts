@@ -12,9 +12,9 @@ import {
 } from "../domain/decide-order.ts";
 import {
   decideQuota,
-  promisedBytes,
+  countPromisedBytes,
   recordBytes,
-  regainedBytes,
+  countRegainedBytes,
   type QuotaPolicy,
   type Usage,
 } from "../domain/decide-quota.ts";
@@ -23,13 +23,13 @@ import type { LeaseRecord } from "../domain/lease.ts";
 import type { Digest, Verify } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/holdings.ts";
 import { recordDecision } from "../lead/lease-trace.ts";
 
 /** Dependencies of user requests, which any replica answers. */
 export type RequestDeps = {
   readonly records: Pick<Records, "get" | "create" | "change">;
-  readonly holdings: Pick<Holdings, "usageOf" | "reserveUsage" | "learn" | "seen">;
+  readonly holdings: Pick<LeaseRegistry, "usageOf" | "reserveUsage" | "learn" | "seen">;
   readonly nowNs: () => bigint;
   readonly verify: Verify;
   readonly digest: Digest;
@@ -126,26 +126,26 @@ function reserve(
 /** The usage that the verdict adds. Of existing leases, only a failed one starts another run. */
 function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): Usage | undefined {
   if (verdict.kind === "create")
-    return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
+    return { leases: 1, bytes: recordBytes(verdict.record) + countPromisedBytes(verdict.record) };
   if (verdict.kind === "change" && stored?.phase === "FAILED")
-    return { leases: 1, bytes: regainedBytes(stored, { data }) };
+    return { leases: 1, bytes: countRegainedBytes(stored, { data }) };
   return undefined;
 }
 
-export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
+export function renewLease(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
   return changeBy(deps, { id: renewal.id, requestId }, (record) =>
     decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
-export function end(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
+export function endLease(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
   return changeBy(deps, { id: request.id, requestId }, (record) =>
     decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
 /** Ends a lease on behalf of the source of its order. */
-export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
+export function withdrawOrder(deps: RequestDeps, id: string, source: string): Promise<Stored> {
   return changeBy(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 

@@ -3,7 +3,7 @@ import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
@@ -42,7 +42,7 @@ async function takeAll({
   change = () => Promise.reject(new Error("no lease")),
   historyTaken = () => undefined,
   laterMs = 1,
-  holdings = openHoldings({}, {}),
+  holdings = openLeaseRegistry({}, {}),
   feedback = () => Promise.resolve(),
 }: Polled): Promise<string[]> {
   const failed: string[] = [];
@@ -139,7 +139,7 @@ it("takes orders while a slow controller gets reports of invalid entries", async
 const second = { ...ordered, order: { ...order, id: "1-2" } };
 const over = aLease({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   holdings.learn({ record: first, revision: 1 });
   return holdings;
 };

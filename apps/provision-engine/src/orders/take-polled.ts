@@ -3,9 +3,9 @@ import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Faul
 import { isLeaseId, splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/signed-content.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
-import { inPolledTrace } from "../lead/lease-trace.ts";
-import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
-import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
+import { runInPolledTrace } from "../lead/lease-trace.ts";
+import { takeOrder, withdrawOrder, type RequestDeps } from "./requests.ts";
+import { makeWaitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import type { Stored } from "../holdings/records.ts";
 import type { Answer } from "../lead/report-lease.ts";
@@ -34,7 +34,7 @@ const MAX_WAITING = 1000;
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const { begin, settled } = concurrentById();
-  const waiting = waitingOrders<OrderJob>(MAX_WAITING);
+  const waiting = makeWaitingOrders<OrderJob>(MAX_WAITING);
   const takeOne = (job: OrderJob): Promise<void> => takeOrWait(deps, waiting, job, signal);
   const histories = new Map<string, readonly string[]>();
   const reportHistories = (): void => {
@@ -205,7 +205,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
       await report(deps, { id, source, number: 0, result: undefined, deleted: true });
       return undefined;
     case "withdraw":
-      await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
+      await runInPolledTrace(order, stored?.record, () => withdrawOrder(requests, id, source));
       return undefined;
     case "order": {
       // Throws if the id is invalid.
@@ -216,7 +216,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
         return throwFault({ code: "limit_exceeded", what, limit: MAX_WAITING, retryAfterMs: deps.retryWaitingMs });
       }
       const request = { order, requestId: "", source, dryRun: false };
-      const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
+      const ordered = await runInPolledTrace(order, stored?.record, () => takeOrder(requests, request));
       if (!("fault" in ordered)) return undefined;
       if (ordered.answer !== "deleted") return throwFault(ordered.fault);
       deps.failed(id, "refused", describeFault(ordered.fault));

@@ -3,8 +3,8 @@ import { ledgerCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import { leaseQueue } from "./lease-queue.ts";
-import { leaseOfOwner, leaseOwner, machineWorkload, OWNER_KIND } from "./machine.ts";
+import { makeLeaseQueue } from "./lease-queue.ts";
+import { parseLeaseOwner, buildLeaseOwner, makeMachineWorkload, OWNER_KIND } from "./machine.ts";
 
 const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListQueuesReply, ListReservationsReply } =
   muster.reservation.v1;
@@ -47,15 +47,15 @@ function ledgerOf(owners: readonly string[], late = 0) {
   const listMachines = () => Promise.resolve(ListMachinesReply.create());
   const listQueues = () => Promise.resolve(ListQueuesReply.create());
   const ledger = { ...ledgerCalls(calls, OWNER_KIND), listMachines, listQueues };
-  const workload = machineWorkload(ledger, leaseQueue(ledger, undefined));
+  const workload = makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined));
   return { workload, held };
 }
 
 it("parses the lease and run that machines are held for, and no other name", () => {
-  const { id } = leaseOwner(aLease({ order: { id: "12-3" }, run: 4 }));
-  expect(leaseOfOwner(id)).toEqual({ id: "12-3", run: 4 });
+  const { id } = buildLeaseOwner(aLease({ order: { id: "12-3" }, run: 4 }));
+  expect(parseLeaseOwner(id)).toEqual({ id: "12-3", run: 4 });
   for (const other of ["", "12-3", "12-3-0", "a-3-4", "12-3-4-5", "12-3-4 "])
-    expect(leaseOfOwner(other)).toBeUndefined();
+    expect(parseLeaseOwner(other)).toBeUndefined();
 });
 
 it.each([

@@ -1,8 +1,8 @@
 import { throwFault } from "@muster/faults";
 import { readData, type DataProblem, type LeaseData, type LeaseType } from "@muster/leases/data";
 import { describeProblems, type Claim, type Problem, type Read } from "../domain/claim.ts";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { leaseName, namespaceOf, type Place } from "./lease-names.ts";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
+import { buildLeaseName, getNamespace, type Place } from "./lease-names.ts";
 import type { Workload, WorkloadParts } from "./workload.ts";
 
 /** Numbers of active leases by type. `vm` counts kubernetes. */
@@ -34,7 +34,7 @@ type Definition<Type extends LeaseType> = Pick<WorkloadType, "counter" | "rank" 
   readonly claimOf: (data: LeaseData<Type>) => Claim;
 };
 
-export function workloadType<Type extends LeaseType>({
+export function makeWorkloadType<Type extends LeaseType>({
   claimOf,
   ...rest
 }: Definition<Type>): WorkloadType<LeaseData<Type>, Type> {
@@ -64,11 +64,14 @@ export function requireData<Data>({ read }: WorkloadType<Data>, { order }: Pick<
 }
 
 /** Name and namespace of the objects of a lease. */
-export function placeOf(
+export function getLeasePlace(
   { claim }: Pick<WorkloadType, "claim">,
   lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,
   engineNamespace: string,
 ): Place {
   const { order } = lease;
-  return { name: leaseName(originOf(lease).id), namespace: namespaceOf(order, claim(order.data), engineNamespace) };
+  return {
+    name: buildLeaseName(getOrigin(lease).id),
+    namespace: getNamespace(order, claim(order.data), engineNamespace),
+  };
 }

@@ -65,13 +65,13 @@ type Counted = Pick<LeaseRecord, "order" | "phase">;
 export type Overheads = Readonly<Record<string, ResourceUnits>>;
 
 /** The counter of a lease; undefined if it does not count. Leases with the same `network` count once. */
-export function countedAs({
+export function findCounter({
   order,
   phase,
 }: Counted): { readonly counter: keyof ProvisionCounters; readonly network: string | undefined } | undefined {
   const counter = phase === "ACTIVE" ? findWorkloadType(order.type)?.counter : undefined;
   if (counter === undefined) return undefined;
-  const network = counter === "network" ? JSON.stringify([order.user, networkOf(order)]) : undefined;
+  const network = counter === "network" ? JSON.stringify([order.user, findNetworkName(order)]) : undefined;
   return { counter, network };
 }
 
@@ -80,19 +80,19 @@ export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): 
   let sum = NO_UNITS;
   for (const { order, phase } of records) {
     const claim = mayHoldResources(phase) ? readClaim(order) : undefined;
-    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
+    if (claim?.ok === true) sum = addUnits(sum, sumUnits(order, claim.value, overheads));
   }
   return sum;
 }
 
 /** Name of the network that an order creates; undefined for other types. */
-export function networkOf(order: Counted["order"]): string | undefined {
+export function findNetworkName(order: Counted["order"]): string | undefined {
   const claim = readClaim(order);
   return claim.ok ? claim.value.network : undefined;
 }
 
 /** All resources of a lease. */
-export function unitsOf({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
+export function sumUnits({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
   const overhead = overheads[type];
   return overhead === undefined ? units : addUnits(units, overhead);
 }

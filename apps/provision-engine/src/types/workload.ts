@@ -77,7 +77,7 @@ export type LeaseCluster = {
   /** Undefined: leases of the type zdb fail. */
   readonly zdb: ZdbImage | undefined;
   readonly objects: LeaseObjects;
-  readonly accessOf: AccessOf;
+  readonly accessOf: RequestClusterAccess;
 };
 
 /** The image of key-value stores; one per engine. */
@@ -153,4 +153,4 @@ type ClusterAccess = {
   readonly expiresAt: string;
 };
 
-export type AccessOf = (account: Place, seconds: number, signal: AbortSignal) => Promise<ClusterAccess>;
+export type RequestClusterAccess = (account: Place, seconds: number, signal: AbortSignal) => Promise<ClusterAccess>;

@@ -10,7 +10,7 @@ import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { decideFailsafe } from "../domain/decide-failsafe.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
-import { urgencyOf } from "../pass-trouble.ts";
+import { getUrgency } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass-deps.ts";
 import type { RequestDeps } from "../request-deps.ts";
 import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
@@ -20,7 +20,7 @@ import { rolloutCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
 import { openSetQueues } from "./set-queues.ts";
-import { kubePods, type CreateOutcome, type Pods } from "./pods.ts";
+import { makePods, type CreateOutcome, type Pods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
 
@@ -62,7 +62,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
-  const pods = kubePods(calls, namespace, installation);
+  const pods = makePods(calls, namespace, installation);
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
     now,
@@ -182,7 +182,7 @@ function gaugesOf(world: World, owned: () => number): FarmGauges {
     owned,
     unreadable: () => [...world.sets(), ...world.rollouts()].filter(({ read }) => "unreadable" in read).length,
     troubled: (urgency) =>
-      troubles().filter((trouble) => trouble !== undefined && urgencyOf(trouble.code) === urgency).length,
+      troubles().filter((trouble) => trouble !== undefined && getUrgency(trouble.code) === urgency).length,
   };
 }
 

@@ -1,6 +1,6 @@
 import { enums, type muster } from "@muster/proto";
 import type { NodeVerdict } from "../domain/explain-nodes.ts";
-import { explainSet, phaseOfSet, type SetSeen } from "../domain/explain-set.ts";
+import { explainSet, getSetPhase, type SetSeen } from "../domain/explain-set.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 
@@ -18,7 +18,7 @@ export type ShownSet = {
 export function explainAnswer(shown: ShownSet, nowMs: number): Explanation {
   const seen = seenOf(shown);
   const { name } = shown.set;
-  return { kind: "replica-set", name, ...phaseOfSet(seen), reasons: [explainSet(seen, nowMs)] };
+  return { kind: "replica-set", name, ...getSetPhase(seen), reasons: [explainSet(seen, nowMs)] };
 }
 
 function seenOf({ set, message, rollout, nodes }: ShownSet): SetSeen {

@@ -2,16 +2,16 @@ import { fillPage, pageLimit, type Handlers, type PageLimits } from "@muster/bus
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
-import { desiredOf } from "../domain/desired-of.ts";
+import { countDesired } from "../domain/desired-of.ts";
 import { explainMissingPod } from "../domain/explain-missing-pod.ts";
 import { explainRollout } from "../domain/explain-rollout.ts";
-import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
-import { minimumOf, type Rollout } from "../domain/rollout.ts";
+import { buildPodName, type ReplicaSet } from "../domain/replica-set.ts";
+import { computeMinimum, type Rollout } from "../domain/rollout.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
-import { apply } from "../apply-set.ts";
-import { refuse } from "../domain/check-spec.ts";
+import { applySet } from "../apply-set.ts";
+import { refuseField } from "../domain/check-spec.ts";
 import { requireSet, type RequestDeps, type StoredSet } from "../request-deps.ts";
-import { enable, holdTransfers, remove, scale, transferNode } from "../requests.ts";
+import { enableSet, holdTransfers, removeSet, scaleSet, transferNode } from "../requests.ts";
 import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
 import { explainAnswer } from "./explain-answer.ts";
 import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";
@@ -29,7 +29,7 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
     ...makeSetHandlers(deps),
     ...makeRolloutHandlers(deps),
     listAudit: async ({ name, limit, continue: token }, { signal }) => {
-      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
+      if (!/^\d*$/.test(token)) refuseField("continue", `"${token}" is not from the previous reply`);
       const pageLimit = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
       const page = await deps.auditLog.page(name, { limit: pageLimit, before }, signal);
@@ -44,9 +44,9 @@ function makeSetHandlers(deps: RequestDeps) {
   const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
   return {
     applyReplicaSet: async ({ requestId, name, spec, replace, dryRun, by }) => {
-      if (spec === undefined) return refuse("spec", "is missing");
+      if (spec === undefined) return refuseField("spec", "is missing");
       const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun, by };
-      const applied = await apply(deps, request);
+      const applied = await applySet(deps, request);
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
     getReplicaSet: ({ name }) => set(requireSet(deps, name)),
@@ -65,10 +65,10 @@ function makeSetHandlers(deps: RequestDeps) {
         unreadable: request.continue === "" ? unreadableSets(deps) : [],
       });
     },
-    scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected })),
-    enableReplicaSet: (request) => set(enable(deps, request)),
+    scaleReplicaSet: ({ expected, ...request }) => set(scaleSet(deps, { ...request, expected })),
+    enableReplicaSet: (request) => set(enableSet(deps, request)),
     deleteReplicaSet: async (request) => {
-      const removed = await remove(deps, request);
+      const removed = await removeSet(deps, request);
       return { set: removed === undefined ? null : setMessage(deps, removed) };
     },
     transferNode: (request) => set(transferNode(deps, request)),
@@ -160,14 +160,14 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
     record: toWireSet(set),
     revision,
     replicas: set.placements.map(({ node, ordinal, templateHash }) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       const { health, reason, message } = livePod(deps, set, pod) ?? {
         health: muster.health.v1.Health.HEALTH_UNKNOWN,
         ...explainMissingPod({ set, rollout: roll, nodes }, node),
       };
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
-    replicasDesired: desiredOf(set, roll, nodes?.eligible.size),
+    replicasDesired: countDesired(set, roll, nodes?.eligible.size),
     healthy: countHealthy(set, world.podsOf(set.name), deps.templateHash(set)),
     eligibleNodes: nodes?.eligible.size ?? 0,
     farm: deps.farmOf(set.name),
@@ -200,7 +200,7 @@ function rolloutMessage(deps: RequestDeps, { record: roll, revision }: Stored<Ro
   const [old, fresh] = [sight(roll.oldSet), sight(roll.newSet)];
   const blind = deps.world.observedNodes() === undefined;
   return {
-    record: toWireRollout({ ...roll, minimum: minimumOf(roll) }),
+    record: toWireRollout({ ...roll, minimum: computeMinimum(roll) }),
     revision,
     oldHealthy: old.healthy,
     oldCurrent: old.current,

@@ -268,7 +268,7 @@ function isOneOf<Word extends string>(known: readonly Word[], text: string): tex
 }
 
 /** Converts a reservation to the machine state of one number of a set. */
-export function machineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
+export function toMachineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
   const { id, needs } = reservation;
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")

@@ -40,7 +40,7 @@ const PAGE = 500;
 const MAX_MESSAGE_LENGTH = 1024;
 
 /** `installation`: id of this installation. */
-export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
     // A conflict: the name now belongs to a pod with another uid.

@@ -5,10 +5,10 @@ import { describeFault, type Fault, faultOf } from "@muster/faults";
 import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
-import { machineOwnerOf, readMachineOwner } from "../domain/plan-set-machines.ts";
+import { buildMachineOwner, readMachineOwner } from "../domain/plan-set-machines.ts";
 import type { Trouble } from "../domain/replica-set.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
-import { machineState } from "./messages.ts";
+import { toMachineState } from "./messages.ts";
 
 /** The machines that the ledger grants to sets, as far as this process knows from lists, hints and answers. */
 export type PoolScheduler = AsyncDisposable & {
@@ -84,14 +84,14 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
     allocate: async (set, number, pool, queue) => {
       // Another reservation under this owner is released like anything else that is not in the record.
-      await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }], { queue });
+      await ledger.reserve(buildMachineOwner(set, number), [{ component: COMPONENT, pool }], { queue });
     },
     deallocate: async ({ set, number, reservation }) => {
-      await ledger.release(machineOwnerOf(set, number), reservation);
+      await ledger.release(buildMachineOwner(set, number), reservation);
     },
     ask: async (set, number) => {
-      const found = await ledger.ask(machineOwnerOf(set, number));
-      return found && machineState(found);
+      const found = await ledger.ask(buildMachineOwner(set, number));
+      return found && toMachineState(found);
     },
     list: async (signal) => {
       await ledger.refresh(signal);
@@ -114,7 +114,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
 
 /** Returns the number and the state of the machine; the owner of the reservation is a set. */
 function toNumbered(reservation: Reservation): readonly [number, MachineState] {
-  return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineState(reservation)];
+  return [readMachineOwner(reservation.ownerId)?.number ?? 0, toMachineState(reservation)];
 }
 
 async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<readonly string[] | undefined> {

@@ -12,7 +12,7 @@ type AuditContext = {
 };
 
 /** The client in the details of an audit record; nothing for an anonymous request. */
-export function clientDetails(by: string): { readonly by?: string } {
+export function buildClientDetails(by: string): { readonly by?: string } {
   return by === "" ? {} : { by };
 }
 

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
+import { buildPodName, type Placement, type ReplicaSet } from "./replica-set.ts";
 
 /** Keys by which all services recognise each other's pods; they come from the contracts. */
 type PodKeys = {
@@ -54,7 +54,7 @@ export function buildPod(
 ): PodManifest {
   const template = readTemplate(spec.template);
   const { labels, annotations, schedulingGates } = keys;
-  const name = podNameOf(set, ordinal);
+  const name = buildPodName(set, ordinal);
   const pod = objectAt(template, "spec");
   return {
     apiVersion: "v1",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aRollout } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 
 function undone(rollout: Partial<Rollout>): Rollout {
   const verdict = decideUndo(aRollout(rollout));
@@ -41,7 +41,7 @@ describe("an update that is undone", () => {
       aRollout({ target: 3, undoTarget: 3, newBefore: 1, minimum: 1, oldDesired: 1, newDesired: 2 }),
     ]) {
       const back = undone(rollout);
-      expect(minimumOf(back)).toBe(Math.min(rollout.minimum, 3));
+      expect(computeMinimum(back)).toBe(Math.min(rollout.minimum, 3));
       expect(undone(back)).toEqual({ ...rollout, undone: 2 });
       expect(undone(undone(back))).toEqual({ ...back, undone: 3 });
     }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { aRollout, aSet, aSpec, aTransfer } from "../../test/a-set.ts";
 import type { NodeCode, NodeVerdict } from "./explain-nodes.ts";
-import { explainSet, phaseOfSet, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
+import { explainSet, getSetPhase, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
 import type { ReplicaSet, Trouble } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
@@ -224,5 +224,5 @@ it.each<[phase: string, sinceMs: number, seen: SetSeen]>([
   ["ROLLING", 0, seen({ rollout: "web-2" })],
   ["DELETING", 4, seen({ rollout: "web-2", deletion: { keepPods: true, atMs: 4 } })],
 ])("a set is %s since %i", (phase, sinceMs, given) => {
-  expect(phaseOfSet(given)).toEqual({ phase, sinceMs });
+  expect(getSetPhase(given)).toEqual({ phase, sinceMs });
 });

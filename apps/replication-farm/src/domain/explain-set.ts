@@ -5,7 +5,7 @@ import { describeTransferReason } from "./describe-transfer.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
 import type { ReplicaSet, Transfer } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 
 /** A placement of a set with the last observed state of its pod. */
 export type ReplicaSeen = {
@@ -69,7 +69,7 @@ export function explainSet(seen: SetSeen, nowMs: number): Reason {
 }
 
 /** The phase of a set and since when; 0: the record has no time of it. */
-export function phaseOfSet(seen: Omit<SetSeen, "farm" | "nodes">): {
+export function getSetPhase(seen: Omit<SetSeen, "farm" | "nodes">): {
   readonly phase: string;
   readonly sinceMs: number;
 } {
@@ -208,7 +208,7 @@ function describeRollout(seen: RolloutSeen): string {
   const fresh = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready`;
   const old = `${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
   const why = trouble === undefined ? seen.waitingBecause : `${trouble.code}: ${trouble.message}`;
-  const minimum = `at least ${minimumOf(rollout)} stay ready`;
+  const minimum = `at least ${computeMinimum(rollout)} stay ready`;
   return `roll ${id} ${phase}: ${fresh}; ${old}; ${minimum}${why === "" ? "" : ` (${why})`}`;
 }
 

@@ -1,4 +1,4 @@
-import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
+import { buildPodName, type Placement, type ReplicaSet } from "./replica-set.ts";
 import type { Audit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
@@ -13,7 +13,7 @@ export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot):
 }
 
 /** Adds a placement to the set. */
-export function place(
+export function placeReplica(
   snapshot: Pick<SetSnapshot, "templateHash" | "nowMs">,
   set: ReplicaSet,
   node: string,
@@ -30,7 +30,7 @@ export function place(
 }
 
 /** Gives a placement another ordinal, because its pod name belongs to another owner. */
-export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
+export function renumberReplica(set: ReplicaSet, ordinal: number): ReplicaSet {
   const placements = set.placements.map((each) =>
     each.ordinal === ordinal ? { ...each, ordinal: set.nextOrdinal } : each,
   );
@@ -44,17 +44,17 @@ export function auditNodes(set: ReplicaSet): Audit {
 }
 
 /** Returns the pod of a placement. A pod of its name on another node belongs to an earlier set of that name, because pods are pinned to their nodes. */
-export function podOf(
+export function findReplicaPod(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],
   { node, ordinal }: Placement,
 ): SetPod | undefined {
-  const pod = pods.get(podNameOf(set.name, ordinal));
+  const pod = pods.get(buildPodName(set.name, ordinal));
   return pod?.node === "" || pod?.node === node ? pod : undefined;
 }
 
 export function isReady({ set, pods }: SetSnapshot, placement: Placement): boolean {
-  const pod = podOf(set, pods, placement);
+  const pod = findReplicaPod(set, pods, placement);
   return pod?.health === "READY" && !pod.deleting;
 }
 

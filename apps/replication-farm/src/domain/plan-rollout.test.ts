@@ -6,7 +6,7 @@ import { planPods } from "./plan-pods.ts";
 import { findContestedNodes } from "./find-overlap.ts";
 import { planRollout, type RolloutSet, type RolloutSnapshot } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
-import { podNameOf, type ReplicaSet } from "./replica-set.ts";
+import { buildPodName, type ReplicaSet } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
@@ -329,7 +329,7 @@ class World {
   #rolled(name: string): RolloutSet | undefined {
     const set = this.sets.get(name);
     if (set === undefined) return undefined;
-    const placed = new Set(set.placements.map(({ ordinal }) => podNameOf(name, ordinal)));
+    const placed = new Set(set.placements.map(({ ordinal }) => buildPodName(name, ordinal)));
     return { set, healthy: this.pods.filter((pod) => pod.health === "READY" && placed.has(pod.name)).length };
   }
 
@@ -360,7 +360,7 @@ class World {
   }
 
   #pod(set: string, ordinal: number, node: string, health: SetPod["health"]): SetPod & { readonly set: string } {
-    const name = podNameOf(set, ordinal);
+    const name = buildPodName(set, ordinal);
     return { set, name, uid: `uid-${name}`, node, health, sinceMs: 0, deleting: false };
   }
 }

@@ -1,8 +1,8 @@
 import { computeRemainder, computeRolloutStep, type RolloutCounts } from "./compute-rollout-step.ts";
 import { decideMinimum } from "./decide-minimum.ts";
-import { clientDetails } from "./audit.ts";
+import { buildClientDetails } from "./audit.ts";
 import { MAX_SHARES, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 import type { Audit } from "./set-plan.ts";
 
 /** The present state of a set in a rolling update. */
@@ -138,7 +138,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
     kind: "write",
     next,
     because: "sets-marked",
-    audits: [record("ROLLING_UPDATE_CREATION", next, clientDetails(rollout.by))],
+    audits: [record("ROLLING_UPDATE_CREATION", next, buildClientDetails(rollout.by))],
   };
 }
 
@@ -178,7 +178,7 @@ function planMove({ rollout, nowMs, blind }: RolloutSnapshot, old: RolloutSet, f
     oldDesired: rollout.oldDesired,
     newDesired: rollout.newDesired,
     target: rollout.target,
-    minimum: minimumOf(rollout),
+    minimum: computeMinimum(rollout),
   };
   if (rollout.newDesired >= rollout.target) return planRemainder(rollout, counts, fresh.set);
   if (rollout.newDesired > 0 && nowMs < rollout.lastStepAtMs + rollout.delayMs)

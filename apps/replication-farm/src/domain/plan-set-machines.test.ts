@@ -5,7 +5,7 @@ import { sweepReservations } from "../../test/sweep-plans.ts";
 import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
   findMachineTrouble,
-  machineOwnerOf,
+  buildMachineOwner,
   mayHaveMachines,
   planSetMachines,
   readMachineOwner,
@@ -292,7 +292,7 @@ describe("the owner of a machine at the ledger", () => {
   });
 
   it("is the set and the number, which the set's name does not make ambiguous", () => {
-    expect(readMachineOwner(machineOwnerOf("web", 3))).toEqual({ set: "web", number: 3 });
+    expect(readMachineOwner(buildMachineOwner("web", 3))).toEqual({ set: "web", number: 3 });
     expect([mayHaveMachines("web-1"), mayHaveMachines("web--1")]).toEqual([true, false]);
   });
 });

@@ -1,8 +1,8 @@
 import { PART_SEPARATOR } from "@muster/names";
-import { desiredOf, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
 import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
-import { waitFor, type SetPlan } from "./set-plan.ts";
+import { buildSetWait, type SetPlan } from "./set-plan.ts";
 import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
 /**
@@ -20,7 +20,7 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
   const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
   const surplus = spare.filter((machine) => !kept.has(machine));
   if (surplus.length > 0) {
-    if (snapshot.failsafe) return waitFor("failsafe", ...recorded.waits);
+    if (snapshot.failsafe) return buildSetWait("failsafe", ...recorded.waits);
     const next = { ...set, machines: set.machines.filter((machine) => !surplus.includes(machine)) };
     return { change: { next, because: "machines-surplus", audits: [] }, waits: [] };
   }
@@ -37,7 +37,7 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
 /** Records new grants, and removes grants that are gone although the set did not release them: their numbers are not requested again. */
 function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, ledger, nowMs } = snapshot;
-  const isHeld = isLost(snapshot) && nowMs < endOfLossMs(set, policy);
+  const isHeld = isLost(snapshot) && nowMs < computeLossEndMs(set, policy);
   const machines = set.machines.flatMap((machine): Machine[] => {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
@@ -47,7 +47,7 @@ function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
   });
   if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
-    return isHeld ? waitFor("machines-gone") : waitFor();
+    return isHeld ? buildSetWait("machines-gone") : buildSetWait();
   return { change: { next: { ...set, machines }, because: "machines-granted", audits: [] }, waits: [] };
 }
 
@@ -63,7 +63,7 @@ function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
 }
 
 /** Returns when the loss of the machines is accepted; Infinity if no loss was reported. */
-export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
+export function computeLossEndMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
   return trouble?.code === "MACHINES_GONE" ? trouble.sinceMs + machinesGoneMs : Number.POSITIVE_INFINITY;
 }
 
@@ -81,7 +81,7 @@ function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, m
 /** Counts the needed machines without a replica. A frozen set requests none, and keeps those that it has requested. */
 function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
-  const missing = Math.max(0, desiredOf(set, rollout, undefined) - countPlaced(set));
+  const missing = Math.max(0, countDesired(set, rollout, undefined) - countPlaced(set));
   const { transfer, placements } = set;
   const isSought = transfer !== undefined && !placements.some(({ node }) => node === transfer.newNode);
   return (isFrozen(set, rollout) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
@@ -118,7 +118,7 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
 }
 
 /** The owner id of a machine in the ledger. */
-export function machineOwnerOf(set: string, number: number): string {
+export function buildMachineOwner(set: string, number: number): string {
   return `${set}${PART_SEPARATOR}${number}`;
 }
 

@@ -19,7 +19,7 @@ export type OwnedPod = OwnedObject & {
  * Returns whether a pod is left over: its set does not exist, or is another one of that name. A pod whose labels have the uid of a stored set is ours, whatever
  * installation it names. `setUids`: the uid of each stored set, read after the pods; undefined for an unreadable one, whose pods are kept.
  */
-export function podStanding(
+export function decidePodStanding(
   { set, setUid, kept, deleting, overdueOn }: OwnedPod,
   setUids: ReadonlyMap<string, string | undefined>,
   nowMs: number,

@@ -1,11 +1,11 @@
 import { backoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./desired-of.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
-import { countPlaced, findCandidateNodes, isReady, place, podOf, auditNodes } from "./places.ts";
+import { countPlaced, findCandidateNodes, isReady, placeReplica, findReplicaPod, auditNodes } from "./places.ts";
 import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
-import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
+import { buildSetWait, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { Nodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
@@ -23,10 +23,10 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 /** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
 export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
-  if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
+  if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return buildSetWait();
   const isFitAgain = transfer.because.code !== "REQUESTED" && nodes?.eligible.has(transfer.oldNode) === true;
-  const isSurplus = !isFrozen(set, rollout) && desiredOf(set, rollout, nodes?.eligible.size) < countPlaced(set);
-  if (!isFitAgain && !isSurplus) return waitFor();
+  const isSurplus = !isFrozen(set, rollout) && countDesired(set, rollout, nodes?.eligible.size) < countPlaced(set);
+  if (!isFitAgain && !isSurplus) return buildSetWait();
   const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
   const next = { ...set, transfer: undefined };
   return {
@@ -38,16 +38,16 @@ export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetP
 function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, rollout, nodes, nowMs } = snapshot;
   if (set.spec.allocationStrategy === "static" || set.spec.daemon || rollout !== undefined || nodes === undefined)
-    return waitFor();
+    return buildSetWait();
   const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
   // The transfer costs an unhealthy replica nothing, so it does not wait for healthy ones.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
-  if (old === undefined) return waitFor();
-  if (set.transfersHeld !== undefined) return waitFor("transfer-held");
-  if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
-  if (snapshot.failsafe) return waitFor("failsafe");
-  if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
+  if (old === undefined) return buildSetWait();
+  if (set.transfersHeld !== undefined) return buildSetWait("transfer-held");
+  if (nowMs < set.transferNotBeforeMs) return buildSetWait("transfer-pause");
+  if (snapshot.failsafe) return buildSetWait("failsafe");
+  if (isWell(old) && !set.placements.every(isWell)) return buildSetWait("others-unhealthy");
   const transfer: Transfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
@@ -77,17 +77,17 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
     const next = { ...set, transfer: undefined };
     return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
   }
-  if (snapshot.failsafe) return waitFor("failsafe");
-  const pod = fresh && podOf(set, snapshot.pods, fresh);
+  if (snapshot.failsafe) return buildSetWait("failsafe");
+  const pod = fresh && findReplicaPod(set, snapshot.pods, fresh);
   if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
   // A pod that is ready in time may reach minReadySeconds after the deadline.
   const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh));
   if (lost || late) return { change: rollBack(snapshot, policy, transfer, lost), waits: [] };
-  if (fresh !== undefined) return waitFor("transfer-starting");
+  if (fresh !== undefined) return buildSetWait("transfer-starting");
   const node = findCandidateNodes(snapshot).find((each) => each !== transfer.oldNode);
-  if (node === undefined) return waitFor("transfer-allocating");
-  const next = { ...place(snapshot, set, node), transfer: { ...transfer, newNode: node } };
+  if (node === undefined) return buildSetWait("transfer-allocating");
+  const next = { ...placeReplica(snapshot, set, node), transfer: { ...transfer, newNode: node } };
   return { change: { next, because: "transfer-placed", audits: [] }, waits: [] };
 }
 

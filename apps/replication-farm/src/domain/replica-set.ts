@@ -171,6 +171,6 @@ export const MAX_SHARES = 16;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** Returns the name of a placement's pod, the same for every creator. */
-export function podNameOf(set: string, ordinal: number): string {
+export function buildPodName(set: string, ordinal: number): string {
   return `${set}-${ordinal}`;
 }

@@ -39,12 +39,12 @@ export type Rollout = {
 };
 
 /** Returns the minimum that applies now: an undo returns to the initial number, which may be lower. */
-export function minimumOf({ minimum, target, newBefore, undone }: Rollout): number {
+export function computeMinimum({ minimum, target, newBefore, undone }: Rollout): number {
   return undone % 2 === 1 ? Math.min(minimum, target + newBefore) : minimum;
 }
 
 /** Returns the replicas that the update demands of the set; undefined before both sets are marked. */
-export function desiredInRollout(rollout: Rollout, set: string): number | undefined {
+export function countDesiredInRollout(rollout: Rollout, set: string): number | undefined {
   if (rollout.phase === "CREATING") return undefined;
   if (set === rollout.oldSet) return rollout.oldDesired;
   return set === rollout.newSet ? rollout.newDesired : undefined;

@@ -57,6 +57,6 @@ export type SetWait =
 export type SetPlan = { readonly change: SetChange | undefined; readonly waits: readonly SetWait[] };
 
 /** Returns a plan without a change, with the reasons. */
-export function waitFor(...waits: readonly SetWait[]): SetPlan {
+export function buildSetWait(...waits: readonly SetWait[]): SetPlan {
   return { change: undefined, waits };
 }

@@ -1,7 +1,7 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
 import { publishEvent, signalEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { idOf } from "../domain/ledger/reservation.ts";
+import { getReservationId } from "../domain/ledger/reservation.ts";
 import type { News } from "../keeper-deps.ts";
 import { toWireReservation } from "./messages.ts";
 
@@ -98,6 +98,6 @@ function toEvent({ kind, reservation, beneficiary }: News) {
     subject: subject(owner.kind, owner.id),
     type,
     message: { reservation: toWireReservation({ reservation, because: undefined, beneficiary }) },
-    messageId: `${idOf(sequence)}-${kind}-${revision}`,
+    messageId: `${getReservationId(sequence)}-${kind}-${revision}`,
   };
 }

@@ -7,7 +7,7 @@ import { lead, openBucket, openLog, openView, type Codec, type Leadership, type 
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
-import { idOf } from "../domain/ledger/reservation.ts";
+import { getReservationId } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
@@ -17,7 +17,7 @@ import { followQueues } from "./queue-view.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
-import { nodeView, type NodeView } from "./node-view.ts";
+import { makeNodeView, type NodeView } from "./node-view.ts";
 import { reportDeposed } from "./report-deposed.ts";
 import { reportPreemptions } from "./report-preemptions.ts";
 
@@ -60,7 +60,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   const managed: Manager = (manager = {
     context,
     bus,
-    nodes: nodeView(nodes, config, () => performance.now()),
+    nodes: makeNodeView(nodes, config, () => performance.now()),
     scalings,
     queues,
     metrics,
@@ -128,7 +128,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         logger.warn({ count }, "dropped announcements because too many wait");
       },
       failed: ({ kind, reservation }, error) => {
-        const news = { reservation: idOf(reservation.sequence), kind };
+        const news = { reservation: getReservationId(reservation.sequence), kind };
         logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });

@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
-import { ownerKey, type Reservation } from "../domain/ledger/reservation.ts";
+import { buildOwnerKey, type Reservation } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeHandlers, type ShownViews } from "./handlers.ts";
 
@@ -20,7 +20,7 @@ const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
 it("limits a page of reservations to what fits into a reply, and lists all of them over several pages", async () => {
   const keeper: Pick<LedgerKeeper, "list"> = {
     list: ({ after = "" }) => {
-      const reports = LARGE.filter(({ owner }) => ownerKey(owner) > after).map((reservation) => {
+      const reports = LARGE.filter(({ owner }) => buildOwnerKey(owner) > after).map((reservation) => {
         return { reservation, because: undefined };
       });
       return Promise.resolve({ reports, next: undefined, nextSequence: LARGE.length + 1 });

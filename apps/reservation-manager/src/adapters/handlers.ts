@@ -1,10 +1,10 @@
 import { fillPage, pageLimit, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
-import { ownerKey } from "../domain/ledger/reservation.ts";
+import { buildOwnerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
-import { machineWriter } from "./machine-messages.ts";
+import { makeMachineWriter } from "./machine-messages.ts";
 import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 import { toWireQueueState, toWireUsage } from "./queue-messages.ts";
 
@@ -53,7 +53,7 @@ export function makeHandlers(
         bytes: pageBytes,
         encode: (reservation) => muster.reservation.v1.Reservation.encode(reservation).finish(),
       });
-      const next = isMore && last !== undefined ? ownerKey(last.reservation.owner) : page.next;
+      const next = isMore && last !== undefined ? buildOwnerKey(last.reservation.owner) : page.next;
       return { reservations: [...messages], continue: next ?? "", nextSequence: page.nextSequence };
     },
     explainReservation: async ({ owner }) => {
@@ -104,7 +104,7 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
       after: emptyIsAbsent(after),
       limit: pageLimit(limit, MAX_MACHINES_PAGE_SIZE),
     });
-    const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
+    const { messages, last, isMore } = fillPage(page.machines, makeMachineWriter(), {
       limit: MAX_MACHINES_PAGE_SIZE,
       bytes: pageBytes,
       encode: (machine) => muster.reservation.v1.MachineState.encode(machine).finish(),

@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import { startQueueRun, stepQueue } from "../../test/queue-run.ts";
 import { queueOperations } from "../../test/random-queues.ts";
 import { firstNodes, operations, ownerOf, startRun, step } from "../../test/random-world.ts";
-import { emptyLedger, evolve, restoreLedger } from "../domain/ledger/ledger.ts";
-import { finish } from "../domain/ledger/steps.ts";
+import { emptyLedger, evolveLedger, restoreLedger } from "../domain/ledger/ledger.ts";
+import { runToEnd } from "../domain/ledger/steps.ts";
 import { largeLedger } from "../../test/large-ledger.ts";
 import { entryCodec, scalingCodec, toNodeFacts, toOwner, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
@@ -67,7 +67,7 @@ it("restores needs of two pools whose names differ only by a number", async () =
   const reservations = needs.map((own, index) => {
     return { sequence: index + 1, owner: ownerOf(index), needs: own, priority: 0, createdAtMs: 0 };
   });
-  const ledger = finish(restoreLedger(reservations, 3));
+  const ledger = runToEnd(restoreLedger(reservations, 3));
   const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(ledger)]);
   expect([...restored.reservations.values()].map((each) => each.needs)).toEqual(needs);
 });
@@ -132,7 +132,7 @@ it("rejects an entry that it understands only in part", () => {
   const entry = muster.reservation.v1.LedgerEntry.encode({ events: [{ atMs: 1 }] }).finish();
   expect(() => entryCodec.decode(entry)).toThrow("unknown kind");
   const nameless = muster.reservation.v1.LedgerEntry.encode({ events: [{ released: { id: "7" } }] }).finish();
-  expect(() => entryCodec.decode(nameless).reduce(evolve, emptyLedger)).toThrow("is not the id of a reservation");
+  expect(() => entryCodec.decode(nameless).reduce(evolveLedger, emptyLedger)).toThrow("is not the id of a reservation");
 });
 
 it("reads the pool of a node from the label, and a deleted node as undefined", () => {

@@ -8,7 +8,7 @@ import { livePod, podSeen, running } from "../../test/samples.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import { transitionRecord, type LogsRead } from "../domain/transition-record.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
-import { tailOf, type LogTail } from "./pod-logs.ts";
+import { makeTail, type LogTail } from "./pod-logs.ts";
 
 const record = running();
 const pods = ["driver", "client-0", "server-0"].map((name) => livePod(podSeen(name)));
@@ -273,7 +273,7 @@ describe("collectLogs", () => {
   });
 });
 
-describe("tailOf", () => {
+describe("makeTail", () => {
   async function* chunks(texts: readonly string[], end?: Error): AsyncIterable<Uint8Array> {
     for (const text of texts) yield await Promise.resolve(Buffer.from(text));
     if (end !== undefined) throw end;
@@ -281,18 +281,18 @@ describe("tailOf", () => {
   const late = new DOMException("too late", "TimeoutError");
 
   it("keeps the last bytes and counts the others", async () => {
-    const tail = await tailOf(chunks(["abc", "def", "ghi"]), 4);
+    const tail = await makeTail(chunks(["abc", "def", "ghi"]), 4);
     expect(tail).toMatchObject({ omittedBytes: 5, broken: undefined });
     expect(Buffer.from(tail.bytes).toString()).toBe("fghi");
   });
 
   it("returns the part that it has when the reading takes too long, and reports that", async () => {
-    const tail = await tailOf(chunks(["abc", "def"], late), 4);
+    const tail = await makeTail(chunks(["abc", "def"], late), 4);
     expect(tail).toMatchObject({ omittedBytes: 2, broken: { code: "unavailable" } });
     expect(Buffer.from(tail.bytes).toString()).toBe("cdef");
   });
 
   it("fails if it has read nothing", async () => {
-    await expect(tailOf(chunks([], late), 4)).rejects.toBe(late);
+    await expect(makeTail(chunks([], late), 4)).rejects.toBe(late);
   });
 });

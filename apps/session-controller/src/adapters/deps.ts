@@ -34,19 +34,27 @@ import type { RequestDeps } from "../requests.ts";
 import type { LeadDeps } from "../lead-sessions.ts";
 import type { Led } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
-import { act, askMachinesOf, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "./act.ts";
-import { announce } from "./announce.ts";
+import {
+  performStep,
+  askMachinesOf,
+  collectSessionLogs,
+  explainWaiting,
+  listOwned,
+  makeSessionLedger,
+  type ActDeps,
+} from "./act.ts";
+import { publishSessionEvents } from "./announce.ts";
 import { followGrants, followViews } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
-import { podSeenOf } from "./messages.ts";
-import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
-import { occupancyOf } from "./occupancy.ts";
-import { kubePodLogs } from "./pod-logs.ts";
-import { podsFreshOf } from "./pods-fresh.ts";
-import { kubePods } from "./pods.ts";
+import { toPodSeen } from "./messages.ts";
+import { makeSessionMetrics, type SessionMetrics } from "./metrics.ts";
+import { buildOccupancy } from "./occupancy.ts";
+import { makePodLogs } from "./pod-logs.ts";
+import { arePodsFresh } from "./pods-fresh.ts";
+import { makePods } from "./pods.ts";
 import { openQueues, type SessionQueues } from "./queues.ts";
-import { listed, load, openIndex, openRecords, type Index, type Records } from "./records.ts";
-import { spanOfPass, recordPhase } from "./trace.ts";
+import { formatNames, loadAllRecords, openIndex, openRecords, type Index, type Records } from "./records.ts";
+import { buildPassSpan, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
 export type Deps = AsyncDisposable &
@@ -76,7 +84,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const records = await openRecords(connection);
   const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
-  const metrics = sessionMetrics();
+  const metrics = makeSessionMetrics();
   const onProblem = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "the watch of sessions or pods was interrupted");
   const { index, unreadable } = await openIndex(context, bus, { records, metrics, onProblem });
@@ -104,7 +112,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     metrics,
     records,
     index,
-    occupancy: occupancyOf(index),
+    occupancy: buildOccupancy(index),
     pods,
     mark,
     nodes: viewNodes({ states, marks: mark, lostAfterMs: config.machineLostMs }),
@@ -127,7 +135,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     staleness: () => {
       const ageMs = Math.max(index.ageMs(), pods.ageMs());
       if (ageMs > STALE_MS) return `sessions or pods were last current ${ageMs} ms ago`;
-      return unreadable.size === 0 ? undefined : { note: `stored and not readable: ${listed(unreadable)}` };
+      return unreadable.size === 0 ? undefined : { note: `stored and not readable: ${formatNames(unreadable)}` };
     },
     [Symbol.asyncDispose]: async () => {
       stopObserving();
@@ -229,11 +237,11 @@ function actDeps(
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
-    ledger: sessionLedger(client(bus, ReservationService)),
-    pods: kubePods(calls, namespace, installation),
-    load: (name) => load(records, name),
+    ledger: makeSessionLedger(client(bus, ReservationService)),
+    pods: makePods(calls, namespace, installation),
+    load: (name) => loadAllRecords(records, name),
     reading: {
-      logs: kubePodLogs(kube, namespace),
+      logs: makePodLogs(kube, namespace),
       store: logStore,
       limitBytes: config.logs.perContainerBytes,
       patienceMs: config.logs.patienceMs,
@@ -259,28 +267,28 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     monotonicMs: () => performance.now(),
     executor: context.instance,
     logger: context.logger,
-    load: (name) => load(world.records, name),
+    load: (name) => loadAllRecords(world.records, name),
     save: (record, revision) => world.records.update(record.name, record, revision),
     newestRevision: (name) => index.get(name)?.revision ?? Infinity,
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
-        return entry === undefined ? [] : [podSeenOf(entry.value)];
+        return entry === undefined ? [] : [toPodSeen(entry.value)];
       }),
-    podsFresh: podsFreshOf(pods, mark, Date.now),
+    podsFresh: arePodsFresh(pods, mark, Date.now),
     nodesLost: (names, occupied, tolerations) => nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
     nodesUsable: (names, tolerations) => nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(nodes, context.config.machineLostMs),
     listPods: (record) => acting.pods.ofSession(record),
-    act: (record, step, isHeld) => act(acting, record, step, isHeld),
-    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
+    act: (record, step, isHeld) => performStep(acting, record, step, isHeld),
+    collectLogs: (record, step, onRead, signal) => collectSessionLogs(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
-      await announce(bus, record, from);
+      await publishSessionEvents(bus, record, from);
       // A take-over publishes all events again, and metrics count only those of this executor.
       recordPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),
-    span: spanOfPass,
+    span: buildPassSpan,
   };
 }
 
@@ -292,14 +300,14 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     newUid: () => randomUUID(),
     traceparent: () => traceparentOf(),
     executor,
-    load: (name) => load(records, name),
+    load: (name) => loadAllRecords(records, name),
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
     explain: (record) => explainWaiting(acting, record),
     askMachines: (record) => askMachinesOf(asking, record),
-    announce: (record, from) => announce(bus, record, from),
+    announce: (record, from) => publishSessionEvents(bus, record, from),
     forget: forgetter(world),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     follow: (name) => followers.follow(name),

@@ -2,7 +2,7 @@ import { makeBell } from "@muster/backoff";
 import type { View } from "@muster/store";
 import { expect, it } from "vitest";
 import { record, START_MS } from "../../test/samples.ts";
-import { digestOf, type SessionDigest } from "../domain/plan-sweep.ts";
+import { buildDigest, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
@@ -10,7 +10,7 @@ import { followViews } from "./hints.ts";
 
 /** A view of one session that the test writes. */
 function viewOf(initial: SessionRecord) {
-  let value: SessionDigest = digestOf(initial);
+  let value: SessionDigest = buildDigest(initial);
   let changed: (key: string) => void = () => undefined;
   const view: View<SessionDigest> = {
     get: (key) => ({ key, value, revision: 1 }),
@@ -26,7 +26,7 @@ function viewOf(initial: SessionRecord) {
   return {
     view,
     write: (next: SessionRecord) => {
-      value = digestOf(next);
+      value = buildDigest(next);
       changed(next.name);
     },
   };

@@ -4,7 +4,7 @@ import { listenReservations } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { needsPass, type SessionDigest } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND, SESSION_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
+import { REPLACEMENT_KIND, SESSION_KIND, getReplacementSession } from "../domain/replacement-owner.ts";
 import type { Followers } from "../followers.ts";
 import type { Led } from "../sessions.ts";
 
@@ -47,7 +47,7 @@ export function followGrants(
 ): Promise<AsyncDisposable> {
   return listenReservations(bus, [SESSION_KIND, REPLACEMENT_KIND], {
     granted: ({ ownerId }, kind) => {
-      const session = kind === SESSION_KIND ? ownerId : sessionOfReplacement(ownerId);
+      const session = kind === SESSION_KIND ? ownerId : getReplacementSession(ownerId);
       const leading = led();
       if (leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
       leading.sessions.granted(session);

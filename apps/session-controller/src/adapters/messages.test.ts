@@ -2,13 +2,13 @@ import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { component, record, running, spec, START_MS } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { recordCodec, recordMessage, reservationSeenOf } from "./messages.ts";
+import { recordCodec, toWireRecord, toReservationSeen } from "./messages.ts";
 
 /** Returns a record of a version that knows more enum words. */
 function newer(change: (message: muster.session.v1.SessionRecord.$Properties) => void): SessionRecord {
   const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
   const warnings = [{ code: "LOGS_LOST", message: "" }] as const;
-  const message = recordMessage(running({ verdict, warnings }));
+  const message = toWireRecord(running({ verdict, warnings }));
   change(message);
   return recordCodec.decode(muster.session.v1.SessionRecord.encode(message).finish());
 }
@@ -75,7 +75,7 @@ it.each([
     state: "waiting",
     because,
   } as const;
-  expect(reservationSeenOf(waiting)).toMatchObject({
+  expect(toReservationSeen(waiting)).toMatchObject({
     state: "waiting",
     because: { code: known },
   });

@@ -48,7 +48,7 @@ export type Pods = {
 const PAGE = 500;
 
 /** `installation`: id of this installation. */
-export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): Pods {
   const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
@@ -56,12 +56,17 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       try {
         // Unknown fields are rejected rather than dropped.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
-        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
+        return {
+          kind: "created",
+          uid: made.metadata?.uid ?? "",
+          node: getPinnedNode(made),
+          confirmed: isConfirmed(made),
+        };
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
           const pod = await readTaken(calls, pods, manifest.metadata.name, error);
-          return adoptPod(pod, record, { component, node: pinnedNode(body), installation });
+          return adoptPod(pod, record, { component, node: getPinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
       }
@@ -83,7 +88,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       const own = all.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nowMs = Date.now();
       const nodes = await overdueNodes(calls, own, nowMs);
-      return own.map((pod) => livePodOf(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
+      return own.map((pod) => toLivePod(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
     ofAllSessions: async () => {
       const all = await list(calls, pods, `${labels.ownerKind}=session`);
@@ -123,7 +128,7 @@ async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, tak
 }
 
 /** Returns the only node that the pod may be scheduled on. */
-export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
+export function getPinnedNode({ spec }: Pick<V1Pod, "spec">): string {
   return grantedNodeOf(spec?.affinity) ?? "";
 }
 
@@ -142,9 +147,9 @@ export function adoptPod(
   const isForeigners = isForeign(whose, record.uid);
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
     // A pod pinned to a machine that the component has lost meanwhile cannot start.
-    const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
+    const isOurs = whose.ownerUid === record.uid && (getPinnedNode(pod) === node || startedContainers(pod).length > 0);
     return isOurs
-      ? { kind: "created", uid, node: pinnedNode(pod), confirmed: isConfirmed(pod) }
+      ? { kind: "created", uid, node: getPinnedNode(pod), confirmed: isConfirmed(pod) }
       : { kind: "leftover", component, pod: name, uid };
   }
   const kind = owner[labels.ownerKind] ?? "";
@@ -180,7 +185,7 @@ async function list(calls: KubeCalls, resource: KubeResource, labelSelector: str
 }
 
 /** Converts a listed pod. `overdueOn`: its node, once the pod should have ended. */
-export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
+export function toLivePod(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
   const seen = podSeenOf(pod, nowMs);
   return {
     pod: seen.pod,

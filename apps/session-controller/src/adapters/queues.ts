@@ -3,7 +3,7 @@ import { informer, isForbidden, listWatch, type CallOptions, type KubeObject } f
 import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
-import { queueCheck, type QueueCheckDeps } from "./queue-check.ts";
+import { makeQueueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
 /** Chooses the queue of a session by its name; empty: the session names none. Rejects if the API server does not answer whether a Queue exists. */
 export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
@@ -38,7 +38,7 @@ const NOT_PUBLISHED =
  */
 export function openQueues(deps: QueueDeps): SessionQueues {
   const { kube, namespace, queues, changed, onProblem } = deps;
-  const isUnpublished = queueCheck(deps);
+  const isUnpublished = makeQueueCheck(deps);
   const choices = new Map<string, QueueChoice>();
   const refused = Promise.withResolvers<undefined>();
   let isRefused = false;

@@ -57,7 +57,7 @@ export async function openIndex(
 /** Removes the name from the list once its record can be read, or is deleted. */
 async function checkUnreadable(records: Records, unreadable: Set<string>, name: string): Promise<void> {
   try {
-    await load(records, name);
+    await loadAllRecords(records, name);
     unreadable.delete(name);
   } catch {
     // Still unreadable, or the store is unavailable: the name stays.
@@ -66,13 +66,13 @@ async function checkUnreadable(records: Records, unreadable: Set<string>, name: 
 
 const MAX_LISTED_NAMES = 5;
 
-export function listed(names: ReadonlySet<string>): string {
+export function formatNames(names: ReadonlySet<string>): string {
   const more = names.size > MAX_LISTED_NAMES ? ` and ${names.size - MAX_LISTED_NAMES} more` : "";
   return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
 }
 
 /** Reads a session. An undecodable record is a fault, so that it does not stop reads of other sessions. */
-export async function load(records: Pick<Records, "get">, name: string): Promise<Stored | undefined> {
+export async function loadAllRecords(records: Pick<Records, "get">, name: string): Promise<Stored | undefined> {
   try {
     const entry = await records.get(name);
     return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };

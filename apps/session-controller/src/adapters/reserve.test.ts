@@ -5,7 +5,7 @@ import { buildPodDefaults } from "@muster/resources";
 import { expect, it } from "vitest";
 import { component, record, spec } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { act, type ActDeps } from "./act.ts";
+import { performStep, type ActDeps } from "./act.ts";
 
 const GPU = { key: "gpu", operator: "Exists" };
 const template = (fields: object) => JSON.stringify({ spec: fields });
@@ -71,8 +71,8 @@ function reserving(
     podDefaults,
     chooseQueue: () => Promise.resolve(choice),
   };
-  const step = async (of: Parameters<typeof act>[2]) => {
-    const acted = await act(deps as unknown as ActDeps, session, of, () => true);
+  const step = async (of: Parameters<typeof performStep>[2]) => {
+    const acted = await performStep(deps as unknown as ActDeps, session, of, () => true);
     return "reservation" in acted ? acted.reservation : undefined;
   };
   return { asked, options, step };

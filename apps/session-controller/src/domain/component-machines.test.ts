@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { component, podSeen, provisioning, record, spec } from "../../test/samples.ts";
-import { machinesOf, placesOf } from "./component-machines.ts";
+import { listComponentMachines, listComponentPlaces } from "./component-machines.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { ReplacementSeen } from "./snapshot.ts";
 
@@ -31,7 +31,7 @@ const MOVED = new Map([
 const REPLACING = { node: "", lostAtMs: 1, lostNode: "node-server-0", podUid: "" };
 
 it("finds the machines of all components, the shared ones, and the tolerations on each", () => {
-  expect(machinesOf({ record: session(REPLACING), replacements: MOVED })).toEqual({
+  expect(listComponentMachines({ record: session(REPLACING), replacements: MOVED })).toEqual({
     nodes: new Set(["node-driver", "node-client-0", "node-9"]),
     lostNodes: ["node-server-0"],
     sharedNodes: new Set(["node-client-0", "node-9"]),
@@ -45,7 +45,7 @@ it("finds the machines of all components, the shared ones, and the tolerations o
 });
 
 it("tolerates on a machine only what all of its components tolerate", () => {
-  const { tolerations } = machinesOf({ record: session({ node: "node-client-0" }), replacements: NONE });
+  const { tolerations } = listComponentMachines({ record: session({ node: "node-client-0" }), replacements: NONE });
   expect(tolerations.get("node-client-0")).toEqual([]);
 });
 
@@ -63,7 +63,7 @@ it.each<[string, Partial<ComponentStatus>, typeof NONE, readonly (typeof onNode)
     ["client-0 node-client-0", "server-0 node-server-0", "server-0 node-9"],
   ],
 ])("a shared component has a machine %s", (_title, server, replacements, pods, places) => {
-  const found = placesOf({ record: session(server), replacements, pods });
+  const found = listComponentPlaces({ record: session(server), replacements, pods });
   expect(found.map((place) => `${place.component} ${place.node}`)).toEqual(places);
   for (const { requests } of found) expect(requests()).toEqual({ cpu: 500 });
 });

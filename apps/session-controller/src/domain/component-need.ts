@@ -24,8 +24,12 @@ export type ComponentNeed = {
 };
 
 /** Computes the need of a component. `defaults`: requests that admission adds to its pod. */
-export function needOf(component: Component, poolLabel: string, defaults: PodDefaults = NO_DEFAULTS): ComponentNeed {
-  const template = templateOf(component);
+export function buildComponentNeed(
+  component: Component,
+  poolLabel: string,
+  defaults: PodDefaults = NO_DEFAULTS,
+): ComponentNeed {
+  const template = getTemplate(component);
   const requests = templateRequests(template, defaults);
   const nodes = nodeSelectionOf(template.spec, poolLabel);
   const selection = component.shared ? nodes : withMinimum(nodes, requests);
@@ -51,14 +55,14 @@ export function inDomain(
 }
 
 /** The taints that the pod of the component tolerates. */
-export function componentTolerations(component: Component): readonly Toleration[] {
-  return tolerationsOf(templateOf(component).spec);
+export function listComponentTolerations(component: Component): readonly Toleration[] {
+  return tolerationsOf(getTemplate(component).spec);
 }
 
 const templates = new WeakMap<Component, ComponentTemplate>();
 
 /** Parses the template of a component, which was checked at submission. */
-export function templateOf(component: Component): ComponentTemplate {
+export function getTemplate(component: Component): ComponentTemplate {
   const known = templates.get(component);
   if (known !== undefined) return known;
   const { templateJson } = component;

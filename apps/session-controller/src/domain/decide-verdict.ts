@@ -1,8 +1,8 @@
 import { describeFault, formatDuration } from "@muster/faults";
 import {
-  eventOf,
+  findEvent,
   isReplacing,
-  queuedUntilMs,
+  computeQueuedUntilMs,
   type ComponentStatus,
   type EndReason,
   type SessionRecord,
@@ -27,7 +27,7 @@ export function decideVerdict(
     decideComponentFailure(components, nowMs) ??
     decideObstacle(snapshot) ??
     decideReplacement(snapshot, components, policy) ??
-    (eventOf(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
+    (findEvent(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
   );
 }
 
@@ -88,7 +88,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict
     return outcome("ERROR", nowMs, REFUSED[fault.code], text);
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
-  if (nowMs < queuedUntilMs(record)) return undefined;
+  if (nowMs < computeQueuedUntilMs(record)) return undefined;
   // The event of its grant may be lost, so the ledger is asked once more.
   if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
@@ -112,7 +112,7 @@ function decideGrant(
 
 /** True once the time for provisioning and running has passed. A timeout rests on missing news, so it needs a list of the pods first. */
 export function isTimeOver(record: SessionRecord, nowMs: number): boolean {
-  const provision = eventOf(record, "PROVISION");
+  const provision = findEvent(record, "PROVISION");
   const { timeoutMs } = record.spec;
   return provision !== undefined && timeoutMs > 0 && nowMs - provision.atMs >= timeoutMs;
 }
@@ -123,7 +123,7 @@ function decideTimeout(
 ): Verdict | undefined {
   if (!isTimeOver(record, nowMs)) return undefined;
   const { timeoutMs } = record.spec;
-  const hasRun = eventOf(record, "RUN") !== undefined;
+  const hasRun = findEvent(record, "RUN") !== undefined;
   const missing = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED");
   const text = hasRun
     ? `the driver did not end within ${formatDuration(timeoutMs)}`

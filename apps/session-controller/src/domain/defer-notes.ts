@@ -1,5 +1,5 @@
 import { hasEnded } from "./summarise-components.ts";
-import { eventOf, type ComponentStatus, type SessionRecord } from "./session.ts";
+import { findEvent, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Outcome } from "./transition-record.ts";
@@ -23,7 +23,7 @@ export function deferNotes(
   unchangedMs: number,
 ): SessionPlan {
   const inMs = NOTE_DELAY_MS - unchangedMs;
-  const isYoung = inMs > 0 && trouble === undefined && eventOf(record, "ACCEPT") !== undefined;
+  const isYoung = inMs > 0 && trouble === undefined && findEvent(record, "ACCEPT") !== undefined;
   const others = steps.filter((step) => !isNote(record, step));
   if (!isYoung || others.length === steps.length || others.some(isWritten)) return { steps, notesInMs: undefined };
   return { steps: others, notesInMs: inMs };
@@ -34,7 +34,7 @@ export function deferNotes(
  * written, because it proves progress.
  */
 export function isFoundAgain(record: SessionRecord, outcome: Outcome): boolean {
-  if (record.attempts > 0 || eventOf(record, "ACCEPT") === undefined) return false;
+  if (record.attempts > 0 || findEvent(record, "ACCEPT") === undefined) return false;
   return outcome.kind === "pod-created" || isNote(record, outcome);
 }
 

@@ -11,7 +11,7 @@ export function explainSession(record: SessionRecord, waitingCode: string, machi
   if (record.cancelRequested) {
     return because("CANCELLING", `its cancellation is under way${waits === "" ? "" : `: ${waits}`}`);
   }
-  switch (phaseOf(record)) {
+  switch (getExplainedPhase(record)) {
     case "QUEUE":
       return reasonOfWait(machines) ?? explainQueue(waitingCode, waits);
     case "ACCEPT":
@@ -28,12 +28,12 @@ export function explainSession(record: SessionRecord, waitingCode: string, machi
 }
 
 /** The phase of a session: the kind of its last event. */
-export function phaseOf({ events }: Pick<SessionRecord, "events">): EventKind {
+export function getExplainedPhase({ events }: Pick<SessionRecord, "events">): EventKind {
   return events.at(-1)?.kind ?? "QUEUE";
 }
 
 function explainEnd(record: SessionRecord): Reason {
-  const phase = phaseOf(record);
+  const phase = getExplainedPhase(record);
   if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
   const { reason = "", description = "" } = record.events.at(-1) ?? {};
   const why = `${reason} ${description}`.trim();

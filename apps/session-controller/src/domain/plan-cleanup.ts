@@ -1,5 +1,5 @@
 import { decideForce } from "@muster/health";
-import { planExplanation, shorten } from "./explain-wait.ts";
+import { planExplanation, shortenText } from "./explain-wait.ts";
 import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
 import { isFinished, type SessionRecord, type Verdict, type Warning } from "./session.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -7,7 +7,7 @@ import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
 /** Ends a session whose outcome is known: stores the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last. */
 export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
-  const late = nowMs >= cleanupEndMs(record, verdict, policy);
+  const late = nowMs >= computeCleanupEndMs(record, verdict, policy);
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
     if (record.logsCollected && livePods?.length === 0)
@@ -20,7 +20,7 @@ export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: Sessio
     const explanation = isBriefWait(snapshot, verdict) ? [] : planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
-  const end = planEnd(record, nowMs);
+  const end = planSessionEnd(record, nowMs);
   if (end !== undefined) return [end];
   return late && trouble !== undefined ? [planAbandonedCleanup(snapshot)] : [planRelease(record)];
 }
@@ -37,12 +37,16 @@ function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): b
 }
 
 /** Returns when the clean-up exceeds its limit. */
-export function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
+export function computeCleanupEndMs(
+  { spec }: SessionRecord,
+  { atMs }: Verdict,
+  { cleanupLimitMs }: SessionPolicy,
+): number {
   return atMs + cleanupLimitMs + spec.killAfterMs;
 }
 
 /** Returns the terminal event once the clean-up is over. */
-export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
+export function planSessionEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
   const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
   return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
 }
@@ -91,16 +95,16 @@ export function planAbandonedCleanup({
   if (!record.logsCollected) {
     const kept =
       record.logsRead.length === 0 ? "no log was kept" : `only logs of ${record.logsRead.join(", ")} were kept`;
-    warnings.push({ code: "LOGS_LOST", message: shorten(`${kept}${suffix}`) });
+    warnings.push({ code: "LOGS_LOST", message: shortenText(`${kept}${suffix}`) });
     const driver = record.components.find(({ kind }) => kind === "driver");
     if (driver !== undefined && driver.podUid !== "" && !record.logsRead.includes(driver.pod))
-      warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
+      warnings.push({ code: "RESULT_LOST", message: shortenText(`the driver's log was not read${suffix}`) });
   }
   if (!record.podsDeleted) {
     const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
-    warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });
+    warnings.push({ code: "PODS_NOT_GONE", message: shortenText(`not all pods are gone: ${names}${suffix}`) });
   } else if (!record.released) {
-    warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
+    warnings.push({ code: "NOT_RELEASED", message: shortenText(`the machines are still held${suffix}`) });
   }
   return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
 }

@@ -11,7 +11,7 @@ import {
   spec,
   START_MS,
 } from "../../test/samples.ts";
-import { phaseOf, planSession } from "./plan-session.ts";
+import { getRecordPhase, planSession } from "./plan-session.ts";
 import type { SessionRecord, TerminalKind } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { transitionRecord } from "./transition-record.ts";
@@ -159,9 +159,9 @@ it.each([
 
 it("names the current phase of a session", () => {
   const ended = running({ verdict: verdict("DONE") });
-  expect(phaseOf(record())).toBe("queue");
-  expect(phaseOf(provisioning([]))).toBe("provision");
-  expect(phaseOf(running())).toBe("run");
-  expect(phaseOf(ended)).toBe("clean up");
-  expect(phaseOf({ ...ended, finishedAtMs: START_MS + 9 })).toBe("over");
+  expect(getRecordPhase(record())).toBe("queue");
+  expect(getRecordPhase(provisioning([]))).toBe("provision");
+  expect(getRecordPhase(running())).toBe("run");
+  expect(getRecordPhase(ended)).toBe("clean up");
+  expect(getRecordPhase({ ...ended, finishedAtMs: START_MS + 9 })).toBe("over");
 });

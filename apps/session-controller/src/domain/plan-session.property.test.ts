@@ -4,7 +4,7 @@ import { component, livePod, POLICY, record, spec, START_MS } from "../../test/s
 import { needsListing } from "./decide-listing.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
-import { eventOf, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
+import { findEvent, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
 import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
 import { hasEnded, type PodSeen } from "./summarise-components.ts";
 import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
@@ -305,7 +305,7 @@ describe("planSession, after any events", () => {
           expect(ranks).toEqual([...new Set(ranks)].sort());
           expect(events.some(({ kind }) => terminal.has(kind))).toBe(finishedAtMs > 0);
         });
-        if (eventOf(world.record, "DONE") !== undefined)
+        if (findEvent(world.record, "DONE") !== undefined)
           expect(world.record.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
       }),
     );

@@ -10,7 +10,7 @@ import {
   spec,
   START_MS,
 } from "../../test/samples.ts";
-import { planSession, wakeAtMs } from "./plan-session.ts";
+import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -582,18 +582,18 @@ describe("a session that is over", () => {
   });
 });
 
-describe("wakeAtMs", () => {
+describe("computeWakeAtMs", () => {
   it("is in time for each limit", () => {
     const waiting = { state: "waiting", id: "r-1", because: undefined } as const;
-    expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
-    expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
+    expect(computeWakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
+    expect(computeWakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
     const unlimited = running({ spec: spec({ timeoutMs: 0 }) });
-    expect(wakeAtMs(snapshot({ record: unlimited }), POLICY)).toBeUndefined();
-    expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
+    expect(computeWakeAtMs(snapshot({ record: unlimited }), POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
     const reported = snapshot({ record: running({ verdict }), isProgressReported: true });
     const lateAtMs = verdict.atMs + POLICY.cleanupLimitMs + reported.record.spec.killAfterMs;
-    expect(wakeAtMs(reported, POLICY)).toBe(lateAtMs);
-    expect(wakeAtMs({ ...reported, nowMs: lateAtMs }, POLICY)).toBeUndefined();
-    expect(wakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(reported, POLICY)).toBe(lateAtMs);
+    expect(computeWakeAtMs({ ...reported, nowMs: lateAtMs }, POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
   });
 });

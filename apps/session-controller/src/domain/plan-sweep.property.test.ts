@@ -3,16 +3,16 @@ import { expect, it } from "vitest";
 import type { NodeSeen } from "@muster/health";
 import { listForeign, planSweep } from "@muster/ledger-client/plan-sweep";
 import {
-  attribute,
+  attributeObject,
   isForeign,
   planRecords,
-  standingIn,
+  decideStanding,
   type Owned,
   type OwnedPod,
   type RecordStep,
   type SweepSnapshot,
 } from "./plan-sweep.ts";
-import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
+import { getReplacementPrefix, buildReplacementPrefix } from "./replacement-owner.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
 const name = fc.constantFrom("a", "b", "c");
@@ -58,7 +58,7 @@ const objects: fc.Arbitrary<Owned[]> = fc
         .map(({ of, ...rest }) => ({
           ...rest,
           kind: "replacement" as const,
-          ownerId: `${replacementPrefix({ name: rest.session, uid: of })}-0`,
+          ownerId: `${buildReplacementPrefix({ name: rest.session, uid: of })}-0`,
         })),
       { selector: ({ ownerId }) => ownerId },
     ),
@@ -94,8 +94,8 @@ function plan({ objects: listed, ...rest }: SweepSnapshot): {
   readonly steps: Step[];
   readonly foreign: readonly string[];
 } {
-  const snapshot = { ...rest, objects: attribute(listed, rest.sessions) };
-  const standingOf = standingIn(snapshot, POLICY);
+  const snapshot = { ...rest, objects: attributeObject(listed, rest.sessions) };
+  const standingOf = decideStanding(snapshot, POLICY);
   const memory = { leftSince: new Map(), nowMs: rest.nowMs, graceMs: undefined };
   const removals = planSweep(snapshot.objects, standingOf, memory).flatMap(({ kind: what, object, because }): Step[] =>
     what === "remove" ? [{ kind: what, session: object.session, object, because }] : [],
@@ -151,7 +151,7 @@ it("removes nothing of a running session", () => {
         if (step.kind !== "remove") continue;
         expect(step.object.kind).not.toBe("reservation");
         if (step.object.kind === "replacement")
-          expect(prefixOfReplacement(step.object.ownerId)).not.toBe(replacementPrefix(session));
+          expect(getReplacementPrefix(step.object.ownerId)).not.toBe(buildReplacementPrefix(session));
         if (step.object.kind !== "pod") continue;
         expect(step.because).toMatch(/^(other-generation|node-gone|node-not-ready)$/);
         expect(step.object.ownerUid).not.toBe(session.uid);

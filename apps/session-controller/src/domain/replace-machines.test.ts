@@ -1,7 +1,7 @@
 import type { Crowded } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { livePod, podSeen, POLICY, provisioning, snapshot, START_MS } from "../../test/samples.ts";
-import { planSession, wakeAtMs } from "./plan-session.ts";
+import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { ReplacementSeen, Snapshot } from "./snapshot.ts";
 import { transitionRecord } from "./transition-record.ts";
@@ -233,7 +233,7 @@ describe("a component that lost its machine before it started", () => {
   });
 
   it("gets a pass soon while its pod is in deletion, and again when its wait is over", () => {
-    const at = (record: SessionRecord) => wakeAtMs(snapshot({ record, nowMs: START_MS + 5 }), POLICY);
+    const at = (record: SessionRecord) => computeWakeAtMs(snapshot({ record, nowMs: START_MS + 5 }), POLICY);
     expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
     expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
   });

@@ -45,7 +45,7 @@ export type SessionSpec = {
  * - DONE: `decideVerdict`
  * - ERROR: as `EndReason` lists
  * - CANCELLED: `decideVerdict`; before the first pass `transitionCancel` (`transition-record.ts`)
- * - INTERNAL_ERROR: `decideReplacement`, `decideQueue`, `decideGrant`, `decideTimeout`; of a session that cannot be run `planBroken` (`plan-session.ts`)
+ * - INTERNAL_ERROR: `decideReplacement`, `decideQueue`, `decideGrant`, `decideTimeout`; of a session that cannot be run `planBrokenSession` (`plan-session.ts`)
  */
 export const TERMINAL_KINDS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type TerminalKind = (typeof TERMINAL_KINDS)[number];
@@ -162,7 +162,7 @@ export type SessionRecord = {
   readonly reservationId: string;
 };
 
-export function podName(session: string, component: string): string {
+export function buildPodName(session: string, component: string): string {
   return `${session}-${component}`;
 }
 
@@ -177,7 +177,7 @@ export function isFinished(record: SessionRecord): boolean {
 }
 
 /** Returns the end of the time in the queue. */
-export function queuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
+export function computeQueuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
   return createdAtMs + spec.queueTimeoutMs;
 }
 
@@ -188,10 +188,10 @@ export function isQueuedAtLedger(record: SessionRecord): boolean {
 
 /** True until the session has its machines, or its outcome is known. */
 export function isInQueue(record: SessionRecord): boolean {
-  return record.finishedAtMs === 0 && record.verdict === undefined && eventOf(record, "ACCEPT") === undefined;
+  return record.finishedAtMs === 0 && record.verdict === undefined && findEvent(record, "ACCEPT") === undefined;
 }
 
-export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
+export function findEvent(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
   return record.events.find((event) => event.kind === kind);
 }
 
@@ -220,7 +220,7 @@ export function buildRecord(session: NewSession): SessionRecord {
       kind: component.kind,
       pool: component.pool,
       node: "",
-      pod: podName(name, component.name),
+      pod: buildPodName(name, component.name),
       podUid: "",
       podIp: "",
       state: "PENDING",

@@ -1,7 +1,7 @@
 import { valueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkTopology, isReservedEnvName } from "@muster/names";
-import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
+import { buildPodName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import {
   checkComponentTemplate,
   checkShared,
@@ -110,7 +110,7 @@ function checkPools({ pool, otherPools }: Pick<Component, "pool" | "otherPools">
 }
 
 function checkPodName(session: string, component: string, field: string): Fault | undefined {
-  const pod = podName(session, component);
+  const pod = buildPodName(session, component);
   return pod.length > MAX_POD_NAME_LENGTH
     ? wrong(
         field,

@@ -12,12 +12,12 @@ import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
-import { groupRules, makePodReader, watchedNode, type GroupRules } from "./kube-objects.ts";
+import { buildGroupRules, makePodReader, toWatchedNode, type GroupRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
-import { nodesPublication } from "./nodes-publication.ts";
+import { makeNodesPublication } from "./nodes-publication.ts";
 import { makeObserver, type Observer } from "./observer.ts";
-import { publication, type Publication } from "./publication.ts";
-import { inPassSpan, watcherMetrics } from "./telemetry.ts";
+import { makePublication, type Publication } from "./publication.ts";
+import { runInPassSpan, makeWatcherMetrics } from "./telemetry.ts";
 
 /** Freshness of this replica's views. */
 type WatcherStatus = {
@@ -51,7 +51,7 @@ export async function openWatcher(
   const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
   const wakeup = makeBell();
-  const pods = stack.use(followPods(follow, groupRules(config, kube)));
+  const pods = stack.use(followPods(follow, buildGroupRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes no cache, but proves that published objects are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
@@ -72,7 +72,7 @@ export async function openWatcher(
       logger.warn({ pod: pod.name, uid: pod.uid }, "too many removed pods wait to be published; dropped one"),
   });
   observer.onChange(wakeup.ring);
-  const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
+  const metrics = stack.use(makeWatcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
   const whatIsMissing = (): string | undefined =>
     missing("pods", pods, config.ageLimitMs) ?? missing("nodes", nodes, config.ageLimitMs);
   const opened = stack.move();
@@ -85,7 +85,7 @@ export async function openWatcher(
         return blind === undefined ? observer.observe(scope) : { blind };
       },
       ...writersOf(publications, { observer, metrics, logger }),
-      recorded: inPassSpan,
+      recorded: runInPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
       wait: wakeup.wait,
       monotonicMs: () => performance.now(),
@@ -106,7 +106,7 @@ function writersOf(
   { podSide, nodeSide, markSide }: Pick<Publications, "podSide" | "nodeSide" | "markSide">,
   by: {
     readonly observer: Pick<Observer, "recheck">;
-    readonly metrics: ReturnType<typeof watcherMetrics>;
+    readonly metrics: ReturnType<typeof makeWatcherMetrics>;
     readonly logger: Logger;
   },
 ): Pick<WatcherDeps, "writePod" | "writeNode" | "writeMark"> {
@@ -162,7 +162,7 @@ function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: Grou
 function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedNode> {
   return informer<V1Node, WatchedNode>({
     source: listWatch<V1Node>(kube, "/api/v1/nodes"),
-    project: watchedNode,
+    project: toWatchedNode,
     relistEveryMs,
     timing,
     onError: (error, retryInMs) => logger.warn({ err: error, resource: "nodes", retryInMs }, "watching failed"),
@@ -189,8 +189,8 @@ async function openPublications(
       logger.warn({ err: error, bucket, key, because }, "writing failed");
   const publishedPods = await openPublished(stack, bus, { name: buckets.pods, codec: podCodec, logger });
   const publishedNodes = await openPublished(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
-  const podSide = publication(publishedPods.bucket, publishedPods.view, writingFailed(buckets.pods));
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(
+  const podSide = makePublication(publishedPods.bucket, publishedPods.view, writingFailed(buckets.pods));
+  const { nodes: nodeSide, mark: markSide } = makeNodesPublication(
     publishedNodes.bucket,
     publishedNodes.view,
     writingFailed(buckets.nodes),

@@ -29,7 +29,7 @@ const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /** Only the service account of a pod names the services' namespace; a context of a kubeconfig file may name any. */
-export function groupRules(
+export function buildGroupRules(
   { systemNamespaces, policy, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "policy" | "kube">,
   kube: KubeConfig,
 ): GroupRules {
@@ -46,7 +46,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
   const requestsOf = (pod: V1Pod): Amounts => equalAmounts(requestsOfPod(pod));
   return (pod) => {
-    const owned = watchedPod(pod, requestsOf);
+    const owned = toWatchedPod(pod, requestsOf);
     const counts =
       owned !== undefined &&
       (owned.exclusive ||
@@ -57,7 +57,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
 }
 
 /** The kept part of a pod with owner labels; undefined without valid ones. */
-export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
+export function toWatchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
   const owner = { kind: own[labels.ownerKind] ?? "", id: own[labels.owner] ?? "" };
@@ -131,7 +131,7 @@ function isGated({ type, reason }: V1PodCondition): boolean {
   return type === "PodScheduled" && reason === "SchedulingGated";
 }
 
-export function watchedNode(node: V1Node): WatchedNode {
+export function toWatchedNode(node: V1Node): WatchedNode {
   const { metadata, spec, status } = node;
   const blockingTaints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute");
   return {

@@ -1,12 +1,12 @@
 import type { Informer } from "@muster/kube";
 import type { View } from "@muster/store";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
-import { isOther, isOwned, useChanges, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
+import { isOther, isOwned, findChangedNodes, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { Published, Sight, Stated } from "../domain/plan-publish.ts";
 import type { Postponed } from "../domain/postpone-short-lived.ts";
-import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
+import { buildPodKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 import { makePodIndex, type PodIndex } from "./pod-index.ts";
 import type { Publication } from "./publication.ts";
 import { makeRemovedPods } from "./removed-pods.ts";
@@ -122,8 +122,8 @@ function touchChanges(
     index.change(before, after);
     const [was, is] = [before, after].map((pod) => (pod !== undefined && isOwned(pod) ? pod : undefined));
     removed.change(was, is);
-    const changedNodes = useChanges(before, after);
-    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
+    const changedNodes = findChangedNodes(before, after);
+    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(buildPodKey(pod));
     for (const node of changedNodes) touched.nodes.add(node);
     // Most changes of other pods, such as of their readiness, do not affect any published state.
     if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
@@ -194,7 +194,7 @@ function closure(
   for (let before = -1; before < podKeys.size + nodeNames.size;) {
     before = podKeys.size + nodeNames.size;
     for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
-    for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(podKey(pod));
+    for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(buildPodKey(pod));
   }
   const others = [...nodeNames].flatMap((name) => index.onNode(name).filter(isOther));
   return { seen, others, podKeys, nodeNames };

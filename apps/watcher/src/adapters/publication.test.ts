@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { fakeBucket } from "../../test/fake-bucket.ts";
-import { publication } from "./publication.ts";
+import { makePublication } from "./publication.ts";
 
 type State = { readonly value: number };
 
@@ -11,7 +11,7 @@ it("recognises its own last write in the view, once, and no write of another rep
   const bucket = fakeBucket<State>();
   bucket.delay();
   const view = bucket.view();
-  const [own, other] = [publication(bucket, view, () => undefined), publication(bucket, view, () => undefined)];
+  const [own, other] = [makePublication(bucket, view, () => undefined), makePublication(bucket, view, () => undefined)];
   await own.write(putTo("k", 1));
   expect(own.isEcho("k")).toBe(false);
   bucket.catchUp();
@@ -25,7 +25,7 @@ it("recognises its own last write in the view, once, and no write of another rep
 
 it("does not regard the removal of a state as an echo", async () => {
   const bucket = fakeBucket<State>();
-  const side = publication(bucket, bucket.view(), () => undefined);
+  const side = makePublication(bucket, bucket.view(), () => undefined);
   await side.write(putTo("k", 1));
   const expectedRevision = side.get("k")?.revision ?? 0;
   await side.write({ kind: "forget", key: "k", expectedRevision, because: "kept-long-enough" });

@@ -21,7 +21,7 @@ const MAX_ECHO_DELAY_MS = 10_000;
  * The view shows a write shortly after its acknowledgement. Until then our own writes replace it, or the next pass would plan them again and conflict with
  * itself.
  */
-export function publication<State>(
+export function makePublication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
   view: Pick<View<State>, "get" | "entries">,
   onFault: (error: unknown, step: PublishStep<State>) => void,

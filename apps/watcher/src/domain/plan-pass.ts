@@ -1,4 +1,4 @@
-import { buildNodeState, nextRegroupMs, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { buildNodeState, nextRegroupMs, buildNodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
 import { buildNodeUses, NO_USES, type OtherPod } from "./node-use.ts";
 import { planMark, type MarkStep, type NodesMark } from "./plan-mark.ts";
 import {
@@ -13,7 +13,7 @@ import { postponeShortLived, type Postponed } from "./postpone-short-lived.ts";
 import {
   buildPodState,
   buildRemovedState,
-  podKey,
+  buildPodKey,
   podRules,
   type PodState,
   type RemovedPod,
@@ -72,7 +72,7 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   const wanted = desiredPods(snapshot, policy, taints);
   const removed = removedPods
     .filter(({ pod }) => pod.namespace === policy.namespace)
-    .map((each) => ({ key: podKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
+    .map((each) => ({ key: buildPodKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
   const wantedNodes = desiredNodes(snapshot);
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
@@ -81,7 +81,7 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   return {
     pods: due,
     postponed,
-    nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
+    nodes: planPublish(nodeSnapshot, policy, buildNodeRules(pods.sight)),
     mark: marking?.step,
     nextMs: Math.min(
       wanted.nextMs,
@@ -107,7 +107,7 @@ function desiredPods(
     if (pod.namespace !== policy.namespace) continue;
     const nodeGoneMs = goneNodes.get(pod.node);
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
-    desired.push({ key: podKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });
+    desired.push({ key: buildPodKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
   return { desired, nextMs };

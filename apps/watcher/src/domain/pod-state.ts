@@ -46,7 +46,7 @@ export type PodState = Stated & {
 };
 
 /** The key under which a pod's state is published. */
-export function podKey(pod: WatchedPod): string {
+export function buildPodKey(pod: WatchedPod): string {
   return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
 }
 

@@ -3,7 +3,7 @@ import { buckets } from "@muster/proto";
 import { openBucket, type Change, type Watchable } from "@muster/store";
 import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
-import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
+import { makePodsByOwner, getOwner } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodUpdate } from "./subscriber.ts";
 import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
 
@@ -64,7 +64,7 @@ export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscri
   };
   const take = (change: Exclude<Change<PodWatchEvent>, { kind: "synced" }>): void => {
     const key = change.kind === "put" ? change.entry.key : change.key;
-    const subscription = subscriptions.get(ownerOf(key));
+    const subscription = subscriptions.get(getOwner(key));
     if (change.kind === "put") {
       pods.put(key, change.entry.value);
       // The current state after an interruption covers the changes within it.

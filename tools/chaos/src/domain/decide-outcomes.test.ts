@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decideOutcomes, type Hits } from "./decide-outcomes.ts";
-import { type Intent, INTENTS, type Phase, planShapes, type Shape } from "./plan-shapes.ts";
+import { type Intent, INTENTS, type Phase, planSessionShapes, type Shape } from "./plan-shapes.ts";
 
 const QUIET: Hits = { nodeLost: false, disturbed: false };
 
 function shape(intent: Intent, changes: { readonly cancel?: Phase; readonly endless?: boolean } = {}): Shape {
-  const [any] = planShapes(1, { sessions: 1, windowMs: 0, pools: {} });
+  const [any] = planSessionShapes(1, { sessions: 1, windowMs: 0, pools: {} });
   const { cancel, endless } = changes;
   return {
     ...any!,

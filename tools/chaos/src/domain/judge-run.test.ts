@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { unconfirmedTwins } from "./judge-machines.ts";
 import { judgeRun } from "./judge-run.ts";
 import type { EventSeen, Observed, PodSeen, SessionSeen } from "./observed.ts";
-import { planShapes, type Shape } from "./plan-shapes.ts";
+import { planSessionShapes, type Shape } from "./plan-shapes.ts";
 
-const [ANY] = planShapes(1, { sessions: 1, windowMs: 0, pools: {} });
+const [ANY] = planSessionShapes(1, { sessions: 1, windowMs: 0, pools: {} });
 const GOOD: Shape = { ...ANY!, name: "s001", intent: "good", cancel: undefined };
 const KINDS = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 

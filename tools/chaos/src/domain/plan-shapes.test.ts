@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildSession } from "./build-session.ts";
-import { INTENTS, PHASES, planShapes } from "./plan-shapes.ts";
+import { INTENTS, PHASES, planSessionShapes } from "./plan-shapes.ts";
 
 const POLICY = { sessions: 100, windowMs: 10_000, pools: { drivers: 4, workers: 8 } };
 
-describe("planShapes", () => {
+describe("planSessionShapes", () => {
   it("gives the same sessions for the same seed, and others for another", () => {
-    expect(planShapes(5, POLICY)).toEqual(planShapes(5, POLICY));
-    expect(planShapes(5, POLICY)).not.toEqual(planShapes(6, POLICY));
+    expect(planSessionShapes(5, POLICY)).toEqual(planSessionShapes(5, POLICY));
+    expect(planSessionShapes(5, POLICY)).not.toEqual(planSessionShapes(6, POLICY));
   });
 
   it("draws every intent, and cancellations in every phase, over enough seeds", () => {
-    const all = Array.from({ length: 10 }, (_, seed) => planShapes(seed, POLICY)).flat();
+    const all = Array.from({ length: 10 }, (_, seed) => planSessionShapes(seed, POLICY)).flat();
     expect(new Set(all.map(({ intent }) => intent))).toEqual(new Set(INTENTS));
     expect(new Set(all.flatMap(({ cancel }) => cancel?.phase ?? []))).toEqual(new Set(PHASES));
   });
@@ -20,7 +20,7 @@ describe("planShapes", () => {
   it("gives each session a unique name, one driver, one to five workers, and unique pod names", () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
-        const shapes = planShapes(seed, POLICY);
+        const shapes = planSessionShapes(seed, POLICY);
         expect(new Set(shapes.map(({ name }) => name)).size).toBe(POLICY.sessions);
         for (const { intent, pods, submitAtMs } of shapes) {
           expect(pods.filter(({ kind }) => kind === "driver")).toHaveLength(1);
@@ -34,7 +34,7 @@ describe("planShapes", () => {
   });
 
   it("draws sessions that end by themselves, by their user, or by their time limit", () => {
-    for (const { intent, pods, cancel } of planShapes(7, { ...POLICY, sessions: 999 })) {
+    for (const { intent, pods, cancel } of planSessionShapes(7, { ...POLICY, sessions: 999 })) {
       const driver = pods.find(({ kind }) => kind === "driver");
       if (driver?.ends !== undefined) continue;
       const byOthers = ["worker-fails", "time-limit", "never-ready"].includes(intent);
@@ -45,7 +45,7 @@ describe("planShapes", () => {
 
 describe("buildSession", () => {
   it("writes the behaviour of the pod into its command", () => {
-    const [shape] = planShapes(1, POLICY);
+    const [shape] = planSessionShapes(1, POLICY);
     const [pod] = shape?.pods ?? [];
     if (shape === undefined || pod === undefined) throw new Error("nothing was drawn");
     const drawn = { ...pod, startMs: 1, readyMs: 2, ends: { afterMs: 3, code: 4 }, termMs: undefined };
@@ -68,7 +68,7 @@ describe("buildSession", () => {
   });
 
   it("omits flags for behaviour that the pod lacks", () => {
-    const [shape] = planShapes(1, POLICY);
+    const [shape] = planSessionShapes(1, POLICY);
     const pod = { ...shape!.pods[0]!, startMs: 0, readyMs: undefined, ends: undefined, termMs: 5, imageMissing: false };
     const built = buildSession({ ...shape!, pods: [{ ...pod, kind: "server" }] });
     expect(built.components).toMatchObject([{ command: ["simulate", "--start-ms=0", "--term-ms=5"], readyPort: 0 }]);

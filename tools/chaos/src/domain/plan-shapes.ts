@@ -72,7 +72,7 @@ const WEIGHTS: Readonly<Record<Intent, number>> = {
 };
 
 /** Plans the sessions of one run. The same seed and policy give the same sessions. */
-export function planShapes(seed: number, policy: ShapePolicy): Shape[] {
+export function planSessionShapes(seed: number, policy: ShapePolicy): Shape[] {
   const random = randomFrom(seed, "shapes");
   return Array.from({ length: policy.sessions }, (_, index) => {
     const name = `s${String(index + 1).padStart(3, "0")}`;

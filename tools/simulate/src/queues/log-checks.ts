@@ -1,4 +1,4 @@
-import { emptyLedger, evolve, type Ledger } from "@muster/reservation-manager/ledger";
+import { emptyLedger, evolveLedger, type Ledger } from "@muster/reservation-manager/ledger";
 import { entryCodec, nodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
 import { admit, naiveWorldOf, waitingIn } from "@muster/reservation-manager/naive-world";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
@@ -19,7 +19,7 @@ function replayLog({ ledger }: World, entries = ledger.entries.length): Ledger {
   return ledger.entries
     .slice(0, entries)
     .flatMap(({ bytes }) => entryCodec.decode(bytes))
-    .reduce(evolve, emptyLedger);
+    .reduce(evolveLedger, emptyLedger);
 }
 
 /** Checks the ledger of each new leader, which it has read from a snapshot and the entries behind it. */

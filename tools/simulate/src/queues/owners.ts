@@ -4,8 +4,8 @@ import { describeFault, faultOf, isRetryable } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import { ReservationService } from "@muster/proto";
 import type { Random } from "@muster/chaos/random";
-import { emptyLedger, evolve, reservationOf, type Ledger } from "@muster/reservation-manager/ledger";
-import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
+import { emptyLedger, evolveLedger, findReservation, type Ledger } from "@muster/reservation-manager/ledger";
+import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
 import { simBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
 import { countFault } from "../weather.ts";
@@ -115,20 +115,20 @@ function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[])
   ledger.onEntry.push((events) => {
     const before = now;
     try {
-      now = events.reduce(evolve, before);
+      now = events.reduce(evolveLedger, before);
     } catch (error) {
       defects.push(`the log cannot be read: ${error instanceof Error ? error.message : String(error)}`);
       return;
     }
     for (const [id, wake] of waiting) {
       const owner = owners.get(id);
-      if (owner === undefined || reservationOf(before, owner) === reservationOf(now, owner)) continue;
+      if (owner === undefined || findReservation(before, owner) === findReservation(now, owner)) continue;
       waiting.delete(id);
       for (const each of wake) each();
     }
   });
   return {
-    reservationOf: (plan) => reservationOf(now, ownerOf(plan)),
+    reservationOf: (plan) => findReservation(now, ownerOf(plan)),
     changed: (id, ms) => {
       const process = time.current();
       return new Promise((resolve) => {
@@ -194,7 +194,11 @@ async function leave(
   };
   const nowMs = world.time.nowMs;
   const { owner, sequence } = reservation;
-  const request = { requestId: `${sequence}-${reservation.revision ?? 0}`, owner, reservationId: idOf(sequence) };
+  const request = {
+    requestId: `${sequence}-${reservation.revision ?? 0}`,
+    owner,
+    reservationId: getReservationId(sequence),
+  };
   const calls = { world, gone };
   if (!isAccepted) {
     // Clocks of ledgers are ahead of or behind this one.
@@ -228,7 +232,7 @@ async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | unde
   const lingersMs = (job.endedAtMs ?? 0) + lingerMs - world.time.nowMs;
   if (lingersMs <= 0 && machines.machinesOf(owner).length > 0) machines.endPods(owner);
   if (reservation === undefined) return lingersMs > 0 ? lingersMs : Number.POSITIVE_INFINITY;
-  const reservationId = idOf(reservation.sequence);
+  const reservationId = getReservationId(reservation.sequence);
   const request = { requestId: `release-${reservationId}`, owner, reservationId };
   await untilAnswered(deps, { id, wait: true }, (options) => service.unreserve(request, options));
   return RETRY_MS;

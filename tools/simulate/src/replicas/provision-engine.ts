@@ -5,7 +5,7 @@ import { buildResultBytes, nsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { LeaseService } from "@muster/proto";
-import { feedbackOver } from "@muster/provision-engine/feedback";
+import { makeBusFeedback } from "@muster/provision-engine/feedback";
 import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
@@ -15,12 +15,12 @@ import { runEngine } from "@muster/provision-engine/engine";
 import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
-import { followLeases, openHoldings } from "@muster/provision-engine/holdings";
-import { leaseQueue } from "@muster/provision-engine/lease-queue";
-import { joinLeftovers, leaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
-import { machineWorkload } from "@muster/provision-engine/machine";
+import { followLeases, openLeaseRegistry } from "@muster/provision-engine/holdings";
+import { makeLeaseQueue } from "@muster/provision-engine/lease-queue";
+import { joinLeftovers, makeLeaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
+import { makeMachineWorkload } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
-import { orderSecrets } from "@muster/provision-engine/order-secrets";
+import { makeOrderSecrets } from "@muster/provision-engine/order-secrets";
 import { consumeOrders } from "@muster/provision-engine/order-stream";
 import { makeRecords } from "@muster/provision-engine/records";
 import type { Workload } from "@muster/provision-engine/workload";
@@ -60,7 +60,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   const logger = traceLogger(world, process);
   const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
   const records = makeRecords(bucket);
-  const holdings = openHoldings(ENGINE.capacity, {});
+  const holdings = openLeaseRegistry(ENGINE.capacity, {});
   followLeases(view, holdings, ENGINE.order.engine);
   const cleaner = cleanerOf(world, replica, records);
   const history = openHistory(bus);
@@ -91,10 +91,10 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     view,
     records,
     history,
-    feedback: feedbackOver(bus, ENGINE.order.engine),
+    feedback: makeBusFeedback(bus, ENGINE.order.engine),
     holdings,
     workloads: workloadsOf(world, replica, watched.watch),
-    secrets: orderSecrets(ENGINE_SIGNER, { unsealed: false }),
+    secrets: makeOrderSecrets(ENGINE_SIGNER, { unsealed: false }),
     crashes: NO_PODS,
     grants,
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
@@ -130,10 +130,10 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
 }
 
 function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
-  const ledger = leaseLedger(bus);
+  const ledger = makeLeaseLedger(bus);
   const workloads = [
     DEBUG_WORKLOAD,
-    machineWorkload(ledger, leaseQueue(ledger, undefined)),
+    makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined)),
     simWorkload(world, "network"),
     simWorkload(world, "container"),
   ];
@@ -158,7 +158,7 @@ function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise
 function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
   const logger = traceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
-  const inLedger = openLedgerLeftovers(leaseLedger(bus), (_kind, error) => failed(error));
+  const inLedger = openLedgerLeftovers(makeLeaseLedger(bus), (_kind, error) => failed(error));
   return openCleaner(
     {
       leftovers: joinLeftovers([inLedger, simLeftovers(world)]),

@@ -6,7 +6,7 @@ import { makeAnnouncer } from "@muster/reservation-manager/announcer";
 import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
-import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
+import { makeNodeView, type NodeView } from "@muster/reservation-manager/node-view";
 import { queueCodec } from "@muster/reservation-manager/queue-messages";
 import { followQueues } from "@muster/reservation-manager/queue-view";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
@@ -60,7 +60,7 @@ export async function runManager(world: World, replica: Replica, options: Manage
   const { gone, stop, process } = replica;
   const { tamper = (nodes) => nodes } = options;
   const { view } = await openBucketView(world, world.nodeStates, nodeCodec, gone.signal);
-  const nodes = tamper(nodeView(view, CONFIG, () => performance.now()));
+  const nodes = tamper(makeNodeView(view, CONFIG, () => performance.now()));
   const queues =
     options.hasQueues === true
       ? (await openBucketView(world, world.queueStates, queueCodec, gone.signal)).view

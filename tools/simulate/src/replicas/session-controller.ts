@@ -3,17 +3,24 @@ import { client } from "@muster/bus";
 import { faultOf, throwFault } from "@muster/faults";
 import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates } from "@muster/proto";
 import type { Logger } from "@muster/service";
-import { act, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "@muster/session-controller/act";
-import { announce } from "@muster/session-controller/announce";
+import {
+  performStep,
+  collectSessionLogs,
+  explainWaiting,
+  listOwned,
+  makeSessionLedger,
+  type ActDeps,
+} from "@muster/session-controller/act";
+import { publishSessionEvents } from "@muster/session-controller/announce";
 import { readConfig } from "@muster/session-controller/config";
 import { makeFollowers, type Followers } from "@muster/session-controller/followers";
 import { followGrants, followViews } from "@muster/session-controller/hints";
 import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
-import { digestCodec, podSeenOf, recordCodec } from "@muster/session-controller/messages";
+import { digestCodec, toPodSeen, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
-import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
+import { buildOccupancy, type Occupant } from "@muster/session-controller/occupancy";
 import type { Pods } from "@muster/session-controller/pods";
-import { podsFreshOf } from "@muster/session-controller/pods-fresh";
+import { arePodsFresh } from "@muster/session-controller/pods-fresh";
 import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
@@ -132,7 +139,7 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     logStore: simLogStore(world),
     followers: makeFollowers(),
     leftover: makeBell(),
-    ledger: sessionLedger(client(bus, ReservationService)),
+    ledger: makeSessionLedger(client(bus, ReservationService)),
     load: async (name) => {
       const entry = await records.get(name);
       return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
@@ -169,17 +176,17 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
-        return entry === undefined ? [] : [podSeenOf(entry.value)];
+        return entry === undefined ? [] : [toPodSeen(entry.value)];
       }),
-    podsFresh: podsFreshOf(pods, parts.mark, Date.now),
+    podsFresh: arePodsFresh(pods, parts.mark, Date.now),
     nodesLost: (names, occupied, tolerations) =>
       parts.nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
     nodesUsable: (names, tolerations) => parts.nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(parts.nodes, CONFIG.machineLostMs),
     listPods: (record) => livePods.ofSession(record),
-    act: (record, step, isHeld) => act(acting, record, step, isHeld),
-    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
-    announce: (record, from) => announce(replica.bus, record, from),
+    act: (record, step, isHeld) => performStep(acting, record, step, isHeld),
+    collectLogs: (record, step, onRead, signal) => collectSessionLogs(acting, record, step, onRead, signal),
+    announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     left: () => undefined,
     span: (_record, name) => ({ name, parent: ROOT_CONTEXT, attributes: {} }),
   };
@@ -210,10 +217,10 @@ function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDe
     load,
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
-    occupancy: occupancyOf(index),
+    occupancy: buildOccupancy(index),
     explain: (record) => explainWaiting({ ledger, podPolicy: CONFIG.kube, chooseQueue }, record),
     askMachines: noMachines,
-    announce: (record, from) => announce(replica.bus, record, from),
+    announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     forget: ({ record, revision }) => records.delete(record.name, revision),

@@ -2,12 +2,12 @@ import { makeBell } from "@muster/backoff";
 import { bucketKeys } from "@muster/proto";
 import { openBucketView } from "./views.ts";
 import { readConfig } from "@muster/watcher/config";
-import { makePodReader, watchedNode } from "@muster/watcher/kube-objects";
+import { makePodReader, toWatchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec } from "@muster/watcher/messages";
-import { nodesPublication } from "@muster/watcher/nodes-publication";
+import { makeNodesPublication } from "@muster/watcher/nodes-publication";
 import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
-import { publication, type Publication } from "@muster/watcher/publication";
+import { makePublication, type Publication } from "@muster/watcher/publication";
 import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/keep-published";
 import { simInformer } from "../sim-informer.ts";
 import { traceLogger, type World } from "../world.ts";
@@ -24,13 +24,13 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   const follow = { time, network, cluster, process, gone: gone.signal };
   const wakeup = makeBell();
   const pods = simInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
-  const nodes = simInformer(follow, "nodes", watchedNode);
+  const nodes = simInformer(follow, "nodes", toWatchedNode);
   informers.set(replica, [pods, nodes]);
   const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
   const nodeBucket = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);
   const failed = (_error: unknown, { key }: { readonly key: string }): void => logger.warn({ key }, "writing failed");
-  const podSide = publication(podBucket.bucket, podBucket.view, failed);
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(nodeBucket.bucket, nodeBucket.view, failed);
+  const podSide = makePublication(podBucket.bucket, podBucket.view, failed);
+  const { nodes: nodeSide, mark: markSide } = makeNodesPublication(nodeBucket.bucket, nodeBucket.view, failed);
   const observer = makeObserver({
     pods,
     nodes,

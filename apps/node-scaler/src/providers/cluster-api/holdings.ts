@@ -12,7 +12,7 @@ export const DELETE_ANNOTATION = "cluster.x-k8s.io/delete-machine";
 export const MAX_NODES = 1000;
 
 /** Maps nodes to machines; null means none yet. Its size is the number of replicas. */
-export type Holdings = Readonly<Record<string, string | null>>;
+export type HeldNodes = Readonly<Record<string, string | null>>;
 
 export type MachineDeployment = KubeObject & {
   readonly spec?: { readonly replicas?: number; readonly deletion?: { readonly order?: string } };
@@ -22,7 +22,7 @@ export type MachineDeployment = KubeObject & {
  * Reads the scaler's nodes of a MachineDeployment. Throws invalid_request for one that the scaler must not change: one that belongs to another controller, has
  * foreign machines, or does not delete the newest machine first. Newest first is needed because a node may end before its machine is known.
  */
-export function readHoldings(deployment: MachineDeployment, controller: string): Holdings {
+export function readHeldNodes(deployment: MachineDeployment, controller: string): HeldNodes {
   const { metadata, spec } = deployment;
   const name = metadata?.name ?? "";
   const refuse = (reason: string): never =>
@@ -46,7 +46,7 @@ export function readHoldings(deployment: MachineDeployment, controller: string):
 }
 
 /** Builds the patch that writes these nodes to a MachineDeployment; a concurrent change makes the API server refuse it. */
-export function buildHoldingsPatch(deployment: MachineDeployment, holdings: Holdings, controller: string): object {
+export function buildHeldNodesPatch(deployment: MachineDeployment, holdings: HeldNodes, controller: string): object {
   return {
     metadata: {
       resourceVersion: deployment.metadata?.resourceVersion,
@@ -56,11 +56,11 @@ export function buildHoldingsPatch(deployment: MachineDeployment, holdings: Hold
   };
 }
 
-export function withoutNode(holdings: Holdings, nodeName: string): Holdings {
+export function withoutNode(holdings: HeldNodes, nodeName: string): HeldNodes {
   return Object.fromEntries(Object.entries(holdings).filter(([name]) => name !== nodeName));
 }
 
-function parseHoldings(text: string): Holdings | undefined {
+function parseHoldings(text: string): HeldNodes | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
@@ -68,7 +68,7 @@ function parseHoldings(text: string): Holdings | undefined {
       name,
       typeof machine === "string" ? machine : null,
     ]);
-    return Object.fromEntries(entries) as Holdings;
+    return Object.fromEntries(entries) as HeldNodes;
   } catch {
     return undefined;
   }

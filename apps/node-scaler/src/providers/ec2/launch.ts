@@ -1,6 +1,6 @@
 import { DescribeImagesCommand, type EC2Client, RunInstancesCommand } from "@aws-sdk/client-ec2";
 import type { Boot, Started } from "../provider.ts";
-import { codeOf } from "./aws-fault.ts";
+import { getAwsErrorCode } from "./aws-fault.ts";
 import { buildLaunch, type Image } from "./build-launch.ts";
 import { buildUserData } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
@@ -26,7 +26,7 @@ type Elsewhere = { readonly kind: "other-subnet" } | { readonly kind: "other-zon
 type Order = { readonly boot: Boot; readonly image: Image; readonly subnet: Subnet; readonly userData: string };
 
 /** Starts the node's instance in the first subnet with capacity. Finds an instance that was started earlier. */
-export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
+export async function launchInstance(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
   const { client, settings, subnets, full, template, mintToken } = deps;
   // The token of an order binds it to one subnet, and the first subnet changes with time.
   const ofNode = { controller: settings.controller, nodeName: boot.nodeName };
@@ -78,7 +78,7 @@ async function tryLaunch(
     return { kind: "started", instanceId, zone: order.subnet.zone };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    const { kind } = decideLaunchError(codeOf(error), message);
+    const { kind } = decideLaunchError(getAwsErrorCode(error), message);
     if (kind === "other-subnet" || kind === "other-zone") return { kind };
     if (kind === "nowhere") return { kind: "no-capacity", zone: undefined, subnet: undefined, message };
     if (kind === "unsupported") return { kind, message };

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
-import { newestImage } from "../newest-image.ts";
+import { findNewestImage } from "../newest-image.ts";
 import type { NodeProvider, Started } from "../provider.ts";
 import { callCloud, type CloudRefusal } from "./cloud-client.ts";
 import { buildInstance, shapes } from "./machine-shapes.ts";
@@ -53,7 +53,7 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
       const path = `images?${new URLSearchParams(properties).toString()}`;
       const answer = await call({ doing, method: "GET", path }, shapes.images, signal);
       if (answer.kind === "refused") return refused(answer, name, doing);
-      const newest = newestImage(answer.body.images);
+      const newest = findNewestImage(answer.body.images);
       return newest ?? throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) }, { doing });
     },
     checkPool: async ({ name: pool, instanceTypes }, signal) => {

@@ -1,7 +1,7 @@
 import { useOf, type Amounts } from "@muster/resources";
-import { viewOf, type Machines } from "../ledger/machines.ts";
+import { findRoom, type Machines } from "../ledger/machines.ts";
 import type { Machine, PoolNeed } from "../ledger/reservation.ts";
-import { pairKey, type PairAmounts } from "../ledger/queue.ts";
+import { buildPairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Asked = {
   /** Undefined: the amounts do not depend on the machines. */
@@ -16,7 +16,7 @@ const known = new WeakMap<readonly PoolNeed[], Asked>();
  * Returns the quota that the needs use. A whole machine counts with its allocatable amounts, before its grant with those of the smallest machine that the need
  * accepts. `isExact`: every accepted machine has the same amounts.
  */
-export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "sizesMark"> {
+export function sumRequestedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "sizesMark"> {
   const before = known.get(needs);
   if (before !== undefined && (before.sizesMark ?? machines.sizesMark) === machines.sizesMark) return before;
   const sums = new Map<string, number>();
@@ -36,7 +36,7 @@ export function askedAmounts(needs: readonly PoolNeed[], machines: Machines): Om
 
 /** By resource, the minimum over the machines that the need accepts. A machine of unknown size counts as 0. */
 function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts: Amounts; readonly isOnly: boolean } {
-  const sizes = [...(viewOf(machines, need)?.sizes.values() ?? [])].flatMap(({ allocatable }) => allocatable ?? []);
+  const sizes = [...(findRoom(machines, need)?.sizes.values() ?? [])].flatMap(({ allocatable }) => allocatable ?? []);
   const [first, ...others] = [...new Set(sizes)];
   if (first === undefined) return { amounts: new Map(), isOnly: false };
   const least = (resource: string, amount: number): number =>
@@ -46,7 +46,7 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
 }
 
 /** The quota that these machines use. */
-export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
+export function sumUsedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {
     const amounts = shared === undefined ? machines.nodes.get(node)?.facts?.allocatable : useOf(shared);
@@ -58,7 +58,7 @@ export function usedAmounts(granted: readonly Machine[], machines: Pick<Machines
 function add(sums: Map<string, number>, pool: string, amounts: Amounts, factor: number): void {
   for (const [resource, amount] of amounts) {
     if (amount === 0) continue;
-    const pair = pairKey(pool, resource);
+    const pair = buildPairKey(pool, resource);
     sums.set(pair, (sums.get(pair) ?? 0) + factor * amount);
   }
 }

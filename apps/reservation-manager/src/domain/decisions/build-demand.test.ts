@@ -15,8 +15,8 @@ import {
 } from "../../../test/random-world.ts";
 import { buildDemand, MAX_DEMAND_NEEDS } from "./build-demand.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { roomFor } from "../ledger/ledger.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { countFreeReservations } from "../ledger/ledger.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 
 /** A world of two pools of one node each, both held, and these requests behind. */
@@ -129,7 +129,7 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
         const { ledger } = run.world;
         const ofKind = new Map<string, number>();
         const wanted = [...ledger.queue.places.keys()]
-          .map(({ sequence }) => knownReservation(ledger, sequence))
+          .map(({ sequence }) => requireKnownReservation(ledger, sequence))
           .filter(
             ({ needs }) =>
               pools.length === 0 ||
@@ -138,7 +138,7 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
           .filter(({ owner: { kind } }) => {
             const before = ofKind.get(kind) ?? 0;
             ofKind.set(kind, before + 1);
-            return before < roomFor(kind, ledger);
+            return before < countFreeReservations(kind, ledger);
           });
         const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools, limit });
         expect(reports.map(({ reservation }) => reservation)).toEqual(wanted.slice(0, limit));

@@ -3,7 +3,7 @@ import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "..
 import { buildExplanation } from "./build-explanation.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildMachines, withCompleteness, type NodeFacts } from "../ledger/machines.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 
 function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationRequest[]): Run {
   const run = startRun(nodes);
@@ -15,7 +15,7 @@ function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationReq
 }
 
 function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  const reservation = findReservation(run.world.ledger, ownerOf(id));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }

@@ -3,7 +3,7 @@ import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "..
 import { buildExplanation } from "./build-explanation.ts";
 import { decideLimit } from "./decide-limit.ts";
 import { decideReservation } from "./decide-reservation.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 
 const nodes = Array.from({ length: 6 }, (_, index) => nodeOf(`a${index}`, "a"));
 
@@ -90,7 +90,7 @@ it("is the limit that an explanation names, whichever limit the request came wit
   const run = runOf(1, "x", "y");
   step(run, { kind: "limit", ownerKind: "session", limit: 0 });
   step(run, { kind: "reserve", request: requestOf("z", ["a"], { concurrencyLimit: 2 }) });
-  const reservation = reservationOf(run.world.ledger, ownerOf("z"));
+  const reservation = findReservation(run.world.ledger, ownerOf("z"));
   if (reservation === undefined) throw new Error("z has no reservation");
   const { because, concurrency, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect([because?.code, concurrency?.limit, concurrency?.granted]).toEqual(["CONCURRENCY_LIMIT", 2, 2]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { nodeOf, ownerOf, policy, requestOf, scaleTo, startRun, step, type Run } from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { findHold } from "./find-hold.ts";
-import { knownReservation, reservationOf } from "../ledger/ledger.ts";
+import { requireKnownReservation, findReservation } from "../ledger/ledger.ts";
 import type { Operation } from "../../../test/random-world.ts";
 
 const reserve = (id: string, machines: number): Operation => {
@@ -28,11 +28,11 @@ function refusal(run: Run, id: string, machines: number): unknown {
 
 function holdOf(run: Run): string | undefined {
   const hold = findHold(run.world, policy, run.nowMs);
-  return hold && knownReservation(run.world.ledger, hold.place.sequence).owner.id;
+  return hold && requireKnownReservation(run.world.ledger, hold.place.sequence).owner.id;
 }
 
 function isGranted(run: Run, id: string): boolean | undefined {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  const reservation = findReservation(run.world.ledger, ownerOf(id));
   return reservation && reservation.grant !== undefined;
 }
 
@@ -113,7 +113,7 @@ describe("machines are kept", () => {
 
 it("reports how many of the needed machines exist, and the maximum of the pool", () => {
   const run = runOf(scaleTo("a", 8), { kind: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
-  const reservation = knownReservation(run.world.ledger, 1);
+  const reservation = requireKnownReservation(run.world.ledger, 1);
   const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect(message).toBe("pool a has 1 of 4 machines; it may grow to 8");
   expect(pools).toMatchObject([{ pool: "a", available: 1, capacity: 1, elasticMax: 8 }]);

@@ -3,7 +3,7 @@ import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts"
 import { amounts, nodeOf, ownerOf, policy, queueOf, requestOf, step, type Run } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { MAX_BENEFICIARIES, MAX_FIRST_PLACES, planPreemptions } from "./plan-preemptions.ts";
-import { reservationOf, type LedgerEvent } from "../ledger/ledger.ts";
+import { findReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 import { printShare } from "../ledger/share.ts";
@@ -188,7 +188,7 @@ describe("work that a request would preempt", () => {
     const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
     for (let id = 0; id < count; id += 1) ask(run, `p${id}`, 1, { queue: "borrower" });
     for (let id = 0; id < count; id += 1) ask(run, `x${id}`, 1, { queue: "owner" });
-    const sequenceOf = (id: string) => reservationOf(run.world.ledger, ownerOf(id, "job"))?.sequence ?? 0;
+    const sequenceOf = (id: string) => findReservation(run.world.ledger, ownerOf(id, "job"))?.sequence ?? 0;
     const preempted = Array.from({ length: MAX_BENEFICIARIES }, (_, id): LedgerEvent => {
       const [sequence, beneficiary] = [sequenceOf(`p${id}`), sequenceOf(`x${id}`)];
       return { kind: "preempted", sequence, beneficiary, reason: "RECLAIM", atMs: run.nowMs, deadlineMs: run.nowMs };
@@ -210,7 +210,7 @@ describe("work that a request would preempt", () => {
     const run = worldOf([sized("n1", 1000)], root, owning(), queueOf("borrower", {}, { parent: "root" }));
     ask(run, "p", 1, { queue: "borrower" });
     for (let id = 0; id <= MAX_FIRST_PLACES; id += 1) ask(run, `x${id}`, 1, { queue: "owner" });
-    const { sequence: preemptedFor = 0 } = reservationOf(run.world.ledger, ownerOf("p", "job")) ?? {};
+    const { sequence: preemptedFor = 0 } = findReservation(run.world.ledger, ownerOf("p", "job")) ?? {};
     const first = [...run.world.ledger.reservations.values()].slice(1, MAX_FIRST_PLACES + 1);
     const events = first.flatMap((reservation): LedgerEvent[] => [
       { kind: "released", sequence: reservation.sequence, atMs: 0 },

@@ -1,10 +1,10 @@
 import type { Owner } from "@muster/names";
-import { comparePrecedence, orderedOf, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
+import { comparePrecedence, buildOrdered, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
+import { getForest } from "../ledger/queue-forest.ts";
 import { acceptedPools } from "@muster/resources";
-import { knownReservation } from "../ledger/ledger.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";
+import { comparePlaces, countAhead, getPlace, findPlacesAround, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /** A request that goes before another one, and the rule that decides it. */
@@ -29,14 +29,14 @@ export function listAhead(
   { limit, named }: { readonly limit: number; readonly named?: number | undefined },
 ): { readonly listed: readonly RequestAhead[]; readonly more: number } {
   const { ledger } = world;
-  const own = orderedOf(reservation, world);
-  const ofQueue = firstOf(placesAround(reservation, ledger.queue).keys(), own.place, limit);
+  const own = buildOrdered(reservation, world);
+  const ofQueue = firstOf(findPlacesAround(reservation, ledger.queue).keys(), own.place, limit);
   const others = reservation.queue === undefined ? [] : listFirstOfOthers(reservation, world);
   const ofOthers = others.flatMap((place) => compareWith(place, own, world) ?? []);
   const all = [...ofQueue.flatMap((place) => compareWith(place, own, world) ?? []), ...ofOthers].sort(compareAhead);
   const listed = all.slice(0, limit);
   const isListed = named === undefined || listed.some(({ sequence }) => sequence === named);
-  const missing = isListed ? undefined : compareWith(placeOf(knownReservation(ledger, named)), own, world);
+  const missing = isListed ? undefined : compareWith(getPlace(requireKnownReservation(ledger, named)), own, world);
   return {
     listed: missing === undefined ? listed : [missing, ...listed.slice(0, limit - 1)],
     more: countAhead(reservation, ledger.queue) + ofOthers.length - listed.length,
@@ -54,7 +54,7 @@ function firstOf(places: Iterable<Place>, before: Place, limit: number): readonl
 
 function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly Place[] {
   const pools = new Set(needs.flatMap(acceptedPools));
-  const forest = forestOf(ledger.queues);
+  const forest = getForest(ledger.queues);
   const firsts = [...ledger.queue.byQueue.entries()].flatMap(([name, { heads }]) => {
     const first = name === queue || forest.get(name)?.problem !== undefined ? undefined : heads.first();
     return first === undefined ? [] : [first];
@@ -67,8 +67,8 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
 
 /** Returns undefined if the request at this place goes later. */
 function compareWith(place: Place, own: Ordered, world: World): RequestAhead | undefined {
-  const other = knownReservation(world.ledger, place.sequence);
-  const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(other, world), world);
+  const other = requireKnownReservation(world.ledger, place.sequence);
+  const { isBehind, rule, compared } = comparePrecedence(own, buildOrdered(other, world), world);
   if (!isBehind) return undefined;
   const { owner, sequence, queue, priority, createdAtMs } = other;
   const ofQueue = { ...(queue !== undefined && { queue }), ...(compared && { compared }) };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { amounts, nodeOf, ownerOf, partsOf, policy, requestOf, startRun, step } from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 
 type Requests = Readonly<Record<string, number>> | undefined;
@@ -15,7 +15,7 @@ function explainLast(nodes: readonly NodeFacts[], ...all: readonly (readonly Req
   const run = startRun(nodes);
   for (const [id, requests] of all.entries())
     step(run, { kind: "reserve", request: requestOf(id, [], { needs: partsOf("a", ...requests) }) });
-  const reservation = reservationOf(run.world.ledger, ownerOf(all.length - 1));
+  const reservation = findReservation(run.world.ledger, ownerOf(all.length - 1));
   if (reservation === undefined) throw new Error("it has no reservation");
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
@@ -73,7 +73,7 @@ describe("parts that do not fit", () => {
     ask("older", undefined, undefined);
     step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     ask("x", { cpu: 3500 });
-    const reservation = reservationOf(run.world.ledger, ownerOf("x"));
+    const reservation = findReservation(run.world.ledger, ownerOf("x"));
     if (reservation === undefined) throw new Error("it has no reservation");
     const { because, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
     expect(because?.code).toBe("HELD_FOR_OLDER");

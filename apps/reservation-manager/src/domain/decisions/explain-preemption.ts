@@ -1,12 +1,12 @@
 import { findHolds } from "./find-hold.ts";
 import { chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { findVictims, rankOf, type Search, type Worlds } from "./find-victims.ts";
-import { futureOf } from "./future.ts";
-import { holderOf, type PreemptionOutlook } from "./explanation.ts";
+import { findVictims, computeVictimRank, type Search, type Worlds } from "./find-victims.ts";
+import { buildFutureWorld } from "./future.ts";
+import { buildHolder, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
 import { isPlaceExcluded, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { getForest } from "../ledger/queue-forest.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { findClassOfOption } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -19,13 +19,13 @@ export function explainPreemption(
   nowMs: number,
 ): PreemptionOutlook | undefined {
   const { ledger, machines } = world;
-  const node = reservation.queue === undefined ? undefined : forestOf(ledger.queues).get(reservation.queue);
+  const node = reservation.queue === undefined ? undefined : getForest(ledger.queues).get(reservation.queue);
   if (node === undefined || !mayPreempt(node.queue) || !machines.complete) return undefined;
-  const future = futureOf(world).world;
+  const future = buildFutureWorld(world).world;
   const holds = findHolds(future, policy, nowMs);
   const found = searchOptions(reservation, { present: world, future, holds }, nowMs);
   const victims = (found.victims ?? []).map(({ sequence, reason }) => {
-    return { ...holderOf(knownReservation(ledger, sequence)), reason };
+    return { ...buildHolder(requireKnownReservation(ledger, sequence)), reason };
   });
   return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
 }
@@ -44,7 +44,7 @@ function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number):
   const [first, ...others] = listOptions(reservation);
   const searches: readonly [Found, ...Found[]] = [search(first), ...others.map(search)];
   const [best] = searches
-    .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: rankOf(found.victims) }]))
+    .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: computeVictimRank(found.victims) }]))
     .sort((a, b) => Number(a.found.isExcluded) - Number(b.found.isExcluded) || a.rank - b.rank);
   return best?.found ?? chooseReported(searches, present);
 }

@@ -21,7 +21,7 @@ export type Holder = {
 };
 
 /** `pool`: only its machines are counted. */
-export function holderOf({ owner, sequence, grant }: Reservation, pool?: string): Holder {
+export function buildHolder({ owner, sequence, grant }: Reservation, pool?: string): Holder {
   const machines = (grant?.machines ?? []).filter((machine) => pool === undefined || machine.pool === pool);
   const parts = machines.filter(({ shared }) => shared !== undefined).length;
   return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };

@@ -1,30 +1,30 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
 import type { Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
-import { alternativesOf } from "../ledger/topology.ts";
+import { listAlternatives } from "../ledger/topology.ts";
 import {
-  classOfOption,
+  getClassOfOption,
   comparePlaces,
-  firstPlaceOf,
-  optionsOfRequest,
-  placeAfter,
+  findFirstPlace,
+  listRequestOptions,
+  getPlaceAfter,
   type Place,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
+import { getForest } from "../ledger/queue-forest.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
-import { findHeldQuota, findQueueObstacle, levelOfDemand, type QuotaHolds } from "./find-queue-obstacle.ts";
-import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import { findHeldQuota, findQueueObstacle, computeDemandLevel, type QuotaHolds } from "./find-queue-obstacle.ts";
+import { isAtLimit, countMostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
 import {
-  bestRank,
-  freeForRequests,
-  headSummaries,
+  findBestRank,
+  computeFreeForRequests,
+  buildHeadSummaries,
   isShort,
   mayAdmit,
-  treeSummaries,
+  buildTreeSummaries,
   type AdmittedBounds,
   type HeldQuota,
   type TreeBounds,
@@ -32,7 +32,7 @@ import {
 
 export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
   const overdueSinceMs = nowMs - policy.holdAfterMs;
-  const search = { world, overdueSinceMs, trees: treeSummaries(world, overdueSinceMs) };
+  const search = { world, overdueSinceMs, trees: buildTreeSummaries(world, overdueSinceMs) };
   const quotas: QuotaHolds = (queue) => findQuotaHold(queue, search);
   return { machines: findMachineHold({ ...search, quotas }), quotas, overdueSinceMs };
 }
@@ -51,7 +51,7 @@ type HoldSearch = QuotaSearch & { readonly quotas: QuotaHolds };
 
 function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota | undefined {
   let tree: WaitingTree | undefined;
-  for (const { queue: each } of forestOf(world.ledger.queues).get(queue)?.pathFromRoot ?? [])
+  for (const { queue: each } of getForest(world.ledger.queues).get(queue)?.pathFromRoot ?? [])
     tree = (tree?.children ?? world.ledger.trees).get(each.name);
   return tree?.node.queue.name === queue ? trees.of(tree)?.held : undefined;
 }
@@ -81,7 +81,7 @@ function findHoldInTrees(
   };
   for (const [, tree] of trees.searchBest(
     search.trees,
-    (bounds) => bestRank(bounds, orderIfFirst, compareHolds),
+    (bounds) => findBestRank(bounds, orderIfFirst, compareHolds),
     compareHolds,
   ))
     first =
@@ -96,22 +96,22 @@ function findHoldInQueue(
   { node, requests }: WaitingTree,
   before: Hold | undefined,
 ): Hold | undefined {
-  const free = freeForRequests(node, world);
+  const free = computeFreeForRequests(node, world);
   const isStopped = (waiting: WaitingClass, place: Place): boolean =>
     findQueueObstacle(waiting, place, world) !== undefined ||
     findHeldQuota(waiting, place, world, quotas) !== undefined;
   let first = before;
   for (const [place, waiting] of requests?.heads.search(
-    headSummaries(world),
+    buildHeadSummaries(world),
     (bounds) =>
       bounds.oldestMs < overdueSinceMs &&
       isBefore({ place: bounds.first, isBorrowing: false }, first) &&
       !isShort(bounds.needed, free),
   ) ?? []) {
-    const isBorrowing = levelOfDemand(waiting, world) > 0;
+    const isBorrowing = computeDemandLevel(waiting, world) > 0;
     if (!isBefore({ place, isBorrowing }, first) || isStopped(waiting, place)) continue;
     const isAlike = (other: WaitingClass, at: Place): boolean =>
-      levelOfDemand(other, world) > 0 === isBorrowing && !isStopped(other, at);
+      computeDemandLevel(other, world) > 0 === isBorrowing && !isStopped(other, at);
     first = holdFor({ waiting, place, isBorrowing }, isAlike, world) ?? first;
   }
   return first;
@@ -133,11 +133,11 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
     const [place, waiting] = head;
     if (place.createdAtMs >= overdueSinceMs) {
       // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
-      head = heads.first(firstPlaceOf(place.priority - 1));
+      head = heads.first(findFirstPlace(place.priority - 1));
     } else {
       const hold = holdFor({ waiting, place, isBorrowing: false }, () => true, world);
       if (hold !== undefined) return hold;
-      head = heads.first(placeAfter(place));
+      head = heads.first(getPlaceAfter(place));
     }
   }
   return undefined;
@@ -160,9 +160,9 @@ function listAlike(
   isAlike: (other: WaitingClass, at: Place) => boolean,
   { ledger }: World,
 ): readonly PoolGang[] {
-  const reservation = knownReservation(ledger, sequence);
-  return optionsOfRequest(reservation).flatMap(({ place }) => {
-    const waiting = classOfOption(ledger.queue, reservation, place);
+  const reservation = requireKnownReservation(ledger, sequence);
+  return listRequestOptions(reservation).flatMap(({ place }) => {
+    const waiting = getClassOfOption(ledger.queue, reservation, place);
     return isAlike(waiting, place) ? [waiting] : [];
   });
 }
@@ -173,7 +173,7 @@ function listAlike(
  */
 function needsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
   const possible = gangs
-    .flatMap((gang) => alternativesOf(gang, machines))
+    .flatMap((gang) => listAlternatives(gang, machines))
     .filter((needs) => canHoldAll(machines, needs));
-  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined)?.needs;
+  return possible.length < 2 ? possible[0] : countMostAvailable(possible, machines, undefined)?.needs;
 }

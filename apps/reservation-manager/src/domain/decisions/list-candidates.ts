@@ -1,12 +1,12 @@
-import { admittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
+import { getAdmittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { sumLimitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { totalOf } from "../ledger/quota.ts";
+import { computeQuotaTotal } from "../ledger/quota.ts";
 import type { World } from "../ledger/world.ts";
 import { isPreemptible } from "./is-preemptible.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
 
 /** Granted work that may be preempted. `use`: its amounts that quotas limit. */
 export type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
@@ -57,7 +57,7 @@ function* readCandidates(
     const { use } = reservation?.grant ?? {};
     // Its work is not granted at present, or may not be preempted.
     if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) continue;
-    yield { reservation, node, use: limitedAmounts(node, use) };
+    yield { reservation, node, use: sumLimitedAmounts(node, use) };
   }
 }
 
@@ -85,7 +85,7 @@ export function compareCandidates(a: Candidate, b: Candidate): number {
 }
 
 function keyOf({ reservation }: Candidate): AdmittedKey {
-  return admittedKey(reservation, reservation.grant?.atMs ?? 0);
+  return getAdmittedKey(reservation, reservation.grant?.atMs ?? 0);
 }
 
 export function isBeyondMinimum({ reservation }: Candidate): boolean {
@@ -93,7 +93,7 @@ export function isBeyondMinimum({ reservation }: Candidate): boolean {
 }
 
 /** Members beyond a job's minimum come first, because the job continues without them. Both groups keep their order. */
-export function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
+export function compareLosses(candidates: readonly Candidate[]): readonly Candidate[] {
   const members = candidates.filter(isBeyondMinimum);
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
@@ -115,8 +115,10 @@ function borrowedPairs(
   below: readonly QueueNode[],
   usedBy: (node: QueueNode) => PairAmounts,
 ): readonly string[] {
-  const { pools } = quotaWorldOf(world);
-  return needed.filter((pair) => below.every((each) => (usedBy(each).get(pair) ?? 0) > totalOf(each, pair, pools)));
+  const { pools } = buildQuotaWorld(world);
+  return needed.filter((pair) =>
+    below.every((each) => (usedBy(each).get(pair) ?? 0) > computeQuotaTotal(each, pair, pools)),
+  );
 }
 
 export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {

@@ -13,7 +13,7 @@ import {
   type Run,
 } from "../../../test/random-world.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
-import { viewOf, withNode } from "../ledger/machines.ts";
+import { findRoom, withNode } from "../ledger/machines.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { countByPool, type Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
@@ -163,14 +163,14 @@ it("waits in a pool that may grow, since the labels of new nodes may match", () 
 it("follows a node whose labels, taints or holder change", () => {
   const { world } = runOf(["a", {}], ["b", SSD]);
   const need = { pool: "p", selection: ssd };
-  expect(viewOf(world.machines, need)?.free.size).toBe(1);
+  expect(findRoom(world.machines, need)?.free.size).toBe(1);
   const labelled = withNode(world.machines, nodeOf("a", "p", SSD));
-  expect(viewOf(labelled, need)?.free.size).toBe(2);
+  expect(findRoom(labelled, need)?.free.size).toBe(2);
   const tainted = withNode(labelled, nodeOf("a", "p", { ...SSD, ...TAINTED }));
-  expect(viewOf(tainted, need)?.free.size).toBe(1);
-  expect(viewOf(tainted, { pool: "p", selection: { ...ssd, tolerations: tolerant.tolerations } })?.free.size).toBe(2);
-  expect(viewOf(withNode(tainted, nodeOf("b", "q", SSD)), need)?.free.size).toBe(0);
-  expect(viewOf(world.machines, need)?.free.size).toBe(1);
+  expect(findRoom(tainted, need)?.free.size).toBe(1);
+  expect(findRoom(tainted, { pool: "p", selection: { ...ssd, tolerations: tolerant.tolerations } })?.free.size).toBe(2);
+  expect(findRoom(withNode(tainted, nodeOf("b", "q", SSD)), need)?.free.size).toBe(0);
+  expect(findRoom(world.machines, need)?.free.size).toBe(1);
 });
 
 it("names the nodes that count", () => {

@@ -3,10 +3,10 @@ import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "..
 import type { ReservationRequest } from "./check-request.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import { reservationOf, restoreLedger } from "../ledger/ledger.ts";
+import { findReservation, restoreLedger } from "../ledger/ledger.ts";
 import { withCompleteness, withNode, type NodeFacts } from "../ledger/machines.ts";
-import { eventOf, planGrants } from "./plan-grants.ts";
-import { finish } from "../ledger/steps.ts";
+import { buildGrantEvent, planGrants } from "./plan-grants.ts";
+import { runToEnd } from "../ledger/steps.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 
 /** A pool `a` of so many nodes, all held by owners h0, h1, ... */
@@ -41,7 +41,7 @@ function holders(run: Run): readonly string[] {
 }
 
 function reason(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  const reservation = findReservation(run.world.ledger, ownerOf(id));
   const hold = findHolds(run.world, policy, run.nowMs);
   return reservation === undefined ? undefined : explainWaiting(reservation, run.world, hold);
 }
@@ -263,7 +263,7 @@ it("grants no more machines than the bound in one plan, and continues in the nex
     if (plan.complete) break;
     world = evolveWorld(
       world,
-      plan.steps.map((grant) => eventOf(grant, 0)),
+      plan.steps.map((grant) => buildGrantEvent(grant, 0)),
     );
   }
   expect(sizes).toEqual([
@@ -290,9 +290,9 @@ it("grants each request of a restored ledger, also requests without a queue that
   reserve(run, requestOf("plain", ["a"]));
   const { machines } = withFree(run, nodeOf("a8", "a"), nodeOf("a9", "a"));
   const { reservations, nextSequence } = run.world.ledger;
-  const ledger = finish(restoreLedger([...reservations.values()], nextSequence));
+  const ledger = runToEnd(restoreLedger([...reservations.values()], nextSequence));
   const [first] = planGrants({ ledger, machines }, { ...policy, machinesPerPlan: 1 }, run.nowMs).steps;
   if (first === undefined) throw new Error("nothing is granted");
-  const after = evolveWorld({ ledger, machines }, [eventOf(first, run.nowMs)]);
+  const after = evolveWorld({ ledger, machines }, [buildGrantEvent(first, run.nowMs)]);
   expect(planGrants(after, policy, run.nowMs).steps).toHaveLength(1);
 });

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import { amounts, ownerOf, policy, queueOf, type Run } from "../../../test/random-world.ts";
 import { snapshotCodec } from "../../adapters/snapshot-codec.ts";
-import { reservationOf, restoreLedger, type LedgerEvent } from "../ledger/ledger.ts";
+import { findReservation, restoreLedger, type LedgerEvent } from "../ledger/ledger.ts";
 import { noPastUse } from "../ledger/past-use.ts";
 import type { Queue } from "../ledger/queue.ts";
-import { finish } from "../ledger/steps.ts";
+import { runToEnd } from "../ledger/steps.ts";
 import type { WaitingTrees } from "../ledger/waiting-trees.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { MAX_COUNTED_QUEUES, planPastUse } from "./plan-past-use.ts";
@@ -155,7 +155,7 @@ describe("past borrowing", () => {
     const shares = new Map(names.map((name, index): [string, number] => [name, index < 10 ? 1000 : 2000]));
     const { world, nowMs: atMs } = runOf();
     const pastUse = noPastUse.set("root", { atMs, shares });
-    const ledger = finish(restoreLedger([], 1, { queues: [root, ...leaves], pastUse }));
+    const ledger = runToEnd(restoreLedger([], 1, { queues: [root, ...leaves], pastUse }));
     const [event] = planPastUse({ ...world, ledger }, atMs + INTERVAL_MS).events;
     expect(event).toMatchObject({ kind: "pastUseCounted", parent: "root" });
     const counted = event?.kind === "pastUseCounted" ? [...event.shares.keys()] : [];
@@ -191,7 +191,7 @@ describe("the order of queues", () => {
 });
 
 function knownOf({ world }: Run, id: string) {
-  const reservation = reservationOf(world.ledger, ownerOf(id, "job"));
+  const reservation = findReservation(world.ledger, ownerOf(id, "job"));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return reservation;
 }

@@ -1,6 +1,6 @@
-import { largestOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { countLargestMachines, type Machines, type PoolState } from "../ledger/machines.ts";
 import { compareLargestFirst, type Amounts } from "@muster/resources";
-import { ANY_RESOURCE, pairKey, type PairAmounts } from "../ledger/queue.ts";
+import { ANY_RESOURCE, buildPairKey, type PairAmounts } from "../ledger/queue.ts";
 
 type Known = {
   readonly sizesMark: object;
@@ -15,7 +15,7 @@ let latest: Known | undefined;
  * The amounts that the nodes of each pool can allocate together. A scaled pool counts with its maximum number of nodes, each as its largest. Without a node of
  * known size, its amounts are unlimited.
  */
-export function poolAmounts({ pools, sizesMark }: Pick<Machines, "pools" | "sizesMark">): PairAmounts {
+export function sumPoolAmounts({ pools, sizesMark }: Pick<Machines, "pools" | "sizesMark">): PairAmounts {
   if (latest?.sizesMark === sizesMark) return latest.amounts;
   const states = [...pools.values()];
   const known = latest;
@@ -36,7 +36,7 @@ function sumAmounts(states: readonly PoolState[]): PairAmounts {
     let largest: Amounts | undefined;
     const add = (amounts: Amounts, nodes: number): void => {
       for (const [resource, amount] of amounts) {
-        const pair = pairKey(state.name, resource);
+        const pair = buildPairKey(state.name, resource);
         if (amount * nodes > 0) sums.set(pair, (sums.get(pair) ?? 0) + amount * nodes);
       }
     };
@@ -45,9 +45,9 @@ function sumAmounts(states: readonly PoolState[]): PairAmounts {
       add(allocatable, nodes);
       if (largest === undefined || compareLargestFirst(allocatable, largest) < 0) largest = allocatable;
     }
-    const future = (state.scaling?.max ?? 0) - largestOf(state);
+    const future = (state.scaling?.max ?? 0) - countLargestMachines(state);
     if (largest !== undefined && future > 0) add(largest, future);
-    if (largest === undefined && future > 0) sums.set(pairKey(state.name, ANY_RESOURCE), Number.MAX_SAFE_INTEGER);
+    if (largest === undefined && future > 0) sums.set(buildPairKey(state.name, ANY_RESOURCE), Number.MAX_SAFE_INTEGER);
   }
   return sums;
 }

@@ -1,11 +1,11 @@
-import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
-import { pastShareOf } from "../ledger/past-use.ts";
+import { getForest, type QueueNode } from "../ledger/queue-forest.ts";
+import { getPastShare } from "../ledger/past-use.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { compareShares, type Share } from "../ledger/share.ts";
-import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import { comparePlaces, getPlace, type Place } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { chooseOption, listOptions } from "./choose-option.ts";
-import { askingOf, queueRankOf, type Asking } from "./first-in-order.ts";
+import { getWaitingRequest, getQueueRank, type Asking } from "./first-in-order.ts";
 
 /**
  * The rule that decides which of two requests goes first; earlier rules decide before later ones. WEIGHT: one request borrows for a queue of weight 0. QUOTA: a
@@ -37,12 +37,12 @@ export type Precedence = {
 export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
 
 /** Selects the option for which the nearest quota suffices. */
-export function orderedOf(reservation: Reservation, world: World): Ordered {
+export function buildOrdered(reservation: Reservation, world: World): Ordered {
   const { queue } = reservation;
-  const place = placeOf(reservation);
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  const place = getPlace(reservation);
+  const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   const nearest = node && chooseOption(listOptions(reservation), world, () => false);
-  return { place, asking: node && nearest && askingOf(place, nearest.demand, node, world) };
+  return { place, asking: node && nearest && getWaitingRequest(place, nearest.demand, node, world) };
 }
 
 /** Decides which of two requests `takeFirst` grants first if both fit, and by which rule. */
@@ -77,8 +77,8 @@ function isLast({ asking }: Ordered): boolean {
 }
 
 function compareAs(asking: Asking, node: QueueNode, world: World): ComparedQueue {
-  const { level, share } = queueRankOf(asking, node, world);
-  return { queue: node.queue.name, level, share, pastShareMillionths: pastShareOf(node, world.ledger.pastUse) };
+  const { level, share } = getQueueRank(asking, node, world);
+  return { queue: node.queue.name, level, share, pastShareMillionths: getPastShare(node, world.ledger.pastUse) };
 }
 
 /** The queues of both paths that have the same parent; undefined: the queues are of different trees. */

@@ -5,7 +5,7 @@ import { stepReal } from "../../../test/preemption-driver.ts";
 import { followBeneficiaries, PREEMPTION_PROPERTIES, type Decision } from "../../../test/preemption-rules.ts";
 import { machineRuns, operationOf, type PreemptionDraft, type PreemptionRun } from "../../../test/random-preemption.ts";
 import { startRun } from "../../../test/random-world.ts";
-import { evolve, type Ledger } from "../ledger/ledger.ts";
+import { evolveLedger, type Ledger } from "../ledger/ledger.ts";
 
 /** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
@@ -40,7 +40,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
 function findExceeded({ before, events, nodes }: Decision): string | undefined {
   let ledger = before;
   for (const event of events) {
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
     if (event.kind !== "granted") continue;
     const exceeded = event.machines.find(({ node }) => isExceeded(ledger, node, nodes));
     if (exceeded !== undefined) return `r-${event.sequence} on ${exceeded.node}`;

@@ -11,7 +11,7 @@ import {
   step,
   type Run,
 } from "../../../test/random-world.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { ReservationRequest } from "./check-request.ts";
@@ -176,7 +176,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P Q");
     accept(run, "q");
     expect(show(run)).toBe("P Q");
-    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))?.revision).toBe(2);
+    expect(findReservation(run.world.ledger, ownerOf("q", "job"))?.revision).toBe(2);
   });
 
   it("grants vacated machines without a beneficiary to the first request in order", () => {
@@ -211,7 +211,7 @@ describe("the end of a preemption", () => {
     requeue(run, "q");
     end(run, "x");
     expect(show(run)).toBe("P Q y");
-    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))).toMatchObject({ sequence: 2, createdAtMs: 2 });
+    expect(findReservation(run.world.ledger, ownerOf("q", "job"))).toMatchObject({ sequence: 2, createdAtMs: 2 });
   });
 
   it("serves several requests with one victim", () => {

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { askForCpu } from "../../../test/queue-run.ts";
 import { amounts, nodeOf, queueOf, startRun, step, type Run } from "../../../test/random-world.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { treeSummaries } from "./queue-bounds.ts";
+import { buildTreeSummaries } from "./queue-bounds.ts";
 
 const CPU = "a cpu";
 const NODE = nodeOf("n0", "a", { allocatable: amounts({ cpu: 10_000, pods: 10_000 }) });
@@ -32,12 +32,14 @@ function askInEach(run: Run, id: string, cpu: number): void {
 
 /** Returns the world after the release of the first request, before any grant. */
 function released({ world }: Run): World {
-  return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
+  return evolveWorld(world, [
+    { kind: "released", sequence: requireKnownReservation(world.ledger, 1).sequence, atMs: 0 },
+  ]);
 }
 
 /** The trees that a search for grants visits. */
 function promising(world: World, overdueSinceMs: number): string[] {
-  const summaries = treeSummaries(world, overdueSinceMs);
+  const summaries = buildTreeSummaries(world, overdueSinceMs);
   const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);
   return [...found].map(([name]) => name);
 }
@@ -76,7 +78,9 @@ it.each([[NEVER_MS], [-Infinity]])("summarises an unchanged tree once, when requ
   askInEach(run, "held", 2);
   askInEach(run, "waits", 1);
   const tree = run.world.ledger.trees.get("t0");
-  const [first, second] = [ms, ms].map((overdueSinceMs) => tree && treeSummaries(run.world, overdueSinceMs).of(tree));
+  const [first, second] = [ms, ms].map(
+    (overdueSinceMs) => tree && buildTreeSummaries(run.world, overdueSinceMs).of(tree),
+  );
   expect(first).toBeDefined();
   expect(second).toBe(first);
 });

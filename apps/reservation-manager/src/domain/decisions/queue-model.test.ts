@@ -14,7 +14,7 @@ import type { Queue } from "../ledger/queue.ts";
 import type { Verdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import { poolAmounts } from "./pool-amounts.ts";
+import { sumPoolAmounts } from "./pool-amounts.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
@@ -54,7 +54,7 @@ it.each([
 
 function expectSameDecisions(steps: readonly QueueOperation[]): void {
   const run = startQueueRun();
-  const naive = new NaiveQueues(poolAmounts(run.world.machines));
+  const naive = new NaiveQueues(sumPoolAmounts(run.world.machines));
   for (const operation of steps) {
     const before = run.events.length;
     const verdict = sayVerdict(stepQueue(run, operation));

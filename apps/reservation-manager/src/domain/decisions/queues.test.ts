@@ -18,7 +18,7 @@ import type { Verdict } from "./decide-reservation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { Queue } from "../ledger/queue.ts";
 
 const CPU = "a cpu";
@@ -100,7 +100,7 @@ describe("a queue with a quota", () => {
     ask(run, "x", "ai", 1);
     ask(run, "y", "ai", 1, { priority: 5 });
     ask(run, "z", "ai", 1, { priority: 9 });
-    expect(reservationOf(run.world.ledger, ownerOf("z", "job"))?.priority).toBe(5);
+    expect(findReservation(run.world.ledger, ownerOf("z", "job"))?.priority).toBe(5);
     release(run, "x");
     expect(granted(run)).toEqual(["y"]);
   });

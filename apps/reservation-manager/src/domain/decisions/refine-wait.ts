@@ -1,15 +1,15 @@
 import { amountsKey, useOf, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
-import { holdAheadOf, obstacleTo, type Holds, type Obstacle } from "./fit.ts";
-import { findQueueObstacle, levelOfDemand } from "./find-queue-obstacle.ts";
+import { holdAheadOf, findObstacle, type Holds, type Obstacle } from "./fit.ts";
+import { findQueueObstacle, computeDemandLevel } from "./find-queue-obstacle.ts";
 import type { Option } from "./choose-option.ts";
-import { futureOf, isChanging } from "./future.ts";
-import { comparePrecedence, orderedOf, type Ordered, type OrderRule } from "./precedence.ts";
+import { buildFutureWorld, isChanging } from "./future.ts";
+import { comparePrecedence, buildOrdered, type Ordered, type OrderRule } from "./precedence.ts";
 import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { requireKnownReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
-import { needsOf, viewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
+import { getNeeds, buildViewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
 /**
@@ -49,7 +49,7 @@ export function refineWait(
 function refineHeld({ demand, place }: Request, world: World, { machines: hold }: Holds): PreciseWait | undefined {
   if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
-  const isBorrowing = demand.queue !== hold.queue && levelOfDemand(demand, world) > 0;
+  const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, world) > 0;
   if (isBorrowing && !hold.isBorrowing) return { code: "BEHIND_FAIR_SHARE", behind };
   return hold.place.priority > place.priority ? { code: "BEHIND_HIGHER_PRIORITY", behind } : undefined;
 }
@@ -70,8 +70,8 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 
 /** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
 function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
-  if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
-  const own = orderedOf(knownReservation(world.ledger, place.sequence), world);
+  if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
+  const own = buildOrdered(requireKnownReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);
     const code = isBehind ? CODES[rule] : undefined;
@@ -89,9 +89,9 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   const { ledger } = world;
   const known = beneficiaries.get(ledger);
   if (known !== undefined) return known;
-  const found = [...futureOf(world).placed].map((sequence): Beneficiary => {
-    const reservation = knownReservation(ledger, sequence);
-    return { sequence, ordered: orderedOf(reservation, world) };
+  const found = [...buildFutureWorld(world).placed].map((sequence): Beneficiary => {
+    const reservation = requireKnownReservation(ledger, sequence);
+    return { sequence, ordered: buildOrdered(reservation, world) };
   });
   beneficiaries.set(ledger, found);
   return found;
@@ -109,7 +109,7 @@ function remember(machines: Machines, key: string, find: () => boolean): boolean
 }
 
 function gangKey({ needs, topology = "" }: PoolGang): string {
-  const keys = needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
+  const keys = needs.map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
   return `${topology} ${keys.join(" ")}`;
 }
 
@@ -123,7 +123,7 @@ function isTooLarge(gang: PoolGang, machines: Machines): boolean {
 /** Whether the free amounts of the accepted nodes suffice in sum for all needed parts of the pool. False if whole machines are needed. */
 function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean {
   return remember(machines, `fragmented ${pool} ${gangKey(gang)}`, () => {
-    const needs = needsOf(pool, withoutHeldMinima(gang.needs, machines));
+    const needs = getNeeds(pool, withoutHeldMinima(gang.needs, machines));
     if (needs.some(({ count }) => count > 0)) return false;
     const requested = new Map<string, number>();
     for (const part of needs.flatMap(({ shared }) => shared))

@@ -2,7 +2,7 @@ import type { QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import type { QuotaWorld } from "../ledger/quota.ts";
-import { compareShares, shareOf, type Share } from "../ledger/share.ts";
+import { compareShares, computeShare, type Share } from "../ledger/share.ts";
 import {
   Borrower,
   compareCandidates,
@@ -12,7 +12,7 @@ import {
   type Need,
   type QueueWork,
 } from "./list-candidates.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
 
 const RULES = ["at most after", "below before"] as const;
 type Rule = (typeof RULES)[number];
@@ -26,9 +26,9 @@ export function selectByShare(
   work: readonly QueueWork[],
   limit: number,
 ): readonly Candidate[] {
-  const shares = new Shares(quotaWorldOf(need.world));
+  const shares = new Shares(buildQuotaWorld(need.world));
   const selected: Candidate[] = [];
-  let { use } = quotaWorldOf(need.world);
+  let { use } = buildQuotaWorld(need.world);
   let left = work;
   for (const rule of RULES) {
     const passed = new Map<QueueNode, Candidate[]>();
@@ -95,7 +95,7 @@ class Shares {
     const used = use.get(node.queue.name) ?? NO_PAIRS;
     const known = this.#known.get(node);
     if (known?.used === used) return known.share;
-    const share = shareOf(node, used, this.#quotas);
+    const share = computeShare(node, used, this.#quotas);
     this.#known.set(node, { used, share });
     return share;
   }

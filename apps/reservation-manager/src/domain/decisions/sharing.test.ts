@@ -14,7 +14,7 @@ import {
 import { buildExplanation } from "./build-explanation.ts";
 import { buildMachinePage } from "./list-machines.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import { withNode, type NodeFacts } from "../ledger/machines.ts";
 import { planGrants } from "./plan-grants.ts";
 import { summarisePools } from "./summarise-pools.ts";
@@ -36,11 +36,11 @@ function release(run: Run, id: string): void {
 
 /** The granted nodes in the order of the needs; undefined while the owner waits. */
 function nodesOf(run: Run, id: string): readonly string[] | undefined {
-  return reservationOf(run.world.ledger, ownerOf(id))?.grant?.machines.map(({ node }) => node);
+  return findReservation(run.world.ledger, ownerOf(id))?.grant?.machines.map(({ node }) => node);
 }
 
 function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+  const reservation = findReservation(run.world.ledger, ownerOf(id));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }

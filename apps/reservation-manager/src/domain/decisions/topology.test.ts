@@ -15,7 +15,7 @@ import {
   type Operation,
   type Run,
 } from "../../../test/random-world.ts";
-import { domainsOf, withNode, type NodeFacts } from "../ledger/machines.ts";
+import { getDomains, withNode, type NodeFacts } from "../ledger/machines.ts";
 import type { Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import type { Verdict } from "./decide-reservation.ts";
@@ -177,7 +177,7 @@ it("knows the size of the only node of a domain while it is granted", () => {
 it("follows a node that changes its domain", () => {
   const { world } = runOf(["a", inZone("1")], ["b", inZone("2")]);
   const free = (machines: typeof world.machines) =>
-    [...domainsOf(machines, { pool: "p" }, topology).entries()].map(([value, state]) => [value, state.free.size]);
+    [...getDomains(machines, { pool: "p" }, topology).entries()].map(([value, state]) => [value, state.free.size]);
   expect(free(world.machines)).toEqual([
     ["1", 1],
     ["2", 1],

@@ -16,24 +16,24 @@ import {
 } from "../../../test/random-world.ts";
 import { listOptions } from "../decisions/choose-option.ts";
 import { findHold, findHolds } from "../decisions/find-hold.ts";
-import { obstacleTo } from "../decisions/fit.ts";
+import { findObstacle } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
-import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
+import { emptyLedger, evolveLedger, restoreLedger, type Ledger } from "./ledger.ts";
 import {
-  brokenOf,
+  countUnusableMachines,
   buildMachines,
-  capacityOf,
-  largestOf,
-  maxOf,
-  unusableNodes,
-  viewOf,
+  countCapacity,
+  countLargestMachines,
+  countMaxMachines,
+  listUnusableNodes,
+  findRoom,
   type Machines,
   type NodeFacts,
 } from "./machines.ts";
 import { planGrants } from "../decisions/plan-grants.ts";
 import { countByPool, type Machine } from "./reservation.ts";
-import { alternativesOf } from "./topology.ts";
-import { finish } from "./steps.ts";
+import { listAlternatives } from "./topology.ts";
+import { runToEnd } from "./steps.ts";
 
 function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection = { terms: [], tolerations: [] }): void {
   if (facts === undefined) throw new Error("a node that is not known was granted");
@@ -204,11 +204,15 @@ it("counts every live node of a pool once: available never exceeds capacity and 
         for (const state of pools.values()) {
           const { name, free, held, shared, foreign, occupied, notReady, cordoned } = state;
           expect(Math.min(held, shared, foreign, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
-          expect(free.size + held + shared).toBe(capacityOf(state));
-          expect(largestOf(state)).toBe(capacityOf(state) + occupied + foreign);
-          expect(maxOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
-          expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
-          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + foreign + brokenOf(state));
+          expect(free.size + held + shared).toBe(countCapacity(state));
+          expect(countLargestMachines(state)).toBe(countCapacity(state) + occupied + foreign);
+          expect(countMaxMachines(state)).toBe(Math.max(countLargestMachines(state), run.scalings.get(name)?.max ?? 0));
+          expect(countLargestMachines(state) + countUnusableMachines(state)).toBe(
+            live.filter((pool) => pool === name).length,
+          );
+          expect([...listUnusableNodes(run.world.machines, name)].length).toBe(
+            occupied + foreign + countUnusableMachines(state),
+          );
         }
       });
     }),
@@ -240,12 +244,12 @@ it("makes the same decisions from the same inputs", () => {
 });
 
 function expectReplayed({ world: { ledger }, events }: Run): void {
-  const replayed = events.reduce(evolve, emptyLedger);
+  const replayed = events.reduce(evolveLedger, emptyLedger);
   expect(show(replayed)).toEqual(show(ledger));
   expect(replayed.version).toBe(ledger.version);
   const { reservations, nextSequence, limits, queues } = ledger;
   const rest = { limits: limits.entries(), queues: queues.values() };
-  const restored = finish(restoreLedger([...reservations.values()], nextSequence, rest));
+  const restored = runToEnd(restoreLedger([...reservations.values()], nextSequence, rest));
   expect(show(restored)).toEqual(show(ledger));
 }
 
@@ -311,7 +315,9 @@ it("grants in the order of priority, then age, as a scan of every waiting reques
         const passedOver = [...world.ledger.reservations.values()].filter(
           (reservation) =>
             reservation.grant === undefined &&
-            listOptions(reservation).some(({ demand, place }) => obstacleTo(demand, place, world, holds) === undefined),
+            listOptions(reservation).some(
+              ({ demand, place }) => findObstacle(demand, place, world, holds) === undefined,
+            ),
         );
         expect(passedOver).toEqual([]);
       });
@@ -331,10 +337,10 @@ it("finds the same hold as a scan of every waiting request", () => {
           if (limit > 0 && holders >= limit) return false;
           const gangs = optionsIn(reservation).map((option) => ({ ...option, needs: countByPool(option.needs) }));
           return gangs
-            .flatMap((gang) => alternativesOf(gang, world.machines))
+            .flatMap((gang) => listAlternatives(gang, world.machines))
             .some((needs) =>
               needs.every((need) => {
-                const state = viewOf(world.machines, need);
+                const state = findRoom(world.machines, need);
                 const ofPool = needs.filter(({ pool }) => pool === need.pool);
                 return state !== undefined && canHold(state, need) && canHoldTogether(world.machines, ofPool);
               }),

@@ -4,10 +4,10 @@ import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
 import { keepPastUse, noPastUse, withPastShares, type PastShares, type PastUse } from "./past-use.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
-import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
+import { getReservationId, buildOwnerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
-import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
+import { addTo, buildQueue, dequeueRequest, emptyQueue, enqueueRequest, type WaitingQueue } from "./waiting-queue.ts";
 import { buildTrees, noTrees, withPastOf, withTree, type WaitingTrees } from "./waiting-trees.ts";
 
 /** A change of the ledger, in the order of decisions. The ledger is the sum of its events. */
@@ -93,24 +93,24 @@ export const emptyLedger: Ledger = {
 };
 
 /** Returns the ledger after one event. Throws on an event that no decision could have made, because continuing would grant one machine to two owners. */
-export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
+export function evolveLedger(ledger: Ledger, event: LedgerEvent): Ledger {
   const after = { ...ledger, version: ledger.version + 1 };
   switch (event.kind) {
     case "requested":
       return updateTrees(addWaiting(after, event.reservation), event.reservation);
     case "granted": {
-      const reservation = knownReservation(ledger, event.sequence);
+      const reservation = requireKnownReservation(ledger, event.sequence);
       return updateTrees(grant(after, reservation, event), reservation);
     }
     case "released": {
-      const reservation = knownReservation(ledger, event.sequence);
+      const reservation = requireKnownReservation(ledger, event.sequence);
       return updateTrees(release(after, reservation), reservation);
     }
     case "preempted":
     case "preemptionAccepted":
     case "preemptionWithdrawn":
     case "requeued":
-      return evolvePreemption(after, knownReservation(ledger, event.sequence), event);
+      return evolvePreemption(after, requireKnownReservation(ledger, event.sequence), event);
     case "beneficiaryDropped":
       return updateBeneficiary(
         { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) },
@@ -138,7 +138,7 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
   const { sequence } = event;
   const reservation = { ...before, revision: (before.revision ?? 0) + 1 };
   const { grant: granted } = reservation;
-  if (granted === undefined) throw new Error(`${idOf(sequence)} waits, so that it cannot be preempted`);
+  if (granted === undefined) throw new Error(`${getReservationId(sequence)} waits, so that it cannot be preempted`);
   const { preemption, ...kept } = granted;
   const withGrant = (next: Grant): Ledger => {
     const reservations = ledger.reservations.set(sequence, { ...reservation, grant: next });
@@ -214,8 +214,8 @@ function addVacated(
   );
 }
 
-export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
-  const sequence = ledger.owners.get(ownerKey(owner));
+export function findReservation(ledger: Ledger, owner: Owner): Reservation | undefined {
+  const sequence = ledger.owners.get(buildOwnerKey(owner));
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
 }
 
@@ -244,16 +244,16 @@ export function limitOf(ledger: Ledger, ownerKind: string): number {
 }
 
 /** Number of further reservations of the kind that its concurrency limit permits. */
-export function roomFor(ownerKind: string, ledger: Ledger): number {
+export function countFreeReservations(ownerKind: string, ledger: Ledger): number {
   const limit = limitOf(ledger, ownerKind);
   if (limit === 0) return Number.POSITIVE_INFINITY;
   return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
 }
 
 /** Returns the reservation of this sequence; throws if the ledger lacks it. */
-export function knownReservation(ledger: Ledger, sequence: number): Reservation {
+export function requireKnownReservation(ledger: Ledger, sequence: number): Reservation {
   const reservation = ledger.reservations.get(sequence);
-  if (reservation === undefined) throw new Error(`the ledger has no reservation ${idOf(sequence)}`);
+  if (reservation === undefined) throw new Error(`the ledger has no reservation ${getReservationId(sequence)}`);
   return reservation;
 }
 
@@ -284,7 +284,7 @@ export function* restoreLedger(
     if (granted.preemption !== undefined) leaving.push([sequence, true]);
     if (queue !== undefined) {
       const ofQueue = admitted.get(queue) ?? [];
-      ofQueue.push([admittedKey(reservation, granted.atMs), true]);
+      ofQueue.push([getAdmittedKey(reservation, granted.atMs), true]);
       admitted.set(queue, ofQueue);
       use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
     }
@@ -306,7 +306,7 @@ export function* restoreLedger(
     ),
     owners: yield* SortedMap.inSteps<string, number>(
       compareText,
-      reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
+      reservations.map(({ owner, sequence }) => [buildOwnerKey(owner), sequence]),
     ),
     queue,
     trees: noTrees,
@@ -346,11 +346,11 @@ export function evolveImmediateGrant(
 }
 
 function addWaiting(ledger: Ledger, reservation: Reservation): Ledger {
-  return { ...addReservation(ledger, reservation), queue: enqueue(ledger.queue, reservation) };
+  return { ...addReservation(ledger, reservation), queue: enqueueRequest(ledger.queue, reservation) };
 }
 
 function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
-  const key = ownerKey(reservation.owner);
+  const key = buildOwnerKey(reservation.owner);
   if (ledger.owners.get(key) !== undefined) throw new Error(`${key} has a reservation already`);
   return {
     ...ledger,
@@ -362,7 +362,7 @@ function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
 
 function grant(ledger: Ledger, reservation: Reservation, granted: Grant): Ledger {
   const beneficiaries = withoutBeneficiary(ledger.beneficiaries, reservation.sequence);
-  return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation), beneficiaries };
+  return { ...hold(ledger, reservation, granted), queue: dequeueRequest(ledger.queue, reservation), beneficiaries };
 }
 
 function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain, use }: Grant): Ledger {
@@ -370,7 +370,8 @@ function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain
   let { holders, parts } = ledger;
   for (const { node, component, shared } of machines) {
     const holder = holders.get(node) ?? (shared === undefined ? parts.get(node)?.[0]?.sequence : undefined);
-    if (holder !== undefined) throw new Error(`${node} is held by ${idOf(holder)}, granted to ${idOf(sequence)}`);
+    if (holder !== undefined)
+      throw new Error(`${node} is held by ${getReservationId(holder)}, granted to ${getReservationId(sequence)}`);
     if (shared === undefined) holders = holders.set(node, sequence);
     else parts = parts.set(node, withPart(parts.get(node) ?? [], { sequence, component, requests: shared }));
   }
@@ -394,7 +395,7 @@ function countInQueue(
   change: 1 | -1,
 ): Pick<Ledger, "use" | "admitted"> {
   const { queue = "" } = reservation;
-  const key = admittedKey(reservation, atMs);
+  const key = getAdmittedKey(reservation, atMs);
   const known = admitted.get(queue) ?? SortedMap.empty<AdmittedKey, true>(compareAdmitted);
   const after = change === 1 ? known.set(key, true) : known.delete(key);
   return {
@@ -403,7 +404,7 @@ function countInQueue(
   };
 }
 
-export function admittedKey({ beyondMinimum, priority, sequence }: Reservation, grantedAtMs: number): AdmittedKey {
+export function getAdmittedKey({ beyondMinimum, priority, sequence }: Reservation, grantedAtMs: number): AdmittedKey {
   return { ...(beyondMinimum && { beyondMinimum }), priority, sequence, grantedAtMs };
 }
 
@@ -422,10 +423,10 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
   const after = {
     ...ledger,
     reservations: ledger.reservations.delete(sequence),
-    owners: ledger.owners.delete(ownerKey(owner)),
+    owners: ledger.owners.delete(buildOwnerKey(owner)),
   };
   const beneficiaries = withoutBeneficiary(ledger.beneficiaries, sequence);
-  if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation), beneficiaries };
+  if (granted === undefined) return { ...after, queue: dequeueRequest(ledger.queue, reservation), beneficiaries };
   let { holders, parts } = ledger;
   for (const { node, component, shared } of granted.machines) {
     if (shared === undefined) holders = holders.delete(node);

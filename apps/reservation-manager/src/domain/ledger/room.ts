@@ -39,13 +39,16 @@ export const emptyRoom: Room = { free: SortedMap.empty(compareFree), partial: So
 const UNKNOWN: Amounts = new Map();
 
 /** A node of unknown size comes first among those without extended resources, because no part can use it. */
-export function freeKey(node: string, allocatable: Amounts | undefined): FreeKey {
+export function buildFreeKey(node: string, allocatable: Amounts | undefined): FreeKey {
   const size = allocatable ?? UNKNOWN;
   return { isSpecial: hasUnrequested(size, UNKNOWN), size, node };
 }
 
-export function partialKey(node: string, { free, allocatable }: Pick<PartialNode, "free" | "allocatable">): PartialKey {
-  return { fraction: allocatedFraction(free, allocatable), ...freeKey(node, allocatable) };
+export function buildPartialKey(
+  node: string,
+  { free, allocatable }: Pick<PartialNode, "free" | "allocatable">,
+): PartialKey {
+  return { fraction: allocatedFraction(free, allocatable), ...buildFreeKey(node, allocatable) };
 }
 
 function compareFree(a: FreeKey, b: FreeKey): number {
@@ -128,17 +131,17 @@ function placeAmong(room: Room, request: Amounts, search: Search): Found | undef
     const partial = { free: allocatable, allocatable, potential: allocatable, hasForeignUse: false };
     const opened = { ...room, free: room.free.delete(key) };
     const next = { ...search, partialFrom: END, freeFrom: key };
-    return take(opened, partialKey(key.node, partial), partial, request, next);
+    return take(opened, buildPartialKey(key.node, partial), partial, request, next);
   }
   return undefined;
 }
 
 /** Sorts after all partial nodes. */
-const END: PartialKey = { fraction: -1, ...freeKey("", undefined) };
+const END: PartialKey = { fraction: -1, ...buildFreeKey("", undefined) };
 
 function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, search: Search): Found {
   const after = { ...node, free: subtract(node.free, useOf(request)) };
-  const next = partialKey(at.node, after);
+  const next = buildPartialKey(at.node, after);
   const partial = room.partial.delete(at).set(next, after);
   return { node: at.node, room: { ...room, partial }, search: { ...search, at: next } };
 }
@@ -206,7 +209,7 @@ const freeOfPartial: Summaries<PartialNode, Amounts> = {
 /** Returns one of both if it is at least as large in every resource, which avoids an allocation: most nodes are alike. */
 function mergeLargest(a: Amounts, b: Amounts): Amounts {
   if (a === b || hasAllOf(a, b)) return a;
-  return hasAllOf(b, a) ? b : largestAmounts([a, b]);
+  return hasAllOf(b, a) ? b : findLargestAmounts([a, b]);
 }
 
 function hasAllOf(a: Amounts, b: Amounts): boolean {
@@ -215,7 +218,7 @@ function hasAllOf(a: Amounts, b: Amounts): boolean {
 }
 
 /** Maximum of each resource over these amounts; entries of 0 are omitted. */
-export function largestAmounts(all: Iterable<Amounts>): Amounts {
+export function findLargestAmounts(all: Iterable<Amounts>): Amounts {
   const most = new Map<string, number>();
   for (const amounts of all)
     for (const [resource, amount] of amounts) if (amount > (most.get(resource) ?? 0)) most.set(resource, amount);

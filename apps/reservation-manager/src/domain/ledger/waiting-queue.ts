@@ -1,6 +1,6 @@
 import { amountsKey, withoutMinimum } from "@muster/resources";
-import { optionsOf } from "./pool-options.ts";
-import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
+import { listNeedOptions } from "./pool-options.ts";
+import { countByPool, buildViewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 
@@ -102,7 +102,7 @@ const noRequests: QueuedRequests = {
   classes: SortedMap.empty(compareText),
 };
 
-export function placeOf({ priority, createdAtMs, sequence }: Reservation): Place {
+export function getPlace({ priority, createdAtMs, sequence }: Reservation): Place {
   return { priority, createdAtMs, sequence };
 }
 
@@ -116,17 +116,17 @@ export function comparePlaces(a: Place, b: Place): number {
 }
 
 /** The place after all options of the request. */
-export function endOf(place: Place): Place {
+export function getEndOfOptions(place: Place): Place {
   return place.option === undefined ? place : { ...place, option: Number.POSITIVE_INFINITY };
 }
 
 /** The next possible place, such as that of the next option of the same request. */
-export function placeAfter(place: Place): Place {
+export function getPlaceAfter(place: Place): Place {
   return { ...place, option: (place.option ?? 0) + 1 };
 }
 
 /** The next possible place of another request. */
-export function nextRequestAfter({ priority, createdAtMs, sequence }: Place): Place {
+export function findNextRequest({ priority, createdAtMs, sequence }: Place): Place {
   return { priority, createdAtMs, sequence: sequence + 1 };
 }
 
@@ -134,20 +134,20 @@ export function nextRequestAfter({ priority, createdAtMs, sequence }: Place): Pl
 export type RequestOption = { readonly place: Place; readonly needs: readonly Need[] };
 
 /** In order of preference. */
-export function optionsOfRequest(reservation: Reservation): readonly RequestOption[] {
-  const place = placeOf(reservation);
-  const options = optionsOf(reservation.needs);
+export function listRequestOptions(reservation: Reservation): readonly RequestOption[] {
+  const place = getPlace(reservation);
+  const options = listNeedOptions(reservation.needs);
   if (options.length === 1) return [{ place, needs: reservation.needs }];
   return options.map((needs, option) => ({ place: { ...place, option }, needs }));
 }
 
 /** Returns the needs of the option at this place. */
-export function needsAt({ needs }: Pick<Reservation, "needs">, { option }: Place): readonly Need[] {
-  return option === undefined ? needs : (optionsOf(needs)[option] ?? needs);
+export function getNeedsAt({ needs }: Pick<Reservation, "needs">, { option }: Place): readonly Need[] {
+  return option === undefined ? needs : (listNeedOptions(needs)[option] ?? needs);
 }
 
 /** The place that separates higher priorities from this one and lower ones. */
-export function firstPlaceOf(priority: number): Place {
+export function findFirstPlace(priority: number): Place {
   return { priority, createdAtMs: Number.NEGATIVE_INFINITY, sequence: 0 };
 }
 
@@ -163,7 +163,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
     const { owner, priority, topology = "", queue = "" } = reservation;
     const isNotPreemptible = queue !== "" && reservation.notPreemptible === true;
     const pools = new Set<string>();
-    for (const option of optionsOfRequest(reservation)) {
+    for (const option of listRequestOptions(reservation)) {
       const { needs, key } = shapeOf(option.needs);
       const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${isNotPreemptible ? " !" : ""}`;
       const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
@@ -171,7 +171,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
       gathered.set(alike, same);
       for (const { pool } of needs) pools.add(pool);
     }
-    const place: [Place, true] = [placeOf(reservation), true];
+    const place: [Place, true] = [getPlace(reservation), true];
     places.push(place);
     if (reservation.queue !== undefined) {
       const same = queued.get(queue) ?? { classes: [], places: [] };
@@ -216,27 +216,27 @@ function rememberShapes() {
 }
 
 /** Returns the places that the request competes with: those of its queue, or all without a queue. */
-export function placesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
+export function findPlacesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
   return queue === undefined ? places : (byQueue.get(queue)?.places ?? noRequests.places);
 }
 
 export function countAhead(reservation: Reservation, queue: WaitingQueue): number {
-  return placesAround(reservation, queue).rank(placeOf(reservation));
+  return findPlacesAround(reservation, queue).rank(getPlace(reservation));
 }
 
 /** Yields the groups whose first pool is this one. */
-export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
+export function* listGroups(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
   for (const [, group] of queue.groups.entries(pool)) {
     if (group.pools[0] !== pool) return;
     yield group;
   }
 }
 
-export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
+export function enqueueRequest(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
   return replaceRequest(queue, reservation, 1);
 }
 
-export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
+export function dequeueRequest(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
   return replaceRequest(queue, reservation, -1);
 }
 
@@ -246,7 +246,7 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
   let { heads, groups } = queue;
   let ofQueue = name === undefined ? undefined : (queue.byQueue.get(name) ?? noRequests);
   const pools = new Set<string>();
-  for (const option of optionsOfRequest(reservation)) {
+  for (const option of listRequestOptions(reservation)) {
     const asked = newClass(reservation, countByPool(option.needs));
     const previous = classOf({ groups, requests: ofQueue }, asked);
     if (previous === undefined && change === -1) throw new Error(`reservation ${sequence} does not wait`);
@@ -258,7 +258,7 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
     else ofQueue = withClass(ofQueue, previous, next);
     for (const { pool } of next.needs) pools.add(pool);
   }
-  const place = placeOf(reservation);
+  const place = getPlace(reservation);
   return {
     places: withPlace(queue.places, place, change),
     heads,
@@ -284,19 +284,19 @@ function replaceQueue(
 }
 
 /** Returns the class of one option of a waiting request. */
-export function classOfOption(queue: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
+export function getClassOfOption(queue: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
   const waiting = findClassOfOption(queue, reservation, place);
   if (waiting === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
   return waiting;
 }
 
-/** As `classOfOption`; undefined: the request does not wait. */
+/** As `getClassOfOption`; undefined: the request does not wait. */
 export function findClassOfOption(
   { groups, byQueue }: WaitingQueue,
   reservation: Reservation,
   place: Place,
 ): WaitingClass | undefined {
-  const asked = newClass(reservation, countByPool(needsAt(reservation, place)));
+  const asked = newClass(reservation, countByPool(getNeedsAt(reservation, place)));
   const requests = reservation.queue === undefined ? undefined : byQueue.get(reservation.queue);
   return classOf({ groups, requests }, asked);
 }
@@ -400,7 +400,7 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
 
 /** Names contain no space, which sorts before all other characters, so groups with one first pool are adjacent. */
 function groupKey({ needs, topology }: PoolGang): string {
-  const key = needs.map(viewKey).join(" ");
+  const key = needs.map(buildViewKey).join(" ");
   return topology === undefined ? key : `${key} !${topology}`;
 }
 

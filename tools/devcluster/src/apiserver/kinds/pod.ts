@@ -39,10 +39,10 @@ export function decideGracePeriod(pod: JsonObject, wanted: number | undefined): 
   return seconds < 0 ? 1 : seconds;
 }
 
-export type Bound = { readonly pod: JsonObject } | { readonly refused: string };
+export type BindResult = { readonly pod: JsonObject } | { readonly refused: string };
 
 /** Binds a pod to its node, once. */
-export function bindPod(pod: JsonObject, name: string, node: string, time: string): Bound {
+export function bindPod(pod: JsonObject, name: string, node: string, time: string): BindResult {
   const current = textAt(pod, "spec", "nodeName");
   if (isDeleting(pod)) return { refused: `pod ${name} is being deleted, cannot be assigned to a host` };
   if (current !== "") return { refused: `pod ${name} is already assigned to node "${current}"` };
