@@ -4,7 +4,7 @@ import { startTracing } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
 import { listenForInterrupts } from "./adapters/interrupts.ts";
 import { terminal } from "./adapters/terminal.ts";
-import type { Interrupts, Io } from "./cli.ts";
+import type { Interrupts, TerminalIo } from "./cli.ts";
 import { readConfig, type Config } from "./config.ts";
 import type { ExitCode } from "./domain/decide-exit.ts";
 import { explainError } from "./explain-error.ts";
@@ -34,7 +34,7 @@ export async function run(repository: string | undefined): Promise<void> {
 export type Invocation = {
   readonly args: readonly string[];
   readonly config: Config;
-  readonly io: Io;
+  readonly io: TerminalIo;
   readonly interrupts: Interrupts;
   readonly resources?: Resources;
 };

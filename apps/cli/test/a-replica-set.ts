@@ -1,4 +1,4 @@
-import type { Replica, ReplicaSet, Roll } from "../src/adapters/farm-messages.ts";
+import type { Replica, ReplicaSet, RolloutRecord } from "../src/adapters/farm-messages.ts";
 
 /** Builds sets and rolls for tests, healthy unless a test states otherwise. */
 export function aReplica(node: string, rest: Partial<Replica> = {}): Replica {
@@ -40,7 +40,7 @@ export function aReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
   };
 }
 
-export function aRollOf(rest: Partial<Roll> = {}): Roll {
+export function aRollOf(rest: Partial<RolloutRecord> = {}): RolloutRecord {
   return {
     id: "web-2",
     revision: 1,

@@ -3,7 +3,7 @@ import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { Work } from "../src/domain/work.ts";
 import type { Kind } from "../src/kinds/kind.ts";
-import type { Applying, Resource } from "../src/kinds/resource.ts";
+import type { ApplyOperations, Resource } from "../src/kinds/resource.ts";
 import { SESSION } from "../src/kinds/session.ts";
 import { workResource } from "../src/kinds/work.ts";
 import { inProcess } from "./in-process.ts";
@@ -163,7 +163,7 @@ const SHELF: Resource<Shelf> = {
         };
         return Promise.resolve(() => Promise.resolve({ problems, send }));
       },
-    } satisfies Applying<Shelf>,
+    } satisfies ApplyOperations<Shelf>,
   },
   schema: { word: "shelf", build: () => ({ title: "a shelf" }) },
 };

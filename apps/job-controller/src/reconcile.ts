@@ -1,5 +1,11 @@
 import { forEachSome } from "@muster/backoff";
-import { reconciler, type Passes, type Reconcile, type Reconciled, type Round } from "@muster/controller";
+import {
+  reconciler,
+  type ControllerParts,
+  type Reconcile,
+  type ReconcileResult,
+  type PassRound,
+} from "@muster/controller";
 import { faultOf } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
 import { noteSilence } from "./domain/note-silence.ts";
@@ -20,7 +26,7 @@ export type ObservedJob = {
 };
 
 /** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span` is that of a round that changes something. */
-export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
+export type PassDeps<Seen extends ObservedJob> = Pick<ControllerParts<Seen, JobPlan>, "observe" | "span"> & {
   readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
   /** Rejects with a conflict if another client has written since. `gone` means that the job was deleted, and nothing remains to do. */
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
@@ -83,13 +89,13 @@ function isIdle({ steps, write }: PassPlan): boolean {
   return steps.length === 0 && (write === "never" || write === "later");
 }
 
-type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: Round };
+type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: PassRound };
 
 async function carryOut<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
   { seen, plan, round }: PlannedRound<Seen>,
-): Promise<Reconciled | "again"> {
+): Promise<ReconcileResult | "again"> {
   const { status, steps, write, isPostponed } = plan;
   deps.planned(seen, plan);
   if (write === "first" && (await deps.writeStatus(seen, status, round.signal)) === "gone") return {};
@@ -179,7 +185,7 @@ function isOfService(step: JobStep): boolean {
   return step.kind === "create-service" || step.kind === "delete-service";
 }
 
-function earliest(...times: readonly (number | undefined)[]): Reconciled {
+function earliest(...times: readonly (number | undefined)[]): ReconcileResult {
   const next = Math.min(...times.map((ms) => ms ?? Infinity));
   return Number.isFinite(next) ? { requeueAfterMs: next } : {};
 }

@@ -10,7 +10,7 @@ import {
   submit,
   suspend,
   watch,
-  type Found,
+  type FoundJob,
   type JobKey,
   type RequestDeps,
 } from "./requests.ts";
@@ -26,11 +26,11 @@ const MANIFEST = {
 
 /** Jobs whose changes a test scripts. */
 function world(...keys: readonly (readonly [name: string, kind: string])[]) {
-  const jobs = new Map<string, Found<string>>();
+  const jobs = new Map<string, FoundJob<string>>();
   const indexOf = ({ kind, name, namespace = "default" }: JobKey): string =>
     [name, kind, ...(namespace === "default" ? [] : [namespace])].join("/");
   const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined, members: 0 };
-  const put = (key: JobKey, revision: string): Found<string> => {
+  const put = (key: JobKey, revision: string): FoundJob<string> => {
     const own = { namespace: "default", ...key };
     const found = { key: own, revision, members: clock.members, view: `${key.kind} ${key.name}` };
     jobs.set(indexOf(own), found);
@@ -64,7 +64,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     servesNamespace: (namespace) => served.get(namespace),
     find: ({ kind, name, namespace }) => {
       counts.read += 1;
-      const isMeant = ({ key }: Found<string>): boolean =>
+      const isMeant = ({ key }: FoundJob<string>): boolean =>
         key.name === name && key.namespace === namespace && (kind === "" || kind === key.kind);
       return Promise.resolve([...jobs.values()].filter(isMeant));
     },
@@ -334,7 +334,7 @@ describe("a watched job", () => {
     const members = 400;
     clock.members = members;
     let revision = 0;
-    const change = (): Found<string> => put(request.key, String((revision += 1)));
+    const change = (): FoundJob<string> => put(request.key, String((revision += 1)));
     // One member starts every 10 ms, and the watcher sends its next request immediately after each answer.
     clock.stepMs = 10;
     clock.onWait = change;

@@ -1,5 +1,5 @@
 import { connectService, serve } from "@muster/bus";
-import { runController, runPeriodically, type Lead, type PeriodicWork } from "@muster/controller";
+import { runController, runPeriodically, type ControllerLead, type PeriodicWork } from "@muster/controller";
 import { JobService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { lead, type Leadership } from "@muster/store";
@@ -157,7 +157,12 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   await Promise.all([...running.values(), batchJobs]);
 }
 
-function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {
+function runKind(
+  context: ServiceContext<Config>,
+  deps: Deps,
+  runtime: KindRuntime,
+  lead: ControllerLead,
+): Promise<void> {
   const { config, logger, signal } = context;
   const reconcile = deps.reconcileOf(runtime, lead.isHeld);
   return runController({

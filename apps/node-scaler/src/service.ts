@@ -8,7 +8,7 @@ import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
-import { makeEmptyReport, runLoops, type Loop, type LoopReport } from "./loops.ts";
+import { makeEmptyReport, runLoops, type ScalerLoop, type LoopReport } from "./loops.ts";
 import { runHeartbeatRound } from "./rounds/heartbeat-round.ts";
 import { runPoolRound } from "./rounds/pool-round.ts";
 import { runReaperRound } from "./rounds/reaper-round.ts";
@@ -48,7 +48,7 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   using grace = openStopGrace({ stop, lost });
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
-  const loops: readonly Loop[] = [
+  const loops: readonly ScalerLoop[] = [
     { report: makeEmptyReport("pool", poolMs), round: () => runPoolRound(scaler) },
     { report: makeEmptyReport("heartbeat", heartbeatMs), round: () => runHeartbeatRound(scaler) },
     { report: makeEmptyReport("reaper", reaperMs), round: () => runReaperRound(scaler) },

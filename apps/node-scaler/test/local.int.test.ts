@@ -9,7 +9,7 @@ import { freePort, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openLocal } from "../src/providers/local/open-local.ts";
 import { localSettings } from "../src/providers/local/settings.ts";
-import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
 import { describeProvider } from "./provider-conformance.ts";
 
@@ -23,7 +23,7 @@ const IMAGES = [
   { id: "new", createdAtMs: 2, properties: { os: "linux" } },
   { id: "undated", properties: { os: "linux" } },
 ];
-const BOOT: Boot = {
+const BOOT: BootRequest = {
   nodeName: "elastic-1",
   pool: "elastic",
   instanceType: "small",
@@ -101,7 +101,11 @@ describe("the provider local", () => {
   });
 
   let count = 0;
-  const fresh = (more: Partial<Boot> = {}): Boot => ({ ...BOOT, nodeName: `elastic-a${++count}`, ...more });
+  const fresh = (more: Partial<BootRequest> = {}): BootRequest => ({
+    ...BOOT,
+    nodeName: `elastic-a${++count}`,
+    ...more,
+  });
   const inject = (fault: MachineFault, match: MachineMatch = {}) =>
     cloud.inject({ id: `r-${++count}`, match, fault, times: 1 });
   const faultFrom = (call: Promise<unknown>) =>

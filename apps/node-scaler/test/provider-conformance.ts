@@ -3,16 +3,16 @@ import { faultOf } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { guardProvider } from "../src/adapters/guard-provider.ts";
-import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, Instance, NodeProvider } from "../src/providers/provider.ts";
 
 /** A real counterpart of a provider, with the operations that the provider itself lacks. */
 export type ProviderWorld = AsyncDisposable & {
   readonly provider: NodeProvider;
   /** A boot that succeeds; the name is new each time. Its image is the result of `findImage(imageProperties)`. */
-  readonly boot: Boot;
+  readonly boot: BootRequest;
   readonly imageProperties: Readonly<Record<string, string>>;
   /** A boot of an unavailable type, and the zone in its answer. Undefined: the counterpart declares, in `describeProvider`, that it is never short. */
-  readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
+  readonly short: { readonly boot: BootRequest; readonly zone: string | undefined } | undefined;
   /** False if the counterpart does not recognize repeated orders by their token, so that concurrent ones cannot be tested. */
   readonly knowsTokens: boolean;
   /** Creates an instance of another scaler. */
@@ -56,12 +56,12 @@ function describeOne(
       await world[Symbol.asyncDispose]();
     });
 
-    const fresh = async (boot = world.boot): Promise<Boot> => {
+    const fresh = async (boot = world.boot): Promise<BootRequest> => {
       const nodeName = `conformance-${++count}`;
       const labels = { ...boot.labels, "muster.dev/node": nodeName };
       return { ...boot, nodeName, labels, image: await provider.findImage(world.imageProperties, never) };
     };
-    const started = async (boot: Boot): Promise<string> => {
+    const started = async (boot: BootRequest): Promise<string> => {
       const answer = await provider.start(boot, never);
       if (answer.kind !== "started") throw new Error(JSON.stringify(answer));
       return answer.instanceId;

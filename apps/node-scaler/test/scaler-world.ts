@@ -2,9 +2,9 @@ import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import type { Taint } from "@muster/resources";
 import { modifyBy } from "@muster/store";
-import { makeRecords, type Records } from "../src/adapters/records.ts";
+import { makeRecords, type NodeRecords } from "../src/adapters/records.ts";
 import { ZONE } from "../src/domain/may-accept.ts";
-import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
+import type { NodePhase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
 import { runHeartbeatRound } from "../src/rounds/heartbeat-round.ts";
@@ -27,7 +27,7 @@ const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
 /** Reasons to end that must never apply to a held node. */
 const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
-const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
+const ON_ITS_WAY: ReadonlySet<NodePhase> = new Set(["Creating", "Created", "Available"]);
 
 type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & {
   readonly pool: string;
@@ -87,7 +87,7 @@ export class ScalerWorld {
   readonly #history: Observation[] = [];
   #known: { readonly scaler: Observation; readonly ledger: Observation };
   #scaler: Scaler;
-  #records: Records;
+  #records: NodeRecords;
   #life: Life;
   #rounds = 0;
 
@@ -222,7 +222,7 @@ export class ScalerWorld {
     this.ledger.release(id);
   }
 
-  #lead(life: Life): [Scaler, Records, Life] {
+  #lead(life: Life): [Scaler, NodeRecords, Life] {
     const effect = async <Result>(work: () => Promise<Result>): Promise<Result> => {
       if (life.effectsLeft <= 0) throw new Killed();
       life.effectsLeft -= 1;

@@ -4,7 +4,7 @@ import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
-import type { Capacity } from "./domain/claim.ts";
+import type { EngineCapacity } from "./domain/claim.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { EnginePolicy } from "./lead/engine-ops.ts";
@@ -16,7 +16,7 @@ export type Config = {
   /** The quota of one user. */
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
-  readonly capacity: Capacity;
+  readonly capacity: EngineCapacity;
   /** The queue of leases of machines; undefined: none. */
   readonly queue: string | undefined;
   /** Undefined: no cluster; types that need one are not served. */
@@ -253,7 +253,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
   };
 }
 
-function readUnit(read: EnvReader, unit: keyof Capacity, name: string): Capacity {
+function readUnit(read: EnvReader, unit: keyof EngineCapacity, name: string): EngineCapacity {
   if (read.optional(name) === undefined) return {};
   return { [unit]: BigInt(read.integer(name, { min: 0, max: Number.MAX_SAFE_INTEGER })) };
 }

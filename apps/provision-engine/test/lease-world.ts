@@ -5,7 +5,7 @@ import { digest } from "@muster/leases/keys";
 import { makeCallPauses, type CallPauses } from "../src/lead/call-pauses.ts";
 import { ALONE, aLease, anOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
-import { mayHoldResources, getOrigin, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeasePhase } from "../src/domain/lease.ts";
 import { takeSnapshot, planLease } from "../src/domain/plan-lease.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { NO_UNITS } from "../src/domain/claim.ts";
@@ -13,8 +13,8 @@ import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { transitionLease } from "../src/domain/transition-lease.ts";
 import { withEvent, type LeaseChange } from "../src/domain/lease-change.ts";
 import { readClaim } from "../src/types/workload-types.ts";
-import { makeLeasePasses, type Outcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
-import type { Stored } from "../src/holdings/records.ts";
+import { makeLeasePasses, type PassOutcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
+import type { StoredLease } from "../src/holdings/records.ts";
 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
@@ -33,7 +33,7 @@ export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4
 export type Weather = "well" | "refused" | "failing" | "half-made" | "queued";
 
 /** Phases that one write may lead to. */
-const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
+const EDGES: Readonly<Record<LeasePhase, readonly LeasePhase[]>> = {
   ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
   PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
   ACTIVE: ["ACTIVE", "DECOMMISSIONING", "ENDED"],
@@ -57,9 +57,9 @@ export function leaseWorld() {
   let weather: Weather = "well";
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
-  const records = new Map<string, Stored>();
+  const records = new Map<string, StoredLease>();
   /** Records as each engine knows them: the initial ones, its own reads and writes, and the changes that it has heard of. */
-  const seenBy = new Map<number, Map<string, Stored>>();
+  const seenBy = new Map<number, Map<string, StoredLease>>();
   /** The existing workloads by name, with the run that each was last created for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
@@ -71,7 +71,7 @@ export function leaseWorld() {
   const require = (held: boolean, what: string): void => {
     if (!held) broken.push(what);
   };
-  const put = (next: LeaseRecord, before: LeaseRecord | undefined): Stored => {
+  const put = (next: LeaseRecord, before: LeaseRecord | undefined): StoredLease => {
     const { id } = next.order;
     if (before !== undefined)
       require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
@@ -117,7 +117,7 @@ export function leaseWorld() {
     paused.set(own, pauses);
     return pauses;
   };
-  const seenOf = (own: number): Map<string, Stored> => {
+  const seenOf = (own: number): Map<string, StoredLease> => {
     const seen = seenBy.get(own) ?? new Map(records);
     seenBy.set(own, seen);
     return seen;
@@ -130,7 +130,7 @@ export function leaseWorld() {
   const depsOf = (own: number, id: string): PassDeps => {
     const pauses = pausesOf(own);
     const seen = seenOf(own);
-    const learnt = (stored: Stored): Stored => {
+    const learnt = (stored: StoredLease): StoredLease => {
       seen.set(stored.record.order.id, stored);
       return stored;
     };
@@ -138,7 +138,7 @@ export function leaseWorld() {
       await new Promise<void>((open) => gates.push({ fence: own, open }));
       return effect();
     };
-    const current = ({ record, revision: expectedRevision }: Stored): void => {
+    const current = ({ record, revision: expectedRevision }: StoredLease): void => {
       const found = records.get(record.order.id);
       const isOvertaken = found === undefined || found.revision !== expectedRevision || found.record.fence > own;
       if (isOvertaken) throw new FaultError({ code: "conflict", id, expectedRevision, actualRevision: 0 });
@@ -196,7 +196,7 @@ export function leaseWorld() {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
         const { id: name, run } = getOrigin(record);
-        return gate((): Outcome => {
+        return gate((): PassOutcome => {
           if (made === "refused") return { ok: false, message: "no", isRetryable: false };
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if (made === "queued")
@@ -210,7 +210,7 @@ export function leaseWorld() {
       decommission: (record) => {
         const made = weather;
         const { id: name, run } = getOrigin(record);
-        return gate((): Outcome => {
+        return gate((): PassOutcome => {
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if ((copies.get(name) ?? 0) <= run) copies.delete(name);
           return { ok: true, data: "null" };

@@ -11,7 +11,7 @@ import {
   MAX_RECORD_BYTES,
   MAX_USER_RECORD_BYTES,
 } from "../src/adapters/records.ts";
-import type { Records } from "../src/holdings/records.ts";
+import type { LeaseRecords } from "../src/holdings/records.ts";
 import { aLease } from "./a-lease.ts";
 import type { LeaseEvent } from "../src/domain/lease.ts";
 import { withEvent } from "../src/domain/lease-change.ts";
@@ -19,7 +19,7 @@ import { withEvent } from "../src/domain/lease-change.ts";
 describe("records", () => {
   let nats: TestNats;
   let bus: NatsBus;
-  let records: Records;
+  let records: LeaseRecords;
 
   beforeAll(async () => {
     nats = await natsServer();

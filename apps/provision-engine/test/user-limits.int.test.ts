@@ -4,7 +4,7 @@ import { digest, verifySignature } from "@muster/leases/keys";
 import { natsServer } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import type { Records } from "../src/holdings/records.ts";
+import type { LeaseRecords } from "../src/holdings/records.ts";
 import { readConfig } from "../src/config.ts";
 import { aLease, anOrder } from "./a-lease.ts";
 import { openLeaseRegistry } from "../src/holdings/holdings.ts";
@@ -15,7 +15,10 @@ const NOW_NS = 2_000_000_000n;
 const user = aUser();
 
 /** Orders of one user, taken by one engine from a real bucket; `records` is between the two. */
-async function ordering(limits: { readonly leases: number }, between: (records: Records) => Records = (same) => same) {
+async function ordering(
+  limits: { readonly leases: number },
+  between: (records: LeaseRecords) => LeaseRecords = (same) => same,
+) {
   await using undo = new AsyncDisposableStack();
   const nats = undo.use(await natsServer());
   const bus = undo.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));

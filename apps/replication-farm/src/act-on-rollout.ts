@@ -3,7 +3,7 @@ import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { AuditRecord } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { SeenRollout } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { runInStepSpan } from "./pass-trace.ts";
 import { raiseAbandoned, raiseRolloutTrouble, resolveAbandoned } from "./pass-trouble.ts";
 import { buildAuditRecords, publishOutbox } from "./pass-writes.ts";
@@ -16,7 +16,7 @@ type Written = Extract<RolloutPlan, { kind: "step" }>;
 /** Carries out the plan of the set's rolling update. `none`: nothing was written. `failed`: its end waits for the audit stream. */
 export async function actOnRollout(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   seen: SeenRollout,
   plan: RolloutPlan,
 ): Promise<"again" | "lost" | "none" | "failed"> {
@@ -58,7 +58,7 @@ export async function actOnRollout(
  * After a change of owner, writes both sets unchanged, because a set does not carry the fence of the update, which may end without another write to it. A late
  * write of the former, frozen owner then conflicts.
  */
-async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): Promise<"again"> {
+async function fenceSets(deps: PassDeps, owned: SetOwnership, { sets }: SeenRollout): Promise<"again"> {
   for (const each of sets ?? []) {
     if (each === undefined) continue;
     const { set, revision } = each;
@@ -70,7 +70,7 @@ async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): P
 
 async function writeStep(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   { record: rollout, revision, sets }: SeenRollout,
   { step, trouble }: Written,
   traceparent: string,

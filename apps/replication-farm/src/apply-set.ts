@@ -3,11 +3,11 @@ import { buildAudits, buildClientDetails } from "./domain/audit.ts";
 import { checkChange, checkSpec, isSameSpec, refuseField, refuseDeleted } from "./domain/check-spec.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { NEW_SET, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
-import type { Audit } from "./domain/set-plan.ts";
+import type { SetAudit } from "./domain/set-plan.ts";
 import {
   changeSet,
   requireReadable,
-  type Named,
+  type SetRequest,
   type RequestDeps,
   type SetRequestChange,
   type StoredSet,
@@ -54,9 +54,9 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
 }
 
 /** Builds a new set with the audit of its creation. */
-export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
+export function buildSet(deps: RequestDeps, { name, requestId, by }: SetRequest, spec: ReplicaSetSpec): ReplicaSet {
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
-  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...buildClientDetails(by) } };
+  const audit: SetAudit = { eventType: "CREATED", details: { ...summary(spec), ...buildClientDetails(by) } };
   return {
     ...NEW_SET,
     name,

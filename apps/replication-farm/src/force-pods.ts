@@ -1,7 +1,7 @@
 import { decideForce } from "@muster/health";
 import { buildPodName } from "./domain/replica-set.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { runInStepSpan } from "./pass-trace.ts";
 
 /**
@@ -10,7 +10,7 @@ import { runInStepSpan } from "./pass-trace.ts";
  */
 export async function forcePods(
   { pods, force, now, report }: PassDeps,
-  owned: Pick<Owned, "name" | "isHeld">,
+  owned: Pick<SetOwnership, "name" | "isHeld">,
   { set, pods: seen, nodes }: SetSnapshot,
 ): Promise<void> {
   if (nodes === undefined) return;

@@ -3,16 +3,16 @@ import { describeFault, faultOf } from "@muster/faults";
 import { QUEUE_LABEL, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
 import type { SetQueues } from "./adapters/set-queues.ts";
-import type { Records } from "./adapters/records.ts";
+import type { FarmRecords } from "./adapters/records.ts";
 import { isClear, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
-import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./domain/replica-set.ts";
 import type { LedgerState, MachineState } from "./domain/set-snapshot.ts";
 
 /** The dependencies of passes over a set's machines. */
 export type MachineDeps = {
   readonly now: () => number;
-  readonly sets: Pick<Records<ReplicaSet>, "get">;
+  readonly sets: Pick<FarmRecords<ReplicaSet>, "get">;
   readonly scheduler: Pick<PoolScheduler, "machinesOf" | "allocate" | "deallocate" | "ask" | "trouble">;
   readonly queueOf: SetQueues["choose"];
   readonly pods: { list(set: ReplicaSet): Promise<readonly OwnedPod[]> };
@@ -114,7 +114,7 @@ const REFUSALS: readonly string[] = [
 ];
 
 /** Rethrows defects. */
-function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
+function troubleOf(error: unknown, pool: string): Omit<SetTrouble, "sinceMs"> {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
   const isAnswer = REFUSALS.includes(fault.code);

@@ -1,11 +1,11 @@
 import { faultOf } from "@muster/faults";
-import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
+import { backoffMs, takeTurns, type TakeTurn } from "@muster/backoff";
 import { runInStepSpan } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
-import type { Records } from "./adapters/records.ts";
+import type { FarmRecords } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import type { PodAnswer } from "./domain/plan-answers.ts";
-import type { PodAction, Restarts } from "./domain/plan-pods.ts";
+import type { PodAction, PlacementRestarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { buildPodName, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
@@ -14,7 +14,7 @@ import { makeSharedReads } from "./share-reads.ts";
 /** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {
   readonly now: () => number;
-  readonly sets: Pick<Records<ReplicaSet>, "get">;
+  readonly sets: Pick<FarmRecords<ReplicaSet>, "get">;
   readonly world: Pick<World, "podsOf" | "occupied">;
   readonly pods: {
     create(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<CreateOutcome>;
@@ -35,7 +35,7 @@ export type PodsOwned = {
   readonly name: string;
   readonly fence: number;
   readonly isHeld: () => boolean;
-  readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
+  readonly restarts: Map<number, PlacementRestarts & { readonly readySinceMs?: number }>;
   /** Own creations, confirmations and deletions that the watcher has not published yet. */
   readonly made: Map<string, { readonly uid: string; readonly node: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
@@ -44,9 +44,9 @@ export type PodsOwned = {
   readonly steps: Map<string, Promise<Outcome>>;
   /** The results of the steps that finished last. */
   answers: readonly PodAnswer[];
-  readonly turns: Turns;
+  readonly turns: TakeTurn;
   /** Reads the record; called after the step. */
-  readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
+  readonly reread: () => ReturnType<FarmRecords<ReplicaSet>["get"]>;
 };
 
 /** The results of the started steps. */

@@ -1,4 +1,4 @@
-import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { PassDeps } from "./pass-deps.ts";
@@ -22,7 +22,7 @@ export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Repli
 }
 
 /** HIGH: the set has no node for its replicas, and cannot get one by itself. */
-export function getUrgency(code: Trouble["code"]): "HIGH" | "LOW" {
+export function getUrgency(code: SetTrouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
 
@@ -31,7 +31,7 @@ export function raiseRolloutTrouble(
   { alerts }: Pick<PassDeps, "alerts">,
   rollout: Rollout,
   step: RolloutStep,
-  trouble: Trouble | undefined,
+  trouble: SetTrouble | undefined,
 ): void {
   const incidentKey = `roll_stuck_${rollout.id}`;
   if (step.kind !== "wait") alerts.resolve(incidentKey);

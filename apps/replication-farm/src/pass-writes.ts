@@ -1,20 +1,20 @@
 import { faultOf } from "@muster/faults";
-import type { Stored } from "./adapters/records.ts";
+import type { StoredRecord } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { buildRequest } from "./domain/plan-pass.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
-import type { Audit, SetChange } from "./domain/set-plan.ts";
+import type { SetAudit, SetChange } from "./domain/set-plan.ts";
 import type { SeenSet } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { runInStepSpan, runInTrace } from "./pass-trace.ts";
 
 /** Writes a change, which keeps the trace of its request. Undefined: this farm no longer owns the set. */
 export function commitSet(
   deps: PassDeps,
   seen: SeenSet,
-  set: Stored<ReplicaSet>,
+  set: StoredRecord<ReplicaSet>,
   { next, because, audits }: SetChange,
-): Promise<Stored<ReplicaSet> | undefined> {
+): Promise<StoredRecord<ReplicaSet> | undefined> {
   const { owned } = seen;
   return runInStepSpan({ name: "change replica set", set: owned.name, because }, (traceparent) => {
     const records = buildAuditRecords(deps, owned.name, audits, traceparent);
@@ -25,11 +25,11 @@ export function commitSet(
 /** Undefined: this farm no longer owns the set. */
 export async function writeSet(
   deps: PassDeps,
-  { name, fence, isHeld }: Owned,
-  { revision }: Stored<ReplicaSet>,
+  { name, fence, isHeld }: SetOwnership,
+  { revision }: StoredRecord<ReplicaSet>,
   next: ReplicaSet,
   audits: readonly AuditRecord[] = [],
-): Promise<Stored<ReplicaSet> | undefined> {
+): Promise<StoredRecord<ReplicaSet> | undefined> {
   if (!isHeld()) return undefined;
   return deps.sets.own({ key: name, revision, next, audits }, fence);
 }
@@ -38,7 +38,7 @@ export async function writeSet(
 export function buildAuditRecords(
   deps: PassDeps,
   set: string,
-  audits: readonly Audit[],
+  audits: readonly SetAudit[],
   traceparent: string,
 ): AuditRecord[] {
   return buildAudits(set, audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
@@ -50,7 +50,7 @@ export function buildAuditRecords(
  */
 export async function publishOutbox(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   { outbox, traceparent }: { readonly outbox: readonly AuditRecord[]; readonly traceparent: string },
 ): Promise<boolean> {
   if (outbox.length === 0 || !owned.isHeld()) return false;

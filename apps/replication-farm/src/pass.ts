@@ -1,14 +1,17 @@
-import type { Passes, Reconciled } from "@muster/controller";
+import type { ControllerParts, ReconcileResult } from "@muster/controller";
 import { faultOf, isRetryable } from "@muster/faults";
 import { actOnRollout } from "./act-on-rollout.ts";
-import { actOnSet, type Acted } from "./act-on-set.ts";
+import { actOnSet, type RoundResult } from "./act-on-set.ts";
 import { planPass, type PassPlan } from "./domain/plan-pass.ts";
 import { endOwnership, observeSet, type SeenSet } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { buildPassSpan, TRACER } from "./pass-trace.ts";
 
 /** The passes over the sets that a farm owns. */
-export function makeSetPasses(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Passes<SeenSet, PassPlan> {
+export function makeSetPasses(
+  deps: PassDeps,
+  ownedOf: (name: string) => SetOwnership | undefined,
+): ControllerParts<SeenSet, PassPlan> {
   const policy = { ...deps.policy, unhealthyMs: deps.unhealthyMs };
   return {
     tracer: TRACER,
@@ -23,7 +26,11 @@ export function makeSetPasses(deps: PassDeps, ownedOf: (name: string) => Owned |
 }
 
 /** Handles a pass that threw; rethrows a defect. */
-export function requeueLater(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
+export function requeueLater(
+  deps: Pick<PassDeps, "report">,
+  owned: Pick<SetOwnership, "name">,
+  error: unknown,
+): ReconcileResult {
   const fault = faultOf(error);
   if (fault === undefined) throw error;
   // After a conflict the next pass decides on the record of the other writer.
@@ -31,7 +38,7 @@ export function requeueLater(deps: Pick<PassDeps, "report">, owned: Pick<Owned, 
   return { isFailed: true };
 }
 
-async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted> {
+async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<RoundResult> {
   const ofRollout =
     seen.rollout && plan.rollout ? await actOnRollout(deps, seen.owned, seen.rollout, plan.rollout) : "none";
   if (ofRollout === "again" || ofRollout === "lost") return ofRollout;
@@ -40,7 +47,7 @@ async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted
   return { atMs: Infinity, failed: ofRollout === "failed" };
 }
 
-function nextOf(deps: PassDeps, owned: Owned, acted: Acted): Reconciled | "again" {
+function nextOf(deps: PassDeps, owned: SetOwnership, acted: RoundResult): ReconcileResult | "again" {
   if (acted === "gone" || acted === "lost") return endOwnership(owned, acted);
   if (acted === "again") return acted;
   if (acted.failed) return { isFailed: true };

@@ -3,20 +3,20 @@ import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { traceparentOf } from "@muster/tracing";
 import type { AuditLog } from "./adapters/audit-log.ts";
-import type { Records, Stored } from "./adapters/records.ts";
+import type { FarmRecords, StoredRecord } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { refuseField, requireNone } from "./domain/check-spec.ts";
 import { MAX_NAME_LENGTH, type ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
-import type { Audit } from "./domain/set-plan.ts";
+import type { SetAudit } from "./domain/set-plan.ts";
 
 /** The dependencies of requests by users. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newId: () => string;
-  readonly sets: Records<ReplicaSet>;
-  readonly rollouts: Records<Rollout>;
+  readonly sets: FarmRecords<ReplicaSet>;
+  readonly rollouts: FarmRecords<Rollout>;
   readonly world: Pick<
     World,
     | "sets"
@@ -44,9 +44,9 @@ export type RequestDeps = {
   readonly farmOf: (set: string) => string;
 };
 
-export type StoredSet = Stored<ReplicaSet>;
+export type StoredSet = StoredRecord<ReplicaSet>;
 
-export type Named = {
+export type SetRequest = {
   readonly requestId: string;
   readonly name: string;
   /** Name of the client; empty: anonymous. */
@@ -68,12 +68,12 @@ export function requireReadable(name: string, found: Found): StoredSet {
   return "unreadable" in found ? refuseField("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
 }
 
-export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
+export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly SetAudit[] };
 
 /** Changes the newest record; writes nothing if nothing changes. */
 export async function changeSet(
   deps: RequestDeps,
-  { name, requestId }: Pick<Named, "name" | "requestId">,
+  { name, requestId }: Pick<SetRequest, "name" | "requestId">,
   change: (set: ReplicaSet) => SetRequestChange | undefined,
 ): Promise<StoredSet> {
   return retryOnConflict(`replica set ${name}`, async () => {

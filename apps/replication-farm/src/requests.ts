@@ -5,15 +5,15 @@ import { buildAudits, buildClientDetails } from "./domain/audit.ts";
 import { checkReplicas, refuseField, refuseDeleted, refuseInRollout } from "./domain/check-spec.ts";
 import { describeTransferReason } from "./domain/describe-transfer.ts";
 import { placeReplica } from "./domain/places.ts";
-import type { Transfer } from "./domain/replica-set.ts";
-import type { Audit } from "./domain/set-plan.ts";
+import type { PodTransfer } from "./domain/replica-set.ts";
+import type { SetAudit } from "./domain/set-plan.ts";
 import { explainNotFree } from "./node-verdicts.ts";
-import { changeSet, requireSet, type Named, type RequestDeps, type StoredSet } from "./request-deps.ts";
+import { changeSet, requireSet, type SetRequest, type RequestDeps, type StoredSet } from "./request-deps.ts";
 
 /** Rejects with conflict when `expected` differs from the current number of replicas. */
 export function scaleSet(
   deps: RequestDeps,
-  request: Named & { readonly replicasDesired: number; readonly expected: number | undefined },
+  request: SetRequest & { readonly replicasDesired: number; readonly expected: number | undefined },
 ): Promise<StoredSet> {
   const { replicasDesired, expected, by } = request;
   checkReplicas("replicas_desired", replicasDesired);
@@ -38,7 +38,10 @@ export function scaleSet(
   });
 }
 
-export async function enableSet(deps: RequestDeps, request: Named & { readonly enabled: boolean }): Promise<StoredSet> {
+export async function enableSet(
+  deps: RequestDeps,
+  request: SetRequest & { readonly enabled: boolean },
+): Promise<StoredSet> {
   const { enabled, by } = request;
   if (enabled) {
     const { record } = await requireSet(deps, request.name);
@@ -54,7 +57,7 @@ export async function enableSet(deps: RequestDeps, request: Named & { readonly e
   });
 }
 
-type Removal = Named & { readonly keepPods: boolean; readonly force: boolean };
+type Removal = SetRequest & { readonly keepPods: boolean; readonly force: boolean };
 
 /**
  * Deletes a set. A set with replicas, or in a rolling update, which it ends, is deleted only by force; its pods are deleted with it unless they are kept.
@@ -102,7 +105,7 @@ async function removeUnreadable(
 ): Promise<undefined> {
   if (!force) refuseField("record", `of ${name} cannot be read: ${unreadable}`);
   if (keepPods) refuseField("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
-  const audit: Audit = { eventType: "DELETED", details: { unreadable, ...buildClientDetails(by) } };
+  const audit: SetAudit = { eventType: "DELETED", details: { unreadable, ...buildClientDetails(by) } };
   const [nowMs, traceparent] = [deps.now(), traceparentOf()];
   // Publish before the removal: no deletion may lack an audit, and no record can carry this one.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
@@ -112,7 +115,7 @@ async function removeUnreadable(
 /** Starts a transfer from an eligible node to the given node; empty: to one of the farm's choice. */
 export function transferNode(
   deps: RequestDeps,
-  request: Named & { readonly node: string; readonly newNode: string },
+  request: SetRequest & { readonly node: string; readonly newNode: string },
 ): Promise<StoredSet> {
   const { node, newNode, by } = request;
   return changeSet(deps, request, (set) => {
@@ -129,7 +132,7 @@ export function transferNode(
     const obstacle = newNode === "" ? undefined : explainNotFree(deps, set, newNode);
     if (obstacle !== undefined) refuseField("new_node", `"${newNode}" cannot be taken: ${obstacle}`);
     const nowMs = deps.now();
-    const started: Transfer = {
+    const started: PodTransfer = {
       id: `${uid}-${nextOrdinal}`,
       oldNode: node,
       newNode: newNode === "" ? undefined : newNode,
@@ -154,7 +157,7 @@ export function transferNode(
 /** Holds new transfers; one in flight continues. */
 export function holdTransfers(
   deps: RequestDeps,
-  request: Named & { readonly hold: boolean; readonly because: string },
+  request: SetRequest & { readonly hold: boolean; readonly because: string },
 ): Promise<StoredSet> {
   const { hold, by, because } = request;
   if (hold && by === "") refuseField("by", "is empty: state who holds transfers");

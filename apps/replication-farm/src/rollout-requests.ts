@@ -1,8 +1,8 @@
 import { retryOnConflict } from "@muster/backoff";
 import { faultOf, throwFault } from "@muster/faults";
 import { traceparentOf } from "@muster/tracing";
-import type { Readable } from "./adapters/messages.ts";
-import type { Stored } from "./adapters/records.ts";
+import type { StoredValue } from "./adapters/messages.ts";
+import type { StoredRecord } from "./adapters/records.ts";
 import { buildSet, refuseUnknownPool } from "./apply-set.ts";
 import { buildAudits, buildClientDetails } from "./domain/audit.ts";
 import { checkReplicas, checkSpec, isSameSpec, normaliseTemplate, refuseField } from "./domain/check-spec.ts";
@@ -34,7 +34,7 @@ const MAX_DELAY_MS = 86_400_000;
 /**
  * Begins to move replicas from the old set to the new one, which is created first if a template is given. A repeated request returns the result of the first.
  */
-export async function createRollout(deps: RequestDeps, request: CreateRolloutRequest): Promise<Stored<Rollout>> {
+export async function createRollout(deps: RequestDeps, request: CreateRolloutRequest): Promise<StoredRecord<Rollout>> {
   const { requestId, oldSet, newSet, minimum, leaveOld, delayMs, by } = request;
   if (oldSet === newSet) refuseField("new_set", `"${newSet}" is the old set: another name is needed`);
   const known = await deps.rollouts.get(newSet);
@@ -114,7 +114,7 @@ function refuseOtherPodId(field: string, name: string, { podId }: ReplicaSetSpec
 }
 
 /** Reuses a set that an earlier request created whose answer was lost, or that failed later. Throws already_exists for any other set of the name. */
-function reuse(found: Readable<ReplicaSet>, name: string, spec: ReplicaSetSpec): ReplicaSet {
+function reuse(found: StoredValue<ReplicaSet>, name: string, spec: ReplicaSetSpec): ReplicaSet {
   if ("record" in found && found.record.placements.length === 0 && isSameSpec(found.record.spec, spec))
     return found.record;
   return throwFault({ code: "already_exists", kind: "replica set", id: name });
@@ -153,7 +153,7 @@ const CHANGES: Readonly<Record<"PAUSE" | "RESUME" | "UNDO" | "REDO", AuditEvent>
 };
 
 /** Applies each change once per request; a change that already applies has no effect. The trails of both sets record it. */
-export async function changeRollout(deps: RequestDeps, request: ChangeRolloutRequest): Promise<Stored<Rollout>> {
+export async function changeRollout(deps: RequestDeps, request: ChangeRolloutRequest): Promise<StoredRecord<Rollout>> {
   const { requestId, id, change, minimum, by } = request;
   if (!isChange(change))
     return refuseField("change", `"${change}" is not a change: ${Object.keys(CHANGES).join(", ")} is needed`);
@@ -185,7 +185,7 @@ function isChange(text: string): text is keyof typeof CHANGES {
   return Object.hasOwn(CHANGES, text);
 }
 
-export async function requireRollout(deps: Pick<RequestDeps, "rollouts">, id: string): Promise<Stored<Rollout>> {
+export async function requireRollout(deps: Pick<RequestDeps, "rollouts">, id: string): Promise<StoredRecord<Rollout>> {
   const found = await deps.rollouts.get(id);
   if (found === undefined) return throwFault({ code: "not_found", kind: "rolling update", id });
   if ("unreadable" in found)

@@ -1,7 +1,7 @@
 import { runPeriodically } from "@muster/controller";
 import { describeFault, faultOf } from "@muster/faults";
 import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import { decideSweepBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
+import { decideSweepBrake, type SweepBrake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
 import { decideReservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
@@ -20,7 +20,7 @@ export async function sweepSets(deps: FarmDeps, session: Session): Promise<void>
   const left = { pods: new Map<string, number>(), machines: new Map<string, number>() };
   const sweepOne = async <Item extends OwnedObject>(what: keyof typeof left, own: OwnSweep<Item>): Promise<void> => {
     try {
-      const brake = (steps: readonly SweepStep<Item>[]): Promise<Brake | undefined> => brakeOn(deps, what, steps);
+      const brake = (steps: readonly SweepStep<Item>[]): Promise<SweepBrake | undefined> => brakeOn(deps, what, steps);
       const report = { ...own.report, notRemoved: logNotRemoved<Item>(logger, what) };
       const options = { ...own, report, brake, leftSince: left[what] };
       const swept = await sweepOwners({ ...options, graceMs: GRACE_MS, nowMs: pass.now });
@@ -116,7 +116,7 @@ async function brakeOn(
   { pass, world }: FarmDeps,
   what: "pods" | "machines",
   steps: readonly SweepStep<OwnedObject>[],
-): Promise<Brake | undefined> {
+): Promise<SweepBrake | undefined> {
   const incidentKey = `no-sets-for-${what}`;
   const left = steps.filter((step) => step.kind !== "keep").length;
   if (left === 0) pass.alerts.resolve(incidentKey);

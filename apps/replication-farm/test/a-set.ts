@@ -1,10 +1,10 @@
 import {
   NEW_SET,
   buildPodName,
-  type Placement,
+  type ReplicaPlacement,
   type ReplicaSet,
   type ReplicaSetSpec,
-  type Transfer,
+  type PodTransfer,
 } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "../src/domain/set-snapshot.ts";
@@ -57,17 +57,21 @@ export function placedOn(nodes: readonly string[], set: Partial<ReplicaSet> = {}
   });
 }
 
-export function aPlacement(node: string, ordinal: number, templateHash = "h1"): Placement {
+export function aPlacement(node: string, ordinal: number, templateHash = "h1"): ReplicaPlacement {
   return { node, ordinal, templateHash, sinceMs: 0, reservation: undefined };
 }
 
 /** A transfer that a user asked for and that does not expire. */
-export function aTransfer(oldNode: string, newNode: string | undefined): Transfer {
+export function aTransfer(oldNode: string, newNode: string | undefined): PodTransfer {
   const deadlineMs = Number.MAX_SAFE_INTEGER;
   return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: { code: "REQUESTED" } };
 }
 
-export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
+export function aPod(
+  set: ReplicaSet,
+  { node, ordinal }: ReplicaPlacement,
+  pod: Partial<SetPod> = {},
+): [string, SetPod] {
   const name = buildPodName(set.name, ordinal);
   return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
 }

@@ -3,14 +3,14 @@ import type { NatsBus } from "@muster/bus";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
-import { setCodec, type Readable } from "../src/adapters/messages.ts";
+import { setCodec, type StoredValue } from "../src/adapters/messages.ts";
 import { aSet } from "./a-set.ts";
 import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { templateOf, type FarmWorld } from "./farm-world.ts";
 
 /** The records that farms write, read and changed here without running farms. */
 export type FarmStore = {
-  readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
+  readonly sets: Bucket<StoredValue<ReplicaSet>, ReplicaSet>;
   /** Throws when the record is missing or unreadable. */
   set(name: string): Promise<ReplicaSet>;
   /** A set that no farm has seen yet; its pods are of its own name. */

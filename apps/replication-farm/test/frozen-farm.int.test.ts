@@ -2,7 +2,7 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { makeOwned } from "../src/set-passes.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
 import { passOnce } from "./pass-once.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
@@ -51,7 +51,7 @@ it.each([
     const sleeping = passUntilChanged(sleeper.deps, world);
     await sleeper.reached;
 
-    const successor = makeOwned(world.deps, { name: NEW, fence: 2, isHeld: () => true });
+    const successor = makeSetOwnership(world.deps, { name: NEW, fence: 2, isHeld: () => true });
     await passOnce(world.deps, successor);
     expect(await world.rollouts.get(NEW)).toMatchObject({ record: { fence: 2 } });
     await replace(world, NEW, { deletion: { keepPods: false, atMs: 1 } });
@@ -69,7 +69,7 @@ it.each([
 
 /** Passes of the farm that owned the update, which does not notice that it has lost it, until it has marked the set or has nothing to do. */
 async function passUntilChanged(deps: PassDeps, world: PassWorld): Promise<void> {
-  const owned = makeOwned(deps, { name: NEW, fence: 1, isHeld: () => true });
+  const owned = makeSetOwnership(deps, { name: NEW, fence: 1, isHeld: () => true });
   for (let pass = 0; pass < 5; pass += 1) {
     const passed = await passOnce(deps, owned).catch(() => undefined);
     if (passed?.kind === "settled" || passed?.kind === "lost") return;

@@ -7,7 +7,7 @@ import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { rolloutCodec, type Readable } from "../src/adapters/messages.ts";
+import { rolloutCodec, type StoredValue } from "../src/adapters/messages.ts";
 import { aRollout } from "./a-set.ts";
 import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
 import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
@@ -48,7 +48,7 @@ describe("lost farms", () => {
 
   /** Who owns it by each of its records from now on, until it is stopped. */
   const follow = <Record extends { readonly fence: number }>(
-    bucket: Pick<Bucket<Readable<Record>>, "watch">,
+    bucket: Pick<Bucket<StoredValue<Record>>, "watch">,
     name: string,
   ) => {
     const stop = new AbortController();

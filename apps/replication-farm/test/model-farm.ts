@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { readLabelSelector } from "@muster/names";
 import { makeRecords } from "../src/adapters/records.ts";
-import { makeOwned } from "../src/set-passes.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
 import { findNodes } from "../src/domain/eligible-nodes.ts";
 import { buildMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
@@ -50,7 +50,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
   };
   const known: { machines: Map<number, MachineState> | undefined } = { machines: undefined };
   const deps = depsOf(model, call, known);
-  const owned = makeOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
+  const owned = makeSetOwnership(deps, { name: SET, fence, isHeld: () => !life.dead });
   return {
     fence,
     hear: () => {

@@ -1,16 +1,17 @@
-import { reconciler, type Reconciled } from "@muster/controller";
+import { reconciler, type ReconcileResult } from "@muster/controller";
 import { makeSetPasses } from "../src/pass.ts";
-import type { Owned, PassDeps } from "../src/pass-deps.ts";
+import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 /** The outcome of one round. */
 export type Passed =
-  { readonly kind: "again" | NonNullable<Owned["end"]> } | { readonly kind: "settled"; readonly failed: boolean };
+  | { readonly kind: "again" | NonNullable<SetOwnership["end"]> }
+  | { readonly kind: "settled"; readonly failed: boolean };
 
 /** One round of a pass by the owner of a set. */
-export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
+export async function passOnce(deps: PassDeps, owned: SetOwnership): Promise<Passed> {
   const passes = makeSetPasses(deps, () => owned);
   const over = new AbortController();
-  const acts: (Reconciled | "again")[] = [];
+  const acts: (ReconcileResult | "again")[] = [];
   const once: typeof passes = {
     ...passes,
     act: async (...round) => {

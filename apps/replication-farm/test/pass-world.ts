@@ -4,14 +4,14 @@ import { openBucket, protoCodec } from "@muster/store";
 import { natsServer, until } from "@muster/testkit";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { rolloutCodec, setCodec } from "../src/adapters/messages.ts";
-import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
+import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
 import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "./a-set.ts";
 import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
-import { makeOwned } from "../src/set-passes.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
 import { passOnce, type Passed } from "./pass-once.ts";
-import type { Owned, PassDeps } from "../src/pass-deps.ts";
+import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
 
@@ -21,8 +21,8 @@ export type PassWorld = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly connection: NatsBus["connection"];
   readonly world: World;
-  readonly sets: Records<ReplicaSet>;
-  readonly rollouts: Records<Rollout>;
+  readonly sets: FarmRecords<ReplicaSet>;
+  readonly rollouts: FarmRecords<Rollout>;
   putNode(name: string, state?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   /** The pod of one of the set's places. */
   putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
@@ -119,7 +119,7 @@ export async function passWorld(
     report: { planned: () => undefined, failed: () => void ask() },
     ...others,
   };
-  const owned = new Map<string, Owned>();
+  const owned = new Map<string, SetOwnership>();
   const stack = starting.move();
   return {
     deps,
@@ -149,7 +149,7 @@ export async function passWorld(
     pass: (name) => {
       // It has owned the rolling update of that name since its beginning.
       const owner = owned.get(name) ?? {
-        ...makeOwned(deps, { name, fence: FENCE, isHeld: () => true }),
+        ...makeSetOwnership(deps, { name, fence: FENCE, isHeld: () => true }),
         isRolloutFenced: true,
       };
       owned.set(name, owner);

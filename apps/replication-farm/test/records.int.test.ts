@@ -5,7 +5,7 @@ import { natsServer, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
-import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
+import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
 import { aSet } from "./a-set.ts";
 import { buildAudits, MAX_OUTBOX } from "../src/domain/audit.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
@@ -21,7 +21,7 @@ const audits = (set: string, count: number) =>
 describe("records", () => {
   let nats: TestNats;
   let bus: NatsBus;
-  let records: Records<ReplicaSet>;
+  let records: FarmRecords<ReplicaSet>;
 
   beforeAll(async () => {
     nats = await natsServer();

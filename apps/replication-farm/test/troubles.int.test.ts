@@ -2,7 +2,7 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { aRollout, aSpec, placedOn } from "./a-set.ts";
 import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
-import { makeOwned } from "../src/set-passes.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
 import { passOnce } from "./pass-once.ts";
 import { passWorld, type PassWorld } from "./pass-world.ts";
 
@@ -69,7 +69,7 @@ it("a rolling update that ends between the reads of its set and itself is not mi
       return rolls.get(id);
     },
   };
-  const owned = makeOwned(world.deps, { name, fence: 1, isHeld: () => true });
+  const owned = makeSetOwnership(world.deps, { name, fence: 1, isHeld: () => true });
   await expect(passOnce({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
@@ -83,7 +83,7 @@ it("a rolling update without its own set waits for the other, unreadable one, an
     get: (key) =>
       key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
   };
-  const owned = makeOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
+  const owned = makeSetOwnership(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
   expect(await passOnce({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
   const audits: AuditRecord[] = [];
   const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };

@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import type { TestNats } from "@muster/testkit";
 import { connected } from "../test/managers.ts";
 
-export type Bare = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
+export type BareServer = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
 
 /** A process that answers each request with so many bytes, and a client that asks it. */
-export async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
+export async function startBare(server: TestNats, replyBytes: number): Promise<BareServer> {
   const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
   const env = {
     PATH: process.env["PATH"],

@@ -12,7 +12,11 @@ import {
   type ReleaseRequest,
   type ReleaseVerdict,
 } from "./domain/decisions/decide-reservation-release.ts";
-import { decideReservation, type ReservationPolicy, type Verdict } from "./domain/decisions/decide-reservation.ts";
+import {
+  decideReservation,
+  type ReservationPolicy,
+  type ReservationVerdict,
+} from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
 import { findHolds } from "./domain/decisions/find-hold.ts";
 import {
@@ -157,7 +161,7 @@ export class LedgerKeeper {
    * request.
    */
   #settleBehind(
-    { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
+    { kind, sequence }: Pick<Extract<ReservationVerdict, { sequence: number }>, "kind" | "sequence">,
     world: World,
     nowMs: number,
   ): Settlement {

@@ -1,10 +1,10 @@
-import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { ReservationVerdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { NaivePreemption, PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { PATIENT } from "./queue-run.ts";
 import { requestOf, step, type Run } from "./random-world.ts";
 
-export function stepReal(run: Run, operation: PreemptionOperation): Verdict | undefined {
+export function stepReal(run: Run, operation: PreemptionOperation): ReservationVerdict | undefined {
   switch (operation.kind) {
     case "put":
       return step(run, { kind: "queue", queue: operation.queue }, PATIENT);

@@ -1,6 +1,6 @@
 import { buildExplanation } from "../src/domain/decisions/build-explanation.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
-import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { ReservationVerdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { Explanation } from "../src/domain/decisions/explanation.ts";
 import { findReservation } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
@@ -32,7 +32,7 @@ export function askForCpu(
   id: string,
   cpu: number | readonly number[],
   more: Partial<ReservationRequest> = {},
-): Verdict | undefined {
+): ReservationVerdict | undefined {
   const needs = partsOf("a", ...[cpu].flat().map((each) => ({ cpu: each })));
   return step(run, { kind: "reserve", request: requestOf(id, [], { owner: ownerOf(id, "job"), needs, ...more }) });
 }
@@ -43,7 +43,7 @@ export function explain(run: Run, id: string, kind = "job"): Explanation {
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
-export function stepQueue(run: Run, operation: QueueOperation): Verdict | undefined {
+export function stepQueue(run: Run, operation: QueueOperation): ReservationVerdict | undefined {
   switch (operation.kind) {
     case "put":
       return step(run, { kind: "queue", queue: operation.queue }, PATIENT);

@@ -3,7 +3,11 @@ import type { ReservationRequest } from "../src/domain/decisions/check-request.t
 import { decideAcceptance, decideRequeue } from "../src/domain/decisions/decide-preemption.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
 import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
-import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decisions/decide-reservation.ts";
+import {
+  decideReservation,
+  type ReservationPolicy,
+  type ReservationVerdict,
+} from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import {
   buildMachines,
@@ -45,7 +49,7 @@ export type Run = {
   readonly nodes: Map<string, NodeFacts>;
   readonly scalings: Map<string, PoolScaling>;
   readonly events: LedgerEvent[];
-  readonly verdicts: Verdict[];
+  readonly verdicts: ReservationVerdict[];
 };
 
 export const policy: ReservationPolicy = {
@@ -140,7 +144,7 @@ export function step(
   run: Run,
   operation: Operation | QueueOperation,
   inForce: ReservationPolicy = policy,
-): Verdict | undefined {
+): ReservationVerdict | undefined {
   const { machines } = run.world;
   switch (operation.kind) {
     case "node":

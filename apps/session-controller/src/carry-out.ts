@@ -2,11 +2,11 @@ import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults
 import { planSessionEnd } from "./domain/plan-cleanup.ts";
 import type { ActStep, SessionStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import type { Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
-import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
-import { ensureLead, Lost, rememberRecord } from "./hold-session.ts";
+import type { PodObstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
+import { transitionRecord, type SessionOutcome } from "./domain/transition-record.ts";
+import { ensureLead, SessionLostError, rememberRecord } from "./hold-session.ts";
 import type { SessionRun } from "./run.ts";
-import { getText, type Acted, type CollectStep, type SessionDeps } from "./session-deps.ts";
+import { getText, type StepResult, type CollectStep, type SessionDeps } from "./session-deps.ts";
 
 /** Maximum concurrent steps of one pass. */
 const MAX_CONCURRENT_STEPS = 32;
@@ -14,8 +14,8 @@ const MAX_CONCURRENT_STEPS = 32;
 /** The outcomes of the steps of one pass, which were planned for this record. */
 type Effects = {
   readonly before: SessionRecord;
-  readonly outcomes: Outcome[];
-  readonly obstacles: Obstacle[];
+  readonly outcomes: SessionOutcome[];
+  readonly obstacles: PodObstacle[];
   readonly failures: string[];
   reservation: ReservationSeen | undefined;
   readonly replacements: Map<string, ReplacementSeen>;
@@ -54,7 +54,7 @@ async function pass(deps: SessionDeps, run: SessionRun, steps: readonly SessionS
   try {
     await rememberRecord(deps, run, end === undefined ? outcomes : [...outcomes, end]);
   } catch (error) {
-    if (error instanceof Lost) run.unwritten = [...run.unwritten, ...outcomes];
+    if (error instanceof SessionLostError) run.unwritten = [...run.unwritten, ...outcomes];
     throw error;
   }
   if (defect !== undefined) throw defect.error;
@@ -100,7 +100,7 @@ async function doAct(deps: SessionDeps, run: SessionRun, step: ActStep, effects:
   }
 }
 
-function noteActed(effects: Effects, acted: Acted): void {
+function noteActed(effects: Effects, acted: StepResult): void {
   switch (acted.kind) {
     case "outcome":
       effects.outcomes.push(acted.outcome);
@@ -144,7 +144,7 @@ function startReading(deps: SessionDeps, run: SessionRun, step: CollectStep): vo
     });
 }
 
-function noteEffects(run: SessionRun, obstacles: readonly Obstacle[], failures: readonly string[]): void {
+function noteEffects(run: SessionRun, obstacles: readonly PodObstacle[], failures: readonly string[]): void {
   run.obstacles = obstacles;
   const [first] = failures;
   run.trouble = first === undefined ? undefined : { of: "steps", text: first };

@@ -4,12 +4,12 @@ import { NOTE_DELAY_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { getRecordPhase, planBrokenSession } from "./domain/plan-session.ts";
 import { isFinished, buildPodName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
-import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
+import { transitionRecord, transitionTakeOver, type SessionOutcome } from "./domain/transition-record.ts";
 import type { HeldSession } from "./run.ts";
-import type { SessionDeps, Stored } from "./session-deps.ts";
+import type { SessionDeps, StoredSession } from "./session-deps.ts";
 
 /** Thrown if the record belongs to another executor. */
-export class Lost extends Error {}
+export class SessionLostError extends Error {}
 
 /** Maximum consecutive executors that a session may crash without progress. */
 const MAX_ATTEMPTS = 5;
@@ -56,7 +56,7 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   return transitionRecord(ours, planBrokenSession(ours, reason, now()));
 }
 
-async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "unreadable" | undefined> {
+async function loadReadable(deps: SessionDeps, name: string): Promise<StoredSession | "unreadable" | undefined> {
   try {
     return await deps.load(name);
   } catch (error) {
@@ -82,7 +82,7 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
 export async function rememberRecord(
   deps: SessionDeps,
   held: HeldSession,
-  outcomes: readonly Outcome[],
+  outcomes: readonly SessionOutcome[],
 ): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < NOTE_DELAY_MS;
   // Without the lead, the write detects whether the session is lost.
@@ -111,13 +111,13 @@ export async function rememberRecord(
 export async function reloadRecord(deps: SessionDeps, held: HeldSession): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
-  if (!isStillOurs(held, stored)) throw new Lost();
+  if (!isStillOurs(held, stored)) throw new SessionLostError();
   held.record = held.unwritten.reduce(transitionRecord, stored.record);
   held.revision = stored.revision;
   held.oursAtMs = oursAtMs;
 }
 
-function isStillOurs({ record }: HeldSession, stored: Stored | undefined): stored is Stored {
+function isStillOurs({ record }: HeldSession, stored: StoredSession | undefined): stored is StoredSession {
   return stored !== undefined && stored.record.uid === record.uid && stored.record.epoch === record.epoch;
 }
 

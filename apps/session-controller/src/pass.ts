@@ -1,9 +1,9 @@
-import type { Reconciled } from "@muster/controller";
+import type { ReconcileResult } from "@muster/controller";
 import { faultOf } from "@muster/faults";
 import { NOTE_DELAY_MS } from "./domain/defer-notes.ts";
 import { computeWakeAtMs } from "./domain/plan-session.ts";
 import type { SessionPolicy } from "./domain/snapshot.ts";
-import { Lost, reloadRecord, rememberRecord } from "./hold-session.ts";
+import { SessionLostError, reloadRecord, rememberRecord } from "./hold-session.ts";
 import { RESYNC_MS, type SessionRun } from "./run.ts";
 import { getText, type SessionDeps } from "./session-deps.ts";
 
@@ -23,7 +23,7 @@ export async function refreshRecord(deps: SessionDeps, run: SessionRun): Promise
     run.isWriteUnknown = false;
     run.read.splice(0, read.length);
   } catch (error) {
-    if (error instanceof Lost || faultOf(error) === undefined) throw error;
+    if (error instanceof SessionLostError || faultOf(error) === undefined) throw error;
     run.failed = true;
   }
   return !run.isWriteUnknown;
@@ -35,7 +35,7 @@ export function decidePause(
   run: SessionRun,
   policy: SessionPolicy,
   notesInMs = Infinity,
-): Reconciled {
+): ReconcileResult {
   if (run.failed) return { isFailed: true };
   const nowMs = deps.now();
   const { record, reservation, isProgressReported } = run;

@@ -1,5 +1,5 @@
 import { FaultError, faultOf } from "@muster/faults";
-import { NOTHING_ASKED } from "@muster/ledger-client";
+import { NO_ANSWERS } from "@muster/ledger-client";
 import { modifyBy } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import { draft, record, running, START_MS } from "../test/samples.ts";
@@ -16,13 +16,13 @@ import {
   watchSession,
   type RequestDeps,
 } from "./requests.ts";
-import type { Stored } from "./session-deps.ts";
+import type { StoredSession } from "./session-deps.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
 const POLICY = { defaults: DEFAULTS, poolLabel: "pool", limits: { maxUnfinished: 2, maxStoredBytes: 1000 } };
 const never = new AbortController().signal;
 
-let stored: Map<string, Stored>;
+let stored: Map<string, StoredSession>;
 let did: string[];
 const followers = makeFollowers();
 
@@ -68,7 +68,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     }),
     occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
     explain: () => Promise.resolve(undefined),
-    askMachines: () => Promise.resolve(NOTHING_ASKED),
+    askMachines: () => Promise.resolve(NO_ANSWERS),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     finished: (value) => void did.push(`count ${value.name}`),
     forget: ({ record: { name } }) => Promise.resolve(void stored.delete(name)),
@@ -348,7 +348,7 @@ describe("explaining a session", () => {
   it("names the ledger's reason, and that the ledger could not be asked", async () => {
     put(record());
     const away = deps({
-      askMachines: () => Promise.resolve({ ...NOTHING_ASKED, ledgerTrouble: "no replica of it answers" }),
+      askMachines: () => Promise.resolve({ ...NO_ANSWERS, ledgerTrouble: "no replica of it answers" }),
     });
     expect(await explainStoredSession(away, "bench")).toMatchObject({
       kind: "session",

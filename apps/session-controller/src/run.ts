@@ -1,6 +1,6 @@
-import type { LivePod, ReplacementSeen, ReservationSeen, Obstacle } from "./domain/snapshot.ts";
+import type { LivePod, ReplacementSeen, ReservationSeen, PodObstacle } from "./domain/snapshot.ts";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
-import type { LogsRead, Outcome } from "./domain/transition-record.ts";
+import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 
 /** A session that belongs to this executor, as far as it knows. */
 export type HeldSession = {
@@ -8,7 +8,7 @@ export type HeldSession = {
   record: SessionRecord;
   revision: number;
   /** Outcomes that the next executor would observe again; they are written together with those that it would not. */
-  unwritten: readonly Outcome[];
+  unwritten: readonly SessionOutcome[];
   /** Monotonic time at which the session was certainly ours. */
   oursAtMs: number;
 };
@@ -28,7 +28,7 @@ export type SessionRun = HeldSession & {
   reservation: ReservationSeen;
   /** The ledger's last answer about each component's replacement. */
   replacements: ReadonlyMap<string, ReplacementSeen>;
-  obstacles: readonly Obstacle[];
+  obstacles: readonly PodObstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
   /** True after a failure in this round, which is retried after a pause. */
   failed: boolean;

@@ -1,5 +1,11 @@
 import { isRetryable, faultOf } from "@muster/faults";
-import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
+import {
+  reconciler,
+  type ObservedInput,
+  type Reconcile,
+  type ReconcileResult,
+  type WorkQueue,
+} from "@muster/controller";
 import { NOTE_DELAY_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
 import { getRecordPhase, planSession } from "./domain/plan-session.ts";
 import { findEvent, isFinished, buildPodName, computeQueuedUntilMs } from "./domain/session.ts";
@@ -8,7 +14,7 @@ import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { carryOutSteps } from "./carry-out.ts";
 import { endBroken } from "./end-broken.ts";
 import { releaseAllSessions } from "./hand-back.ts";
-import { Lost, removeLateObjects, takeOverSession } from "./hold-session.ts";
+import { SessionLostError, removeLateObjects, takeOverSession } from "./hold-session.ts";
 import { observeRun } from "./observe.ts";
 import { announceEvents, decidePause, refreshRecord } from "./pass.ts";
 import { isQueuedRun, makeSessionRun, RESYNC_MS, type SessionRun } from "./run.ts";
@@ -35,7 +41,11 @@ type Sessions = {
 };
 
 /** The receivers of hints while this process leads. */
-export type Led = { readonly token: number; readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
+export type HintReceivers = {
+  readonly token: number;
+  readonly queue: Pick<WorkQueue, "add">;
+  readonly sessions: Sessions;
+};
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
@@ -153,7 +163,7 @@ function noteEnded({ ended }: Table, { record, revision }: SessionRun): void {
   if (ended.size > MAX_ENDED && oldest !== undefined) ended.delete(oldest);
 }
 
-async function take(table: Table, name: string): Promise<SessionRun | Reconciled> {
+async function take(table: Table, name: string): Promise<SessionRun | ReconcileResult> {
   const held = await takeOverSession(table.deps, name, () => table.suspects.tryTake(name));
   if (held === "suspect") return { requeueAfterMs: SUSPECT_RETRY_MS };
   if (typeof held === "string") {
@@ -181,7 +191,7 @@ function wake({ deps, granted }: Table, run: SessionRun): void {
   if (isOld || deps.newestRevision(name) > run.revision) run.stale = true;
 }
 
-async function observeSession(table: Table, name: string): Promise<Observed<Seen>> {
+async function observeSession(table: Table, name: string): Promise<ObservedInput<Seen>> {
   const { deps, policy } = table;
   const run = table.runs.get(name) ?? (await take(table, name));
   if (!("record" in run)) return run;
@@ -192,7 +202,7 @@ async function observeSession(table: Table, name: string): Promise<Observed<Seen
 }
 
 /** Completes a finished session: only the publication of its last events may remain. */
-async function finish(table: Table, run: SessionRun): Promise<Reconciled> {
+async function finish(table: Table, run: SessionRun): Promise<ReconcileResult> {
   const { deps, policy } = table;
   await announceEvents(deps, run);
   if (run.announced < run.record.events.length) return decidePause(deps, run, policy.session);
@@ -200,7 +210,11 @@ async function finish(table: Table, run: SessionRun): Promise<Reconciled> {
   return {};
 }
 
-async function act(table: Table, run: SessionRun, { steps, notesInMs }: SessionPlan): Promise<Reconciled | "again"> {
+async function act(
+  table: Table,
+  run: SessionRun,
+  { steps, notesInMs }: SessionPlan,
+): Promise<ReconcileResult | "again"> {
   const { deps, policy, suspects, failures } = table;
   if (steps.length > 0) await carryOutSteps(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
@@ -229,10 +243,10 @@ function areReported(deps: SessionDeps, { record, obstacles }: SessionRun, steps
 }
 
 /** Retries transient failures, and ends a session that keeps failing with a defect. */
-async function failed(table: Table, name: string, error: unknown): Promise<Reconciled> {
+async function failed(table: Table, name: string, error: unknown): Promise<ReconcileResult> {
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
-  if (error instanceof Lost) {
+  if (error instanceof SessionLostError) {
     if (run !== undefined) await removeLateObjects(deps, run);
     await leave(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };

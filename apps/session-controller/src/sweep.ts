@@ -7,7 +7,7 @@ import {
   attributeObject,
   planRecords,
   decideStanding,
-  type Owned,
+  type OwnedObject,
   type RecordStep,
   type SessionDigest,
   type SweepPolicy,
@@ -15,15 +15,15 @@ import {
 } from "./domain/plan-sweep.ts";
 import { getReplacementPrefix, buildReplacementPrefix } from "./domain/replacement-owner.ts";
 import { isFinished, type SessionRecord } from "./domain/session.ts";
-import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
-import type { SessionDeps, Stored } from "./session-deps.ts";
+import { transitionRecord, type SessionOutcome } from "./domain/transition-record.ts";
+import type { SessionDeps, StoredSession } from "./session-deps.ts";
 
 /** The dependencies of a sweep. Everything asynchronous rejects with FaultError. */
 export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "wake"> & {
   /** Resolves after the time, at the signal, or (with true) as soon as a pod of a finished session is observed. */
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
   /** Lists pods, reservations and replacement machines. */
-  readonly listObjects: () => Promise<readonly Owned[]>;
+  readonly listObjects: () => Promise<readonly OwnedObject[]>;
   /** Every stored session. */
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
@@ -36,7 +36,7 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   /** Receives the installation of each foreign pod that the sweep has found. */
   readonly reportForeign: (installations: readonly string[]) => void;
   /** Deletes the stored logs and then the record. */
-  readonly forget: (stored: Stored) => Promise<void>;
+  readonly forget: (stored: StoredSession) => Promise<void>;
 };
 
 /** Minimum pause between two sweeps. */
@@ -125,7 +125,7 @@ async function sweepObjects(
   policy: SweepPolicy,
   signal: AbortSignal,
 ): Promise<void> {
-  await sweepOwners<Owned>({
+  await sweepOwners<OwnedObject>({
     observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: decideStanding(snapshot, policy) }),
     leftSince: new Map(),
     // Leftovers of an unknown session must be old, which its standing considers; those of a known one are removed immediately.
@@ -137,12 +137,12 @@ async function sweepObjects(
       await remove(deps, step.object);
       return step;
     },
-    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
+    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<OwnedObject>(deps.logger, "session") },
   });
 }
 
 /** The list of sessions may lag, so the session is read first. */
-async function remove(deps: SweepDeps, object: Owned): Promise<void> {
+async function remove(deps: SweepDeps, object: OwnedObject): Promise<void> {
   const record = (await deps.load(object.session))?.record;
   switch (object.kind) {
     case "pod": {
@@ -163,7 +163,7 @@ async function remove(deps: SweepDeps, object: Owned): Promise<void> {
   }
 }
 
-async function note(deps: SweepDeps, stored: Stored, outcome: Outcome): Promise<void> {
+async function note(deps: SweepDeps, stored: StoredSession, outcome: SessionOutcome): Promise<void> {
   await deps.save(transitionRecord(stored.record, outcome), stored.revision);
 }
 
@@ -172,7 +172,7 @@ function mayOwn(record: SessionRecord, ownerId: string): boolean {
   return !record.released && buildReplacementPrefix(record) === getReplacementPrefix(ownerId);
 }
 
-function isOver({ record }: Stored, uid: string): boolean {
+function isOver({ record }: StoredSession, uid: string): boolean {
   return record.uid === uid && isFinished(record);
 }
 

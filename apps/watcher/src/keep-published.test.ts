@@ -7,7 +7,7 @@ import { makeNodesPublication } from "./adapters/nodes-publication.ts";
 import { makePublication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
-import { MAX_POSTPONE_MS, type Postponed } from "./domain/postpone-short-lived.ts";
+import { MAX_POSTPONE_MS, type PostponedWrite } from "./domain/postpone-short-lived.ts";
 import { keepPublished, runPass, type WatcherDeps } from "./keep-published.ts";
 import { fakeBucket } from "../test/fake-bucket.ts";
 
@@ -301,7 +301,7 @@ it("observes everything first, then changes, and everything again for time-based
 it("postpones the pods of its plan, and waits no longer than until the first of them is due", async () => {
   const world = await fakeWorld();
   const stop = new AbortController();
-  const postponed: Postponed[] = [];
+  const postponed: PostponedWrite[] = [];
   const waits: number[] = [];
   const deps: WatcherDeps = {
     ...world.replica(),

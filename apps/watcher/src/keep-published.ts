@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
 import type { MarkStep } from "./domain/plan-mark.ts";
-import type { Postponed } from "./domain/postpone-short-lived.ts";
+import type { PostponedWrite } from "./domain/postpone-short-lived.ts";
 import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
@@ -16,7 +16,7 @@ export type WatcherDeps = {
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
   /** Puts the pod into the first snapshot from this time on. */
-  postpone: (pod: Postponed) => void;
+  postpone: (pod: PostponedWrite) => void;
   /** Time until a postponed pod is due; Infinity: none is postponed. */
   dueInMs: () => number;
   /** Runs the writes of a non-empty plan under one span. */

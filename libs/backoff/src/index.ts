@@ -7,4 +7,4 @@ export type { Clock, SettableClock } from "./clock.ts";
 export { forEachSome } from "./for-each-some.ts";
 export { retryOnConflict } from "./retry-on-conflict.ts";
 export { takeTurns } from "./take-turns.ts";
-export type { Turns } from "./take-turns.ts";
+export type { TakeTurn } from "./take-turns.ts";

@@ -8,7 +8,7 @@ import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
 const BUSY_RETRY_MS = 100;
 
 /** The answers of one endpoint, and their cost; the numbers only grow. */
-export type Answering = {
+export type EndpointAnswers = {
   /** Never rejects: a fault of the handler is a reply, anything else is answered as internal. `user`: the caller, if known. */
   readonly answer: (message: Message, user?: string) => Promise<Reply>;
   readonly counts: { requests: number; faults: number; refused: number; processingMs: number };
@@ -28,7 +28,7 @@ export function admission(rate: RequestRate | undefined, now: () => number = () 
 }
 
 /** The parts that the endpoints of one service share. */
-export type Served = {
+export type ServedService = {
   /** Name of the service: `reservation`. */
   readonly service: string;
   readonly rate: RequestRate | undefined;
@@ -39,7 +39,7 @@ export type Served = {
 };
 
 /** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused immediately, never queued. */
-export function answering(endpoint: Endpoint, served: Served): Answering {
+export function answering(endpoint: Endpoint, served: ServedService): EndpointAnswers {
   const counts = { requests: 0, faults: 0, refused: 0, processingMs: 0 };
   let inFlight = 0;
   const answer = async (message: Message, user?: string): Promise<Reply> => {
@@ -76,7 +76,7 @@ function isRated({ hot = false }: Endpoint, user: string | undefined): boolean {
   return !hot || !serviceNames.some((name) => name === user);
 }
 
-function refuseExcess(served: Served, asker: string | undefined): Fault | undefined {
+function refuseExcess(served: ServedService, asker: string | undefined): Fault | undefined {
   const { service, rate, admit, onRefused, onRateLimit } = served;
   const refusal = admit(asker);
   if (refusal === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { FaultError, unlessMissing } from "@muster/faults";
 import { streams, subjects } from "@muster/proto";
-import type { Bus, Headers, Published, StoredMessage } from "./bus.ts";
+import type { Bus, Headers, PublishResult, StoredMessage } from "./bus.ts";
 import { header } from "./wire-headers.ts";
 
 /** A message that no handler could process, and the reason. */
@@ -46,7 +46,7 @@ type DeadLetters = {
    * within the duplicate window of the stream (2 minutes). `duplicate`: the stream already had the message, or its work queue still holds a command of that
    * subject. Rejects with not_found (no such letter), invalid_request (payload not kept) or unavailable (no stream binds the subject); the letter is kept then.
    */
-  replay(id: number): Promise<Published>;
+  replay(id: number): Promise<PublishResult>;
   /** Removes the letter; false if it does not exist. */
   drop(id: number): Promise<boolean>;
 };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deliver, deliveryOf, retryDelayMs, type Endings } from "./delivery.ts";
+import { deliver, deliveryOf, retryDelayMs, type DeliveryEndings } from "./delivery.ts";
 
 it("waits a second after the first attempt and doubles up to a minute", () => {
   expect([1, 2, 3, 4, 5, 6, 7, 8, 1000].map(retryDelayMs)).toEqual([
@@ -20,7 +20,7 @@ it("never waits shorter after a later attempt, and never longer than a minute", 
 });
 
 /** Creates a delivery, and records what reached the lower bus. */
-function delivered(more: Partial<Endings> = {}) {
+function delivered(more: Partial<DeliveryEndings> = {}) {
   const calls: string[] = [];
   const note = (call: string) => {
     calls.push(call);

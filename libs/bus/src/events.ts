@@ -3,7 +3,7 @@ import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from 
 import { FaultError } from "@muster/faults";
 import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
 import { deadLetter } from "./dead-letter.ts";
-import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
+import type { Bus, ConsumeOptions, Delivery, PublishResult } from "./bus.ts";
 import { encodeMessage, tryDecode, typeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
@@ -27,7 +27,7 @@ export function publishEvent<Type extends AnyMessageType>(
   type: Type,
   message: PropertiesOf<Type>,
   options: { readonly messageId: string },
-): Promise<Published> {
+): Promise<PublishResult> {
   const template = templateOf(subject);
   const span = { kind: SpanKind.PRODUCER, attributes: attributesOf("send", template) };
   return inSpan("@muster/bus", `send ${template}`, span, async () => {

@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import { within } from "@muster/backoff";
-import { admission, answering, type Served } from "./answer.ts";
+import { admission, answering, type ServedService } from "./answer.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliver } from "./delivery.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
@@ -69,7 +69,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     parts.add(own);
     return own;
   };
-  const common = (service: string): Served => ({
+  const common = (service: string): ServedService => ({
     service,
     rate,
     admit: admission(rate, world.timers.now),
@@ -218,7 +218,7 @@ function respond(
   world: MemoryWorld,
   endpoints: readonly Endpoint[],
   drainMs: number,
-  served: Served,
+  served: ServedService,
 ): () => Promise<void> {
   const inFlight = new WorkInFlight();
   const added = endpoints.map((endpoint) => {

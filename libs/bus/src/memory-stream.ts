@@ -3,7 +3,7 @@ import type {
   ConsumeOptions,
   Delivery,
   Message,
-  Published,
+  PublishResult,
   PublishOptions,
   StoredMessage,
   StreamConfig,
@@ -45,7 +45,7 @@ export class MemoryStream {
     return this.config.subjects.some((pattern) => matchesSubject(pattern, subject));
   }
 
-  append(message: Message, options: PublishOptions): Published {
+  append(message: Message, options: PublishOptions): PublishResult {
     const atMs = this.#timers.now();
     const { name, retention } = this.config;
     this.#expire(atMs);

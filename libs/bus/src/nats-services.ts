@@ -2,7 +2,7 @@ import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-i
 import type { Msg, NatsConnection, Subscription } from "@nats-io/nats-core";
 import { backoffMs, pause, within } from "@muster/backoff";
 import { subjects } from "@muster/proto";
-import { admission, answering, type Answering, type Served } from "./answer.ts";
+import { admission, answering, type EndpointAnswers, type ServedService } from "./answer.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
 import { excessiveBytes, tooLarge } from "./message-size.ts";
@@ -50,8 +50,8 @@ export async function respondOnNats(
   const { drainMs, rate } = options;
   const { name, version, description, metadata = {} } = identity;
   const inFlight = new WorkInFlight();
-  const served = new Map<string, Answering>();
-  const common: Served = {
+  const served = new Map<string, EndpointAnswers>();
+  const common: ServedService = {
     service: name,
     rate,
     admit: admission(rate),
@@ -99,7 +99,7 @@ export async function respondOnNats(
 }
 
 /** Answers requests. Ignores a repetition of a request in flight: both name the same inbox, and its caller accepts one answer. */
-function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Msg) => Promise<void> {
+function requestTaker(link: NatsLink, answer: EndpointAnswers["answer"]): (request: Msg) => Promise<void> {
   const inFlight = new Set<string>();
   return async (request) => {
     const { subject, data: payload, headers, reply: inbox = "" } = request;

@@ -10,7 +10,7 @@ import {
 } from "@nats-io/jetstream";
 import { nanos, type MsgHdrs } from "@nats-io/nats-core";
 import { replicasConfig, replicasRefused } from "@muster/jetstream";
-import type { Published, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
+import type { PublishResult, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
 import { apiCodeOf, JS_ERROR } from "./nats-fault.ts";
 import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
@@ -22,7 +22,7 @@ const ATTEMPT_MS = 2000;
 
 type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
-  readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<Published>;
+  readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<PublishResult>;
   readonly read: (stream: string, subject: string, from: number) => Promise<StoredMessage | undefined>;
   readonly remove: (stream: string, sequence: number) => Promise<boolean>;
   readonly state: (stream: string) => Promise<StreamState | undefined>;
@@ -137,7 +137,7 @@ async function append(
   subject: string,
   payload: Uint8Array,
   options: PublishOptions,
-): Promise<Published> {
+): Promise<PublishResult> {
   const { messageId, headers } = options;
   try {
     const withHeaders: { headers?: MsgHdrs } = headers === undefined ? {} : { headers: toNatsHeaders(headers) };

@@ -5,7 +5,7 @@ import { tryDecode } from "./messages.ts";
 import { readNewest } from "./read-newest.ts";
 
 /** A trail of changes on the audit stream, each about an item with an id: only age and size remove entries. */
-export type Trail<Item> = {
+export type AuditTrail<Item> = {
   /** Appends missing items; the stream drops an item whose id it received within its duplicate window. */
   publish(items: readonly Item[]): Promise<void>;
   /** The newest items of one object, or those before a page: oldest first, each once. The cost depends on the limit, not on the length of the history. */
@@ -30,10 +30,10 @@ type TrailOptions<Type extends AnyMessageType, Item> = {
 };
 
 /** Opens the history of one kind of object. The audit stream must exist. */
-export function openTrail<Type extends AnyMessageType, Item>(
+export function openAuditTrail<Type extends AnyMessageType, Item>(
   bus: Bus,
   { type, subjectOf, keyOf, idOf, toWire, fromWire }: TrailOptions<Type, Item>,
-): Trail<Item> {
+): AuditTrail<Item> {
   return {
     publish: async (items) => {
       for (const item of items)

@@ -2,10 +2,10 @@ import { metrics, type Attributes, type BatchObservableCallback } from "@opentel
 import type { WorkQueue } from "./work-queue.ts";
 
 /** The end of a pass: `error` is retried with back-off, `requeue` set the time of the next pass, `stopped` was aborted. */
-export type Outcome = "success" | "requeue" | "error" | "stopped";
+export type PassOutcome = "success" | "requeue" | "error" | "stopped";
 
 export type ControllerMetrics = {
-  passed(outcome: Outcome, seconds: number): void;
+  passed(outcome: PassOutcome, seconds: number): void;
   /** Called after a resync has added every known key. */
   resynced(): void;
   /** Stops observing this queue. */

@@ -2,7 +2,7 @@ import { FaultError } from "@muster/faults";
 import { scrape, settled, until, virtualClock } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
-import { runController, type ControllerOptions, type Lead, type Reconcile } from "./controller.ts";
+import { runController, type ControllerOptions, type ControllerLead, type Reconcile } from "./controller.ts";
 import { workQueue } from "./work-queue.ts";
 
 /** A controller on a clock that the test owns, whose pauses are the longest. */
@@ -320,7 +320,7 @@ describe("an end", () => {
   it("does not treat the stop signal of a lead as its loss", async () => {
     const signal = new AbortController().signal;
     // @ts-expect-error: `lost` is missing.
-    const lead: Lead = { signal, isHeld: () => true };
+    const lead: ControllerLead = { signal, isHeld: () => true };
     await controlled(() => Promise.resolve(undefined), { lead, stop: AbortSignal.abort() }).ended;
   });
 

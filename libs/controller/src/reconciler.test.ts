@@ -2,14 +2,14 @@ import { otlpCollector } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { expect, it } from "vitest";
-import { reconciler, type Passes, type PlannedStep } from "./reconciler.ts";
+import { reconciler, type ControllerParts, type PlannedStep } from "./reconciler.ts";
 
 type Plan = { readonly steps: readonly PlannedStep[] };
 const GROW = { kind: "grow", because: "too-small" };
 const never = new AbortController().signal;
 
 /** Brings a number up to three, one a round. */
-function growing(start: number, more: Partial<Passes<number, Plan>> = {}) {
+function growing(start: number, more: Partial<ControllerParts<number, Plan>> = {}) {
   const world = { size: start, rounds: [] as number[] };
   const reconcile = reconciler<number, Plan>({
     tracer: "tested",

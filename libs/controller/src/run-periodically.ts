@@ -1,5 +1,5 @@
 import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
-import { passDurations, type Outcome } from "./controller-metrics.ts";
+import { passDurations, type PassOutcome } from "./controller-metrics.ts";
 
 export type PeriodicWork = {
   /** Name in metrics; low cardinality. */
@@ -39,7 +39,10 @@ export async function runPeriodically(options: PeriodicWork): Promise<void> {
   }
 }
 
-async function round({ work, stop }: PeriodicWork): Promise<{ readonly outcome: Outcome; readonly error?: unknown }> {
+async function round({
+  work,
+  stop,
+}: PeriodicWork): Promise<{ readonly outcome: PassOutcome; readonly error?: unknown }> {
   try {
     await work();
     return { outcome: "success" };

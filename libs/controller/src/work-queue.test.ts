@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { virtualClock, type VirtualClock } from "@muster/testkit";
-import { workQueue, type Priority, type WorkQueue } from "./work-queue.ts";
+import { workQueue, type QueuePriority, type WorkQueue } from "./work-queue.ts";
 
 const KEYS = ["a", "b", "c", "d"];
 const WORKERS = 3;
 const limits = { firstMs: 5, maxMs: 80, perSecond: 1, burst: 1_000_000 };
 
 type Command =
-  | { readonly kind: "add"; readonly key: string; readonly priority: Priority }
+  | { readonly kind: "add"; readonly key: string; readonly priority: QueuePriority }
   | { readonly kind: "after"; readonly key: string; readonly ms: number }
   | { readonly kind: "limited" | "forget"; readonly key: string }
   | { readonly kind: "get" | "done" | "give up"; readonly worker: number }
@@ -31,7 +31,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: 40 }) }) },
 );
 
-type Ready = { readonly key: string; readonly priority: Priority; readonly rank: number };
+type Ready = { readonly key: string; readonly priority: QueuePriority; readonly rank: number };
 
 /** The promises of the queue in the simplest form: lists that are searched from one end to the other. */
 function model() {
@@ -39,16 +39,16 @@ function model() {
   let rank = 0;
   let highInARow = 0;
   const inWork = new Set<string>();
-  const again = new Map<string, Priority>();
+  const again = new Map<string, QueuePriority>();
   const delayed = new Map<string, number>();
   const failures = new Map<string, number>();
 
-  function put(name: string, priority: Priority): void {
+  function put(name: string, priority: QueuePriority): void {
     const known = ready.find((entry) => entry.key === name);
     if (known?.priority === "high" || (known !== undefined && priority === "low")) return;
     ready = [...ready.filter((entry) => entry.key !== name), { key: name, priority, rank }];
   }
-  function add(name: string, priority: Priority): void {
+  function add(name: string, priority: QueuePriority): void {
     rank += 1;
     if (!inWork.has(name)) put(name, priority);
     else if (again.get(name) !== "high") again.set(name, priority);

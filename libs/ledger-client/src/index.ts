@@ -1,5 +1,5 @@
-export { askMachines, explainCalls, explanationMessage, NOTHING_ASKED } from "./ask-machines.ts";
-export type { AskedMachines, ExplainCalls } from "./ask-machines.ts";
+export { askMachines, explainCalls, explanationMessage, NO_ANSWERS } from "./ask-machines.ts";
+export type { MachineAnswers, ExplainCalls } from "./ask-machines.ts";
 export { describeRefusal } from "./describe-refusal.ts";
 export { openLedgerClient } from "./ledger-client.ts";
 export type { LedgerClient } from "./ledger-client.ts";

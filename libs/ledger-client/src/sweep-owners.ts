@@ -6,9 +6,9 @@ import {
   listForeign,
   planSweep,
   withhold,
-  type Brake,
+  type SweepBrake,
   type OwnedObject,
-  type Standing,
+  type OwnerStanding,
   type SweepStep,
 } from "./plan-sweep.ts";
 
@@ -16,7 +16,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   /** Lists all objects first and then their owners, so that an owner that is stored before its objects are created is found. */
   readonly observe: () => Promise<{
     readonly objects: readonly Item[];
-    readonly standingOf: (object: Item) => Standing;
+    readonly standingOf: (object: Item) => OwnerStanding;
   }>;
   /** Times since when objects appear left over, by uid; each sweep updates them. Clear it to restart the grace period. */
   readonly leftSince: Map<string, number>;
@@ -24,7 +24,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly nowMs: () => number;
   /** Changes steps that depend on other steps. It must not remove an object that is in use. */
   readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
-  readonly brake?: (steps: readonly SweepStep<Item>[]) => Brake | undefined | Promise<Brake | undefined>;
+  readonly brake?: (steps: readonly SweepStep<Item>[]) => SweepBrake | undefined | Promise<SweepBrake | undefined>;
   /** Whether a removal cannot lose anything: neither the brake nor a dry run prevents it. */
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind are removed before those of the next kind that is found. */
@@ -34,7 +34,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly report?: {
     /** Called for each step except `keep`. */
     step?(step: SweepStep<Item>, isDryRun: boolean): void;
-    brake?(brake: Brake | undefined): void;
+    brake?(brake: SweepBrake | undefined): void;
     /** Called with the installation of each object that another installation made. */
     leftAlone?(installations: readonly string[]): void;
     /** The removals that failed, the first ten of them; `more` failed beside these. */
@@ -45,7 +45,7 @@ export type SweepOptions<Item extends OwnedObject> = {
 
 export type SweepFailure<Item> = { readonly object: Item; readonly error: unknown };
 
-type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
+type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: SweepBrake | undefined };
 
 /** Limits concurrent removals. A removal may check its object again first. */
 const MAX_CONCURRENT_REMOVALS = 8;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Source } from "./source.ts";
+import type { ProgramSource } from "./source.ts";
 
 /** Time limits of a fetch in milliseconds. */
-export type Patience = {
+export type FetchLimits = {
   /** Limit of all sources together. */
   readonly limitMs: number;
   /** A source that has not answered after this continues, and the next one starts beside it. */
@@ -19,9 +19,9 @@ export type Attempt<Result> = { readonly result: Result } | { readonly why: stri
  * Aborts sources that still run, and waits for their end. Rejects only when the signal is aborted.
  */
 export async function fetchFirst<Result>(
-  sources: readonly Source[],
-  attempt: (source: Source, signal: AbortSignal) => Promise<Attempt<Result>>,
-  options: Patience & {
+  sources: readonly ProgramSource[],
+  attempt: (source: ProgramSource, signal: AbortSignal) => Promise<Attempt<Result>>,
+  options: FetchLimits & {
     readonly signal: AbortSignal;
     /** Aborted when the total time is over; a part may have passed before. */
     readonly limit: AbortSignal;
@@ -33,10 +33,10 @@ export async function fetchFirst<Result>(
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal, limit]);
   const failures: string[] = [];
-  const trying = new Map<Source, Promise<void>>();
+  const trying = new Map<ProgramSource, Promise<void>>();
   let found: { readonly result: Result } | undefined;
 
-  const begin = async (source: Source): Promise<void> => {
+  const begin = async (source: ProgramSource): Promise<void> => {
     onProgress(`fetching nats-server: ${source.name} (takes ${source.takes})`);
     const ended = await attempt(source, stop);
     trying.delete(source);

@@ -3,11 +3,11 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { FaultError, faultOf, throwFault } from "@muster/faults";
 import { debianPackage } from "./debian-package.ts";
-import { fetchFirst, seconds, type Attempt, type Patience } from "./fetch-first.ts";
+import { fetchFirst, seconds, type Attempt, type FetchLimits } from "./fetch-first.ts";
 import { goInstall, GO_MODULE } from "./go-install.ts";
 import { underLock } from "./install-lock.ts";
 import { PINNED_RELEASE, releaseDownload } from "./release-download.ts";
-import { findOnPath, isExecutable, runProgram, type Environment, type Source } from "./source.ts";
+import { findOnPath, isExecutable, runProgram, type Environment, type ProgramSource } from "./source.ts";
 import { isNewEnough, OLDEST_VERSION, parseVersion } from "./version.ts";
 
 export type FindOptions = {
@@ -15,8 +15,8 @@ export type FindOptions = {
   readonly onProgress?: (line: string) => void;
   readonly signal?: AbortSignal;
   /** Sources for a missing server, fastest first. */
-  readonly sources?: readonly Source[];
-  readonly patience?: Patience;
+  readonly sources?: readonly ProgramSource[];
+  readonly patience?: FetchLimits;
 };
 
 type FoundNatsServer = {
@@ -27,11 +27,11 @@ type FoundNatsServer = {
 };
 
 const VERSION_TIMEOUT_MS = 20_000;
-const PATIENCE: Patience = { limitMs: 180_000, headStartMs: 15_000, progressIntervalMs: 10_000 };
+const PATIENCE: FetchLimits = { limitMs: 180_000, headStartMs: 15_000, progressIntervalMs: 10_000 };
 /** Minimum age of leftovers: longer than all sources together may take. */
 const LEFTOVER_MS = 3_600_000;
 const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
-const SOURCES: readonly Source[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
+const SOURCES: readonly ProgramSource[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
 
 /**
  * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache. Searches MUSTER_NATS_SERVER, PATH and the cache, then tries the pinned
@@ -71,7 +71,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
       const meanwhile = await usableIfThere(path, env);
       if (meanwhile !== undefined) return { path, version: meanwhile, from: "cache" };
       await removeLeftovers(directory);
-      const attempt = (source: Source, stop: AbortSignal) => fetchInto(path, source, env, stop);
+      const attempt = (source: ProgramSource, stop: AbortSignal) => fetchInto(path, source, env, stop);
       const fetched = await fetchFirst(sources, attempt, { ...patience, onProgress, signal, limit });
       return "result" in fetched ? fetched.result : giveUp([...failures, ...fetched.failures]);
     });
@@ -85,7 +85,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
 
 async function fetchInto(
   path: string,
-  source: Source,
+  source: ProgramSource,
   env: Environment,
   signal: AbortSignal,
 ): Promise<Attempt<FoundNatsServer>> {

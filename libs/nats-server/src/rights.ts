@@ -17,7 +17,7 @@ import {
 } from "@muster/proto";
 
 /** The rights that one user of NATS needs. Everything else is forbidden. */
-export type Rights = {
+export type NatsRights = {
   /** Services whose requests the user answers. */
   readonly serves?: readonly ServiceDescriptor[];
   /** Subjects of the requests that the user sends. */
@@ -259,7 +259,7 @@ export const rights = {
   backup: {
     copies: [...Object.values(streams).map(({ name }) => name), ...Object.values(buckets).map((name) => `KV_${name}`)],
   },
-} as const satisfies Readonly<Record<string, Rights>>;
+} as const satisfies Readonly<Record<string, NatsRights>>;
 
 export type NatsUserName = keyof typeof rights;
 

@@ -10,8 +10,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { debianPackage } from "../src/debian-package.ts";
 import { findNatsServer, type FindOptions } from "../src/find.ts";
 import { goInstall } from "../src/go-install.ts";
-import { releaseDownload, type Release } from "../src/release-download.ts";
-import type { Source } from "../src/source.ts";
+import { releaseDownload, type NatsRelease } from "../src/release-download.ts";
+import type { ProgramSource } from "../src/source.ts";
 
 let home: string;
 
@@ -37,7 +37,7 @@ function script(version: string): string {
 
 function find(
   env: Record<string, string>,
-  sources: readonly Source[] = [],
+  sources: readonly ProgramSource[] = [],
   options: Partial<FindOptions> = {},
 ): ReturnType<typeof findNatsServer> {
   return findNatsServer({ env: { HOME: home, ...env }, sources, ...options });
@@ -51,7 +51,7 @@ function ownLimit(): { readonly end: () => void } {
 }
 
 /** A source that creates a program, and counts its calls. */
-function making(version: string): Source & { asked: number } {
+function making(version: string): ProgramSource & { asked: number } {
   const source = {
     name: `making ${version}`,
     takes: "a moment",
@@ -64,12 +64,12 @@ function making(version: string): Source & { asked: number } {
   return source;
 }
 
-function failing(why: string): Source {
+function failing(why: string): ProgramSource {
   return { name: "failing", takes: "for ever", fetch: () => Promise.reject(new Error(why)) };
 }
 
 /** A source that never answers, and records whether it was stopped. */
-function hanging(name = "hanging"): Source & { aborted: boolean } {
+function hanging(name = "hanging"): ProgramSource & { aborted: boolean } {
   const source = {
     name,
     takes: "for ever",
@@ -248,7 +248,7 @@ describe("the download of a release", () => {
   const name = `nats-server-v2.15.2-${target}`;
 
   /** Serves the archive of a release that holds a program. */
-  async function serving(): Promise<{ release: Release; stop: () => Promise<unknown> }> {
+  async function serving(): Promise<{ release: NatsRelease; stop: () => Promise<unknown> }> {
     const content = join(home, "content");
     await program(join(content, name, "nats-server"), "2.15.2");
     execFileSync("tar", ["-czf", join(home, "archive.tar.gz"), "-C", content, name]);

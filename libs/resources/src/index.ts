@@ -3,9 +3,9 @@ export {
   describeCrowding,
   findCrowded,
   isCrowdedOut,
-  type Crowded,
+  type CrowdedComponent,
   type CrowdingMemory,
-  type Place,
+  type ComponentPlace,
   type PlaceLoad,
 } from "./crowding.ts";
 export {

@@ -23,12 +23,12 @@ import {
   unavailable,
 } from "./jetstream-fault.ts";
 import { compareKeys, validFilter, validKey } from "./keys.ts";
-import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
+import { modifyBy, type ModifyKey, type SingleKey } from "./modify.ts";
 import { orderedPass } from "./ordered.ts";
-import { type Fill, showFill } from "./show-fill.ts";
+import { type BucketSize, showFill } from "./show-fill.ts";
 import { observed } from "./telemetry.ts";
 import { unlessUnstored } from "./unstored.ts";
-import { watchBucket, type Change, type Entry, type Present } from "./watch.ts";
+import { watchBucket, type Change, type Entry, type PresentKeys } from "./watch.ts";
 
 export type WatchOptions = {
   readonly filter?: string;
@@ -56,7 +56,7 @@ export type Bucket<Value, Input = Value> = {
   /** Deletes the key if it still has this revision; rejects with conflict otherwise. */
   delete(key: string, expectedRevision: number): Promise<void>;
   /** Changes one key as `Modify` states. */
-  modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
+  modify(...of: Parameters<ModifyKey<Value, Input>>): ReturnType<ModifyKey<Value, Input>>;
   /** Lists matching entries in key order. `filter` has the form of a subject: `session.*.>`; default: all. */
   list(filter?: string): Promise<Entry<Value>[]>;
   /**
@@ -153,7 +153,11 @@ export async function openBucket<Value, Input>(
 }
 
 /** Returns the size and the limit of the bucket. Rejects as a bucket does. */
-export async function bucketFill(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<Fill> {
+export async function bucketFill(
+  connection: NatsConnection,
+  name: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<BucketSize> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
     const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
@@ -273,7 +277,7 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
 }
 
 /** Lists keys with a value or a deletion mark, and the revision of the bucket at that time. */
-async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Present> {
+async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<PresentKeys> {
   const { connection, manager, stream, prefix, timeoutMs } = opened;
   const { state } = await ask(connection, timeoutMs, () =>
     manager.streams.info(stream, { subjects_filter: prefix + validFilter(filter) }),

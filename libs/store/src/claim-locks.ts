@@ -3,7 +3,7 @@ import { faultOf } from "@muster/faults";
 import type { Bucket } from "./bucket.ts";
 import { RETRY } from "./connection-events.ts";
 import { decideLockClaim, lockKey, readClaim, type LockClaimRecord } from "./decide-lock-claim.ts";
-import type { Held } from "./hold-record.ts";
+import type { RecordHold } from "./hold-record.ts";
 import type { ClaimsObserver } from "./observe-claims.ts";
 
 export type SessionLock = {
@@ -26,7 +26,7 @@ type ClaimContext = {
   readonly observer: ClaimsObserver;
   readonly session: string;
   readonly holder: string;
-  readonly held: Held;
+  readonly held: RecordHold;
 };
 
 /** Maximum locks taken and released concurrently: the renewal of the session waits behind no more than these. */

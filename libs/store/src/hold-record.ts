@@ -30,7 +30,7 @@ type HoldContext = {
   readonly now: () => number;
 };
 
-export type Held = {
+export type RecordHold = {
   /** Aborted as soon as the record may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
   /** Aborted only when the record may be lost. Work that completes an effect after the caller has stopped uses this signal. */
@@ -48,7 +48,7 @@ const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as
  */
 export async function holdRecord(
   context: HoldContext,
-  work: (held: Held) => Promise<void>,
+  work: (held: RecordHold) => Promise<void>,
 ): Promise<{ readonly heldMs: number }> {
   const { record, signal, now } = context;
   const lost = new AbortController();

@@ -7,7 +7,7 @@ export { modifyBy } from "./modify.ts";
 export type { Modification } from "./modify.ts";
 export { installationOf } from "./installation.ts";
 export { openView } from "./view.ts";
-export type { View, ViewOptions, Watchable } from "./view.ts";
+export type { View, ViewOptions, WatchableBucket } from "./view.ts";
 export { lead } from "./lead.ts";
 export type { Leadership } from "./lead.ts";
 export { withSessions } from "./sessions.ts";

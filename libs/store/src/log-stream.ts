@@ -28,14 +28,14 @@ export type LogStream = {
   /** Reads entries from one sequence to another, both included, without a gap. */
   read(from: number, to: number): AsyncIterable<LogEntry>;
   /** Appends directly after this sequence, and determines the outcome if the answer is lost. */
-  append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<Appended>;
+  append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<AppendResult>;
   /** Drops the entries before this sequence. */
   dropBefore(sequence: number): Promise<void>;
 };
 
 export type LogEntry = { readonly sequence: number; readonly token: number; readonly bytes: Uint8Array };
 
-export type Appended =
+export type AppendResult =
   | { readonly kind: "written"; readonly sequence: number }
   /** `deposed`: another writer wrote at this sequence. `refused`: the server rejects the entry. `unknown`: it may be on disk or not. */
   | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
@@ -121,7 +121,7 @@ async function appendBehind(
   { connection, name, publish, writerAt }: Publishing,
   entry: { readonly id: string; readonly bytes: Uint8Array; readonly expectedLast: number },
   signal: AbortSignal,
-): Promise<Appended> {
+): Promise<AppendResult> {
   const { id, bytes, expectedLast } = entry;
   // Only failed entries create a timer: they are rare among thousands of entries a second.
   using undo = new DisposableStack();

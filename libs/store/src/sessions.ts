@@ -6,8 +6,8 @@ import type { Bucket } from "./bucket.ts";
 import { openClaims, type SessionLock } from "./claim-locks.ts";
 import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-lock-claim.ts";
-import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
+import { decideExpiry, sessionKey, type SessionFacts, type SessionRecord } from "./decide-lock-claim.ts";
+import { holdRecord, type RecordHold, type HeldRecord } from "./hold-record.ts";
 import { newReasons } from "./new-reasons.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";
@@ -53,7 +53,7 @@ type SessionsOptions = {
   /** The session and its locks become free this many milliseconds after its last renewal. It is renewed at every third of that time. */
   readonly ttlMs: number;
   /** The facts that others see of the session: small, and JSON. */
-  readonly about: About;
+  readonly about: SessionFacts;
   readonly signal: AbortSignal;
   /** Called on each change; `cause` is the reason why the session is lost. */
   readonly onChange?: (state: SessionState, cause?: unknown) => void;
@@ -192,12 +192,12 @@ function isSeen(observer: ClaimsObserver, session: string): boolean {
 async function runSession(
   { bucket, observer, options }: SessionContext,
   id: string,
-  held: Held,
+  held: RecordHold,
   work: (session: Session) => Promise<void>,
 ): Promise<void> {
   while (!held.signal.aborted && !isSeen(observer, id)) await observer.changed(held.signal);
   let working = true;
-  const mine: Held = { signal: held.signal, lost: held.lost, isHeld: () => working && held.isHeld() };
+  const mine: RecordHold = { signal: held.signal, lost: held.lost, isHeld: () => working && held.isHeld() };
   const claims = openClaims({ bucket, observer, session: id, holder: options.holder, held: mine });
   const stops = new Set<() => void>();
   let view: { readonly changes: number; readonly seen: SessionsView } | undefined;

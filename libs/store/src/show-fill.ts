@@ -2,7 +2,7 @@ import { metrics, type BatchObservableCallback } from "@opentelemetry/api";
 import type { NatsConnection } from "@nats-io/nats-core";
 
 /** Size of a bucket; `maxBytes` is undefined if it has no limit. */
-export type Fill = { readonly bytes: number; readonly maxBytes: number | undefined };
+export type BucketSize = { readonly bytes: number; readonly maxBytes: number | undefined };
 
 /** Exported buckets: a process opens some buckets twice, but each is exported once. */
 const shown = new WeakMap<NatsConnection, Set<string>>();
@@ -11,7 +11,7 @@ const shown = new WeakMap<NatsConnection, Set<string>>();
  * Exports the size of the bucket until the connection is closed: each scrape calls `look`. If it rejects, the last value remains; another metric reports why a
  * server does not answer.
  */
-export function showFill(connection: NatsConnection, name: string, look: () => Promise<Fill>): void {
+export function showFill(connection: NatsConnection, name: string, look: () => Promise<BucketSize>): void {
   const known = shown.get(connection) ?? new Set();
   if (known.has(name)) return;
   shown.set(connection, known.add(name));

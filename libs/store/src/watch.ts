@@ -14,7 +14,7 @@ export type Change<Value> =
   | { readonly kind: "synced" };
 
 /** Keys of the bucket when its latest write had this revision. */
-export type Present = { readonly keys: ReadonlySet<string>; readonly revision: number };
+export type PresentKeys = { readonly keys: ReadonlySet<string>; readonly revision: number };
 
 type WatchTarget<Value> = {
   readonly name: string;
@@ -28,7 +28,7 @@ type WatchTarget<Value> = {
   readonly ensure: () => Promise<void>;
   /** Interval of checks for missing keys. */
   readonly checkMs: number;
-  readonly present: () => Promise<Present>;
+  readonly present: () => Promise<PresentKeys>;
   /** Creation time of the stream: revisions of two streams are not comparable. */
   readonly created: () => Promise<string>;
   /** The entry of a message; undefined when it marks the key as deleted. */

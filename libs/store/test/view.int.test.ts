@@ -1,7 +1,7 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import { natsServer, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { openBucket, openView, type Change, type Watchable } from "../src/index.ts";
+import { openBucket, openView, type Change, type WatchableBucket } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
@@ -37,7 +37,7 @@ it("drops a key whose deletion stopped between value and mark, without an interr
   const name = freshName("view");
   const bucket = await openBucket(connection, { name, codec });
   const statuses: string[] = [];
-  const checked: Watchable<Machine> = {
+  const checked: WatchableBucket<Machine> = {
     watch: ({ onStatus, ...options }) =>
       bucket.watch({
         ...options,

@@ -4,9 +4,9 @@ import {
   freeOf,
   useOf,
   type Amounts,
-  type Crowded,
+  type CrowdedComponent,
   type CrowdingMemory,
-  type Place,
+  type ComponentPlace,
   type PlaceLoad,
 } from "@muster/resources";
 import type { Nodes } from "./nodes.ts";
@@ -15,7 +15,7 @@ import type { Nodes } from "./nodes.ts";
 const MAX_OWNERS = 10_000;
 
 /** Finds the crowded places of the owner with this uid, and records since when each is crowded. */
-export type Crowding = (uid: string, places: readonly Place[], nowMs: number) => readonly Crowded[];
+export type Crowding = (uid: string, places: readonly ComponentPlace[], nowMs: number) => readonly CrowdedComponent[];
 
 /** `waitMs`: after this, a crowded machine counts as lost. */
 export function openCrowding({ stateOf }: Pick<Nodes, "stateOf">, waitMs: number): Crowding {

@@ -47,7 +47,7 @@ export function readPublished(payload: Uint8Array): { readonly session: string; 
 }
 
 /** The work of a reservation, and its queue; empty: none. */
-export type Requested = { readonly work: string; readonly queue: string };
+export type RequestedWork = { readonly work: string; readonly queue: string };
 
 /** Amounts by pool and resource, without those of 0. */
 export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): ReadonlyMap<string, number> {
@@ -58,7 +58,7 @@ export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): Readonly
 }
 
 /** The grants and ends of reservations in one entry of the ledger's log. */
-export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Requested>): LedgerFact[] {
+export function readLedgerEntry(payload: Uint8Array, owners: Map<string, RequestedWork>): LedgerFact[] {
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
     const { atMs, requested, granted, released, requeued } = event;
     if (requested?.reservation) {

@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { informer, listWatch, loadKube } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
-import type { Present } from "./domain/decide-leftovers.ts";
+import type { PresentWork } from "./domain/decide-leftovers.ts";
 import { type PodSeen, workOf } from "./domain/observed.ts";
 
 /** Observes every pod of Muster, past the injected faults. */
@@ -9,7 +9,7 @@ export type PodObserver = AsyncDisposable & {
   /** Every pod that ever existed, in the order of their first observation. */
   readonly history: () => readonly PodSeen[];
   /** The pods that exist now. */
-  readonly present: () => readonly (Present & Pick<PodSeen, "uid" | "component" | "node">)[];
+  readonly present: () => readonly (PresentWork & Pick<PodSeen, "uid" | "component" | "node">)[];
 };
 
 type Kept = Pick<PodSeen, "name" | "uid" | "kind" | "work" | "component" | "confirmed" | "isShared" | "node"> & {

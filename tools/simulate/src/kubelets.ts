@@ -1,10 +1,10 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodStatus } from "@kubernetes/client-node";
-import type { PodShape, Shape } from "@muster/chaos/plan-shapes";
+import type { PodShape, SessionShape } from "@muster/chaos/plan-shapes";
 import { labels } from "@muster/proto";
 import type { Cluster, Quantities } from "./cluster.ts";
 import { hasRoom } from "./pod-room.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, type Weather } from "./weather.ts";
+import { drawDelayMs, type FaultRisks } from "./weather.ts";
 
 /** A machine that runs pods while it is on. */
 type Machine = {
@@ -34,9 +34,9 @@ const POWER_FAILURE = 137;
 
 export function makeKubelets(
   time: VirtualTime,
-  weather: Weather,
+  weather: FaultRisks,
   cluster: Cluster,
-  shapes: ReadonlyMap<string, Shape>,
+  shapes: ReadonlyMap<string, SessionShape>,
 ): Kubelets {
   const machines = new Map<string, Machine>();
   const after = (ms: number, run: () => void): void => void time.after(ms, undefined, run);
@@ -197,8 +197,8 @@ export function isOver(pod: V1Pod | undefined): boolean {
 
 function shapeOf(
   pod: V1Pod | undefined,
-  shapes: ReadonlyMap<string, Shape>,
-): { readonly shape: Shape | undefined; readonly pod: PodShape | undefined } {
+  shapes: ReadonlyMap<string, SessionShape>,
+): { readonly shape: SessionShape | undefined; readonly pod: PodShape | undefined } {
   const own = pod?.metadata?.labels ?? {};
   const shape = shapes.get(own[labels.owner] ?? "");
   return { shape, pod: shape?.pods.find(({ name }) => name === own[labels.component]) };

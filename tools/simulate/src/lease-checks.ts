@@ -1,4 +1,4 @@
-import { mayHoldResources, getOrigin, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeasePhase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/workload-types";
 import { parseLeaseOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
@@ -31,7 +31,7 @@ const POLL_MS = 100;
 /** Types that have objects in the simulated cluster. */
 const IN_CLUSTER: ReadonlySet<string> = new Set(["network", "container"]);
 
-const NEXT_PHASES: Readonly<Record<Phase, readonly Phase[]>> = {
+const NEXT_PHASES: Readonly<Record<LeasePhase, readonly LeasePhase[]>> = {
   ORDERED: ["PROVISIONING", "DECOMMISSIONING", "ENDED", "FAILED"],
   PROVISIONING: ["ACTIVE", "DECOMMISSIONING"],
   ACTIVE: ["DECOMMISSIONING"],

@@ -2,7 +2,7 @@ import type { Outage } from "@muster/chaos/observed";
 import type { Random } from "@muster/chaos/random";
 import { drawClockOffsetMs } from "./clocks.ts";
 import { endReplica, type Replica } from "./replicas/replica.ts";
-import type { Interruptible } from "./replicas/watcher.ts";
+import type { InterruptibleInformers } from "./replicas/watcher.ts";
 import { interruptWatches } from "./sim-bucket.ts";
 import { CALM, countFault, type Dependency } from "./weather.ts";
 import { watchedBuckets, type World } from "./world.ts";
@@ -20,7 +20,7 @@ export type NemesisOptions = {
   readonly random: Random;
   /** No fault starts after this time. */
   readonly untilMs: number;
-  readonly informers: Interruptible;
+  readonly informers: InterruptibleInformers;
   readonly start: (role: Replica["role"]) => Replica;
 };
 

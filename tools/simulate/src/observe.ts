@@ -1,4 +1,4 @@
-import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
+import { workOf, type LedgerFact, type RunObservations, type Outage, type PodSeen } from "@muster/chaos/observed";
 import { enums, labels, muster, subjects } from "@muster/proto";
 import { SHARED } from "@muster/resources";
 import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
@@ -13,7 +13,7 @@ import { isGated, isOver, nodeOf } from "./kubelets.ts";
 import type { UserAnswers } from "./users.ts";
 
 /** Records all changes of pods and the ledger, for the check at the end. */
-export type Observer = { observed(): Observed };
+export type Observer = { observed(): RunObservations };
 
 export function observeWorld(world: World, answers: UserAnswers, outages: readonly Outage[]): Observer {
   const pods = new Map<string, PodSeen>();
@@ -127,7 +127,7 @@ export function ledgerOf(world: Pick<World, "ledger">) {
   return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolveLedger, emptyLedger);
 }
 
-function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed["left"] {
+function leftOf(world: World, held: ReadonlyMap<number, Reservation>): RunObservations["left"] {
   const { streams } = world.bus.memory;
   return {
     pods: [...world.cluster.pods].flatMap(([name, pod]) => (isAgent(pod) ? [] : [name])),

@@ -31,13 +31,13 @@ export function makeBucketWorld(name: string): BucketWorld {
   return { name, entries: new Map(), revision: 0, watches: new Set(), onWrite: [] };
 }
 
-export type Wires = { readonly time: VirtualTime; readonly network: Network };
+export type SimConnection = { readonly time: VirtualTime; readonly network: Network };
 
 /** The bucket, accessed over the network by the calling process. */
 export function simBucket<Value, Input = Value>(
   world: BucketWorld,
   codec: Codec<Value, Input>,
-  { network, time }: Wires,
+  { network, time }: SimConnection,
 ): Bucket<Value, Input> {
   const call = <Result>(name: string, effect: () => Result): Promise<Result> =>
     network.call("nats", `${world.name} ${name}`, effect);

@@ -12,7 +12,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawFault, type Weather } from "./weather.ts";
+import { drawFault, type FaultRisks } from "./weather.ts";
 
 type Responder = { readonly process: Process; readonly endpoint: Endpoint };
 type Listener = {
@@ -24,7 +24,7 @@ type Listener = {
 /** The state of a NATS server. Its streams and durable consumers are those of the in-memory bus. */
 export type BusWorld = {
   readonly time: VirtualTime;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly network: Network;
   readonly trace: Trace;
   readonly memory: MemoryWorld;

@@ -4,7 +4,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { countFault, type Weather } from "./weather.ts";
+import { countFault, type FaultRisks } from "./weather.ts";
 
 /** A lock of the lock bucket. The token grows with each holder. */
 export type LockWorld = {
@@ -19,7 +19,7 @@ export type LockWorld = {
 export type Election = {
   readonly time: VirtualTime;
   readonly network: Network;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly trace: Trace;
   readonly lock: LockWorld;
   readonly ttlMs: number;

@@ -7,7 +7,7 @@ import { LogWriter } from "@muster/store/log-writer";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, drawFault, type Weather } from "./weather.ts";
+import { drawDelayMs, drawFault, type FaultRisks } from "./weather.ts";
 
 /** The stream of the ledger's log. */
 export type LogWorld = {
@@ -25,7 +25,7 @@ export type LogWorld = {
 export type LogWires = {
   readonly time: VirtualTime;
   readonly network: Network;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly trace: Trace;
 };
 

@@ -3,7 +3,7 @@ import { faultOf, throwFault } from "@muster/faults";
 import { toPod } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type Pods } from "@muster/session-controller/pods";
+import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type SessionPods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
 import { nodeOf } from "./kubelets.ts";
@@ -13,7 +13,7 @@ import type { World } from "./world.ts";
 export const INSTALLATION = "simulated";
 
 /** The pods of the API server, accessed over the network. A second create finds the first pod; a delete names one uid. */
-export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
+export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): SessionPods {
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;

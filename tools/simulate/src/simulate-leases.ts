@@ -8,7 +8,7 @@ import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engi
 import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
 import { checkDecisions } from "./room-checks.ts";
-import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import { runWatcher, type InterruptibleInformers } from "./replicas/watcher.ts";
 import type { Simulation } from "./simulate.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import { makeWorld, STREAMS } from "./world.ts";
@@ -42,7 +42,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   // The engine trusts answers of the ledger. For an answer without a write, only its own clock stops a deposed leader.
   world.ledgerLock.holdersCheckClock = true;
   const violations: Violation[] = [];
-  const informers: Interruptible = new Map();
+  const informers: InterruptibleInformers = new Map();
   watchSteps(world, violations);
   const checks = watchLeases(world, violations);
   const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };

@@ -20,11 +20,11 @@ export type QueueSimulationOptions = {
   /** Requests of all teams. */
   readonly queues: number;
   /** Plants a defect, for tests of the simulation itself. */
-  readonly plant?: QueuePlant;
+  readonly plant?: PlantedQueueDefects;
   readonly signal?: AbortSignal;
 };
 
-export type QueuePlant = {
+export type PlantedQueueDefects = {
   readonly events?: TamperEvents;
   /** The ledger's stream accepts entries of a deposed leader, and leaders do not check their clocks. */
   readonly ledgerWithoutFence?: boolean;

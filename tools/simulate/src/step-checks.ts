@@ -21,7 +21,11 @@ export type Violation = {
 };
 
 /** A fact of the ledger's log, as `judgeRun` reads it. */
-export type Granted = { readonly reservation: Reservation; readonly nodes: readonly string[]; readonly atMs: number };
+export type LedgerGrant = {
+  readonly reservation: Reservation;
+  readonly nodes: readonly string[];
+  readonly atMs: number;
+};
 
 /** Checks the rules at every write. */
 export function watchSteps(world: World, violations: Violation[]): void {

@@ -1,4 +1,4 @@
-import { mayHoldResources, getOrigin, type LeaseRecord, type Origin } from "@muster/provision-engine/lease";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeaseOrigin } from "@muster/provision-engine/lease";
 
 type Find = (id: string) => LeaseRecord | undefined;
 
@@ -6,12 +6,12 @@ type Find = (id: string) => LeaseRecord | undefined;
 export type WrongTakeOver = { readonly rule: string; readonly found: string };
 
 /** The workload that a lease owns by the stored records, if any. A take-over is complete once the older record names the lease as its heir. */
-export function workloadOf(record: LeaseRecord, find: Find): Origin | undefined {
+export function workloadOf(record: LeaseRecord, find: Find): LeaseOrigin | undefined {
   if (!mayHoldResources(record.phase)) return undefined;
   return record.takesOver === undefined ? getOrigin(record) : handedOver(record, find);
 }
 
-function handedOver({ order, takesOver = "" }: LeaseRecord, find: Find): Origin | undefined {
+function handedOver({ order, takesOver = "" }: LeaseRecord, find: Find): LeaseOrigin | undefined {
   const older = find(takesOver);
   return older?.heir === order.id ? getOrigin(older) : undefined;
 }
@@ -51,6 +51,6 @@ function findLost(record: LeaseRecord, find: Find): WrongTakeOver | undefined {
     : { rule, found: `${heir} has ${has} and not ${handed}` };
 }
 
-function keyOf({ id, run }: Origin): string {
+function keyOf({ id, run }: LeaseOrigin): string {
   return `${id}-${run}`;
 }

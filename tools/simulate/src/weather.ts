@@ -4,7 +4,7 @@ import type { Random } from "@muster/chaos/random";
 export type Dependency = "nats" | "api-server";
 
 /** The present risks of messages. All draws come from the seed. */
-export type Weather = {
+export type FaultRisks = {
   readonly random: Random;
   /** Probability of each fault of a call or message; all 0 after the heal. */
   risks: Risks;
@@ -54,23 +54,23 @@ const CLIMATES: readonly [Risks, ...Risks[]] = [
   { lostBefore: 0.08, lostAfter: 0.08, lostHint: 0.6, twice: 0.1, slow: 0.05 },
 ];
 
-export function makeWeather(random: Random): Weather {
+export function makeFaultRisks(random: Random): FaultRisks {
   return { random, risks: random.pick(CLIMATES), away: new Set(), faultCounts: new Map() };
 }
 
-export function countFault(weather: Weather, kind: FaultKind): void {
+export function countFault(weather: FaultRisks, kind: FaultKind): void {
   weather.faultCounts.set(kind, (weather.faultCounts.get(kind) ?? 0) + 1);
 }
 
 /** Draws whether this fault happens, and counts it. */
-export function drawFault(weather: Weather, kind: FaultKind, share: number): boolean {
+export function drawFault(weather: FaultRisks, kind: FaultKind, share: number): boolean {
   if (share === 0 || !weather.random.chance(share)) return false;
   countFault(weather, kind);
   return true;
 }
 
 /** Draws the delay of a message. */
-export function drawDelayMs(weather: Weather): number {
+export function drawDelayMs(weather: FaultRisks): number {
   if (drawFault(weather, "slow message", weather.risks.slow)) return weather.random.integer(300, 4000);
   return weather.random.chance(0.9) ? weather.random.integer(1, 8) : weather.random.integer(8, 60);
 }

@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import { expect, it } from "vitest";
 import type { Tamper } from "../src/replicas/session-controller.ts";
-import { simulate, type Plant } from "../src/simulate.ts";
+import { simulate, type PlantedDefects } from "../src/simulate.ts";
 
 /** An executor that overwrites every conflicting write: its epoch stops no other executor. */
 const ignoresRevisions: Tamper = (deps) => ({
@@ -48,7 +48,7 @@ const selectsFirstPool: Tamper = (deps) => ({
 
 const SEEDS = 12;
 
-it.each<{ title: string; plant: Plant; rules: RegExp }>([
+it.each<{ title: string; plant: PlantedDefects; rules: RegExp }>([
   {
     title: "an executor that ignores revisions",
     plant: { executor: ignoresRevisions },

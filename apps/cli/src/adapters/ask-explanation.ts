@@ -1,7 +1,7 @@
 import { faultOf } from "@muster/faults";
 import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
-import type { Explained } from "./explanation-messages.ts";
+import type { ExplainedReservation } from "./explanation-messages.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";
@@ -20,7 +20,7 @@ export async function askExplanation(
   { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
   explain: (options: Options) => Promise<Answer>,
   get: (options: Options) => Promise<unknown>,
-): Promise<Explained> {
+): Promise<ExplainedReservation> {
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
   if (answer !== UNSERVED) return explainedFromMessage(answer.explanation);
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });

@@ -1,5 +1,5 @@
 import { AuditService, type muster } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
 
@@ -22,7 +22,7 @@ export type AuditQuery = {
 type AuditPage = { readonly changes: readonly AuditedChange[]; readonly lastSequence: number };
 
 /** Reads the audit of the gateway. Each call rejects with FaultError and nothing else. */
-export function auditCalls({ client, stop }: Pick<Link, "client" | "stop">) {
+export function auditCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">) {
   const audit = client(AuditService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { faultOf } from "@muster/faults";
 import { AuditService } from "@muster/proto";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { ServiceReplica } from "../domain/build-doctor-report.ts";
-import type { Link, ServiceCalls } from "../kinds/kind.ts";
+import type { ServiceLink, ServiceCalls } from "../kinds/kind.ts";
 import { readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pathIn } from "./context-file.ts";
 import { gatewayCalls } from "./gateway-calls.ts";
@@ -20,8 +20,8 @@ const CONNECT_TIMEOUT_MS = 5000;
 export async function connectGateway(
   gateway: Gateway,
   contextFile: string,
-  { stop, namespace, allNamespaces }: Pick<Link, "stop" | "namespace" | "allNamespaces">,
-): Promise<Connected> {
+  { stop, namespace, allNamespaces }: Pick<ServiceLink, "stop" | "namespace" | "allNamespaces">,
+): Promise<ConnectedCli> {
   const authority = readAuthority(gateway, contextFile);
   const http = openGatewayHttp(gateway, authority, tokenSource(gateway, contextFile));
   await using opening = new AsyncDisposableStack();

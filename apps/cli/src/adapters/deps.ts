@@ -6,7 +6,7 @@ import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type
 import { describeFault, faultOf } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import { z } from "zod";
-import type { CommonOptions, Connected, Interrupts, Io } from "../cli.ts";
+import type { CommonOptions, ConnectedCli, Interrupts, TerminalIo } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
@@ -20,7 +20,7 @@ import {
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import type { CommandLine, Resources } from "../kinds/resources.ts";
 import { busCalls } from "./bus-calls.ts";
 import { caller } from "./caller.ts";
@@ -38,7 +38,7 @@ const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 /** Implements each verb of a command. */
 export function makeCli(options: {
   readonly config: Config;
-  readonly io: Io;
+  readonly io: TerminalIo;
   readonly interrupts: Interrupts;
   readonly common: () => CommonOptions;
   readonly resources: Resources;
@@ -96,7 +96,7 @@ export function makeCli(options: {
   };
 }
 
-function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<Link, "namespace" | "allNamespaces"> {
+function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<ServiceLink, "namespace" | "allNamespaces"> {
   return { namespace, allNamespaces };
 }
 
@@ -124,8 +124,8 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
 async function connectServices(
   connectionOf: () => Connection,
   stop: AbortSignal,
-  scope: Pick<Link, "namespace" | "allNamespaces">,
-): Promise<Connected> {
+  scope: Pick<ServiceLink, "namespace" | "allNamespaces">,
+): Promise<ConnectedCli> {
   const listeners = new Set<LinkListener>();
   const bus = await connectTo(connectionOf(), "cli", stop, (state) => {
     for (const listener of listeners) listener(state);

@@ -4,7 +4,7 @@ import { demandFromMessage, type DemandScaling } from "./node-messages.ts";
 import { explanationFromMessage } from "./reservation-messages.ts";
 
 /** The explanation of a service. `reason` decides the phase; `more` lists observations such as services that did not answer. */
-export type Explained = ReturnType<typeof explainedFromMessage>;
+export type ExplainedReservation = ReturnType<typeof explainedFromMessage>;
 
 export function explainedFromMessage(message = muster.explain.v1.Explanation.create()) {
   const { reasons, reservation, scaling } = message;

@@ -1,6 +1,6 @@
 import { FarmService, type muster } from "@muster/proto";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import { caller } from "./caller.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./farm-messages.ts";
 import { pick } from "./message-fields.ts";
 
-export type Outcome = "created" | "changed" | "unchanged";
+export type RequestOutcome = "created" | "changed" | "unchanged";
 
 type RollRequest = {
   readonly oldSet: string;
@@ -29,7 +29,7 @@ type RollRequest = {
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
 /** Calls the farms. Every call rejects with FaultError and nothing else. */
-export function farmCalls({ client, stop }: Link) {
+export function farmCalls({ client, stop }: ServiceLink) {
   const farms = client(FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
@@ -86,7 +86,7 @@ export function farmCalls({ client, stop }: Link) {
 
 export type FarmCalls = ReturnType<typeof farmCalls>;
 
-function outcomeOf(word: string): Outcome {
+function outcomeOf(word: string): RequestOutcome {
   if (word === "CREATED") return "created";
   return word === "UNCHANGED" ? "unchanged" : "changed";
 }

@@ -9,7 +9,7 @@ export type Replica = ReplicaSet["replicas"][number];
 /** A set whose record the farms cannot read. */
 export type UnreadableSet = Pick<muster.farm.v1.UnreadableSet, "name" | "because">;
 /** A rolling update as its farm reports it. */
-export type Roll = ReturnType<typeof rollFromMessage>;
+export type RolloutRecord = ReturnType<typeof rollFromMessage>;
 /** A set as its farm explains it, with the state of each node for the set. */
 export type ExplainedSet = NonNullable<ReturnType<typeof explainedSetFromMessage>>;
 export type SetAudit = ReturnType<typeof auditFromMessage>;

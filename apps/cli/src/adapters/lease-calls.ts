@@ -1,7 +1,7 @@
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService, type muster } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   cleanupFromMessage,
@@ -18,7 +18,7 @@ import { pick } from "./message-fields.ts";
 /** ORDERED: the lease is new. RESENT: it existed, and its result is published again. RETRIED: it had failed. */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
-export type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
+export type OrderReply = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
 /** An undefined field selects any value. */
 export type LeaseFilter = {
@@ -35,13 +35,13 @@ const MAX_BEFORE = 100;
 const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
 /** Calls the engines. Every call rejects with FaultError and nothing else. */
-export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
+export function leaseCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(LeaseService);
   const options = { timeoutMs, signal: stop };
   const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
   const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => leaseFromMessage((await reply).lease);
   return {
-    order: async (order: Order): Promise<Ordered> => {
+    order: async (order: Order): Promise<OrderReply> => {
       const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
       return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome) };
     },

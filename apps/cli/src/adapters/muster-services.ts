@@ -1,5 +1,5 @@
 import { JobService, ReservationService, WatchService } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
 import { pick } from "./message-fields.ts";
 import { jobFromMessage } from "./messages.ts";
@@ -7,7 +7,7 @@ import { queueFromMessage } from "./queue-messages.ts";
 import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
 
 /** Calls the other services, beside those of work; the signal ends every call. Each call rejects with FaultError and nothing else. */
-export function musterServices({ client }: Pick<Link, "client">, stop: AbortSignal) {
+export function musterServices({ client }: Pick<ServiceLink, "client">, stop: AbortSignal) {
   const reservations = client(ReservationService);
   const watcher = client(WatchService);
   const jobs = client(JobService);

@@ -2,7 +2,7 @@ import { describeFault, faultOf } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
 import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
 import {
   demandFromMessage,
@@ -18,7 +18,7 @@ const EXTRA_TIMEOUT_MS = 2000;
 const BRIEF_TIMEOUT_MS = 500;
 
 /** Calls the node scaler. Every call rejects with FaultError and nothing else. */
-export function nodeCalls(link: Link) {
+export function nodeCalls(link: ServiceLink) {
   const { client, stop } = link;
   const nodes = client(NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
@@ -66,7 +66,7 @@ function faultOrThrow(error: unknown): { readonly error: unknown } {
 }
 
 /** Returns machine states by node; the map is empty if the ledger does not answer, because the list of nodes is useful without them. */
-async function machineStates({ client, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
+async function machineStates({ client, stop }: ServiceLink, pool: string): Promise<ReadonlyMap<string, MachineState>> {
   const ledger = client(ReservationService);
   const options = { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop };
   const asked = readPages((page) => ledger.listMachines({ pool, ...page }, options), "machines", machineFromMessage);
@@ -81,14 +81,14 @@ async function machineStates({ client, stop }: Link, pool: string): Promise<Read
 }
 
 /** Counts the tainted nodes of one pool; undefined: the ledger does not answer. */
-export async function countTainted(link: Link, pool: string): Promise<number | undefined> {
+export async function countTainted(link: ServiceLink, pool: string): Promise<number | undefined> {
   const machines = await machineStates(link, pool);
   return machines.size === 0 ? undefined : [...machines.values()].filter(isTainted).length;
 }
 
 /** Returns the scaler's work for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
 export async function demandScaling(
-  { client, stop }: Link,
+  { client, stop }: ServiceLink,
   owner: { readonly kind: string; readonly id: string },
 ): Promise<DemandScaling> {
   const asked = client(NodeService).explainDemand({ owner }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
@@ -99,7 +99,7 @@ export async function demandScaling(
 export async function scalerDump({
   client,
   stop,
-}: Link): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
+}: ServiceLink): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
   const asked = client(NodeService).dumpNodes({}, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(
     (reply) => ({ value: dumpFromMessage(reply) }),

@@ -13,8 +13,8 @@ import {
   MAX_DOCUMENTS,
   MAX_FILE_BYTES,
   parseDocuments,
-  type Parsed,
-  type Placed,
+  type ParsedDocuments,
+  type PlacedDocument,
 } from "./parse-documents.ts";
 
 const VALID = `apiVersion: muster.dev/v1
@@ -54,12 +54,12 @@ function withTemplate(line: string): string {
   return withComponents(open, ...rest.map((each) => `  ${each}`));
 }
 
-function parse(file: string, text: string): Parsed<ReadWork> {
+function parse(file: string, text: string): ParsedDocuments<ReadWork> {
   return parseDocuments(file, text, (document) => readWork(RESOURCES, document));
 }
 
 /** Reads the session that a document asks for, and checks that `--dry-run` writes what is submitted. */
-function sessionOf({ value: { draft } }: Placed<ReadWork>): SessionDocument | undefined {
+function sessionOf({ value: { draft } }: PlacedDocument<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
   return read.ok ? read.value : undefined;
 }

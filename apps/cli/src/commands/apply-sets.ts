@@ -1,8 +1,8 @@
 import { faultOf } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
+import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeCounts, describeSetState, setRecord } from "../domain/build-set-views.ts";
 import { plain } from "../domain/build-table.ts";
@@ -12,13 +12,13 @@ import { describeTimeout } from "../domain/decide-wait.ts";
 import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
 import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
-import type { Applying, ApplyOptions, Sent } from "../kinds/resource.ts";
+import type { ApplyOperations, ApplyOptions, ApplyResult } from "../kinds/resource.ts";
 import { followGoal } from "./follow.ts";
 
 type Applied = Awaited<ReturnType<FarmCalls["apply"]>>;
 
 /** `muster apply` of replica sets: the farms check all of them in a dry run before they get the first one. */
-export const APPLY_SETS: Applying<SetDocument> = {
+export const APPLY_SETS: ApplyOperations<SetDocument> = {
   titleOf: ({ name }) => `${SET_NOUN} ${name}`,
   prepare: (cli, documents, options) =>
     Promise.resolve(async (connected) => {
@@ -29,10 +29,10 @@ export const APPLY_SETS: Applying<SetDocument> = {
 
 async function applySets(
   cli: Cli,
-  connected: Connected,
-  { sets, checked }: { readonly sets: readonly Placed<SetDocument>[]; readonly checked: readonly Applied[] },
+  connected: ConnectedCli,
+  { sets, checked }: { readonly sets: readonly PlacedDocument<SetDocument>[]; readonly checked: readonly Applied[] },
   options: ApplyOptions,
-): Promise<Sent> {
+): Promise<ApplyResult> {
   const applied: Applied[] = [];
   const done = (each: Applied): void => {
     applied.push(each);
@@ -57,10 +57,10 @@ async function applySets(
 /** Returns the changes that the farms would make, and every problem that they would report, with its place. */
 async function checkAll(
   farms: FarmCalls,
-  documents: readonly Placed<SetDocument>[],
+  documents: readonly PlacedDocument<SetDocument>[],
   replace: boolean,
-): Promise<{ readonly sets: readonly Applied[]; readonly problems: readonly Problem[] }> {
-  const problems: Problem[] = [];
+): Promise<{ readonly sets: readonly Applied[]; readonly problems: readonly DocumentProblem[] }> {
+  const problems: DocumentProblem[] = [];
   const checked: Applied[] = [];
   for (const { value, placeOf } of documents) {
     try {
@@ -83,7 +83,7 @@ function adviceOn(field: string, reason: string, { name }: SetDocument): string 
 
 async function followAll(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   applied: readonly Applied[],
   { timeoutMs, output }: ApplyOptions,
 ): Promise<ExitCode> {
@@ -97,7 +97,7 @@ async function followAll(
 
 const SETS = {
   decide: decideSetWait,
-  next: ({ link }: Connected, { name }: ReplicaSet) => farmCalls(link).get(name),
+  next: ({ link }: ConnectedCli, { name }: ReplicaSet) => farmCalls(link).get(name),
 };
 export const READY = { kind: "condition", type: "Ready", isTrue: true } as const;
 
@@ -110,7 +110,7 @@ export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): C
 /** Waits until the set has all replicas and they are ready. Throws CommandError on timeout. */
 async function followSet(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   start: ReplicaSet,
   timeoutMs: number | undefined,
 ): Promise<ExitCode> {

@@ -1,6 +1,6 @@
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readApplied } from "../kinds/documents.ts";
-import type { ApplyOptions, CheckDocuments, Sent } from "../kinds/resource.ts";
+import type { ApplyOptions, CheckDocuments, ApplyResult } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { printRecords } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
@@ -25,7 +25,7 @@ export async function apply(cli: CommandLine, files: readonly string[], options:
     checked.flatMap(({ problems }) => problems),
   );
   const all: unknown[] = [];
-  let last: Sent = { code: EXIT.ok, records: [] };
+  let last: ApplyResult = { code: EXIT.ok, records: [] };
   for (const { send } of checked) {
     last = await send();
     all.push(...last.records);

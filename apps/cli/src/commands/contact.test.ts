@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { fixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { contact, MAX_LOST_MS } from "./contact.ts";
+import { makeServiceContact, MAX_LOST_MS } from "./contact.ts";
 
 const AWAY: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 const NEVER = new AbortController().signal;
@@ -20,7 +20,7 @@ function world() {
     },
     print: (lines: readonly string[]) => printed.push(...lines),
   };
-  return { contact: contact(deps), printed, now: clock.now };
+  return { contact: makeServiceContact(deps), printed, now: clock.now };
 }
 
 /** Answers with these in turn, and then always with the last one. */

@@ -1,5 +1,5 @@
 import { type Fault, faultOf, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -20,7 +20,7 @@ export type ContactDeps = {
 };
 
 /** Retries calls while the services are away. Reports their loss and their return once each, for any number of open calls. */
-export type Contact = {
+export type ServiceContact = {
   /**
    * Returns the answer, and retries while the services do not answer; undefined if the signal is aborted first. Rejects immediately with a final fault, and
    * with CommandError after MAX_LOST_MS without an answer. `who` identifies a caller, which makes one call at a time.
@@ -32,7 +32,7 @@ export type Contact = {
 
 const LINK = "link";
 
-export function contact(deps: ContactDeps): Contact {
+export function makeServiceContact(deps: ContactDeps): ServiceContact {
   const lostSinceMs = new Map<string, number>();
   const lose = (who: string, why: string): void => {
     if (lostSinceMs.has(who)) return;
@@ -75,10 +75,10 @@ export function contact(deps: ContactDeps): Contact {
 }
 
 /** Keeps contact with the services over this connection, and reports changes to `print`, by default on standard error. */
-export function keepContact(cli: Cli, connected: Connected, print = cli.io.err): Contact & Disposable {
+export function keepContact(cli: Cli, connected: ConnectedCli, print = cli.io.err): ServiceContact & Disposable {
   const { now, pause } = cli;
   const { address, hint } = connected;
-  const kept = contact({ address, hint, now, pause, print });
+  const kept = makeServiceContact({ address, hint, now, pause, print });
   const listening = connected.onLink((state) => {
     kept.link(state);
   });

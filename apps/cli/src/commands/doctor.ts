@@ -3,7 +3,7 @@ import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import { scalerDump } from "../adapters/node-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import {
   buildChecks,
@@ -13,7 +13,7 @@ import {
   type Observations,
 } from "../domain/build-doctor-report.ts";
 import type { SeenEngine } from "../domain/build-lease-checks.ts";
-import type { Check, Seen } from "../domain/check.ts";
+import type { Check, ObservedValue } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { enginesOf } from "../domain/lease-engine.ts";
@@ -38,7 +38,7 @@ async function check(cli: Cli): Promise<Check[]> {
 
 type Observed = Omit<Observations, "connection">;
 
-async function observe(bus: Connected): Promise<Observed> {
+async function observe(bus: ConnectedCli): Promise<Observed> {
   const { services, link } = bus;
   const all = {
     nats: see(bus.nats()),
@@ -62,7 +62,7 @@ async function observe(bus: Connected): Promise<Observed> {
 }
 
 /** Reads every engine with a replica; leases without a problem are only counted. */
-async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]> {
+async function readEngines({ link, replicas }: ConnectedCli): Promise<SeenEngine[]> {
   const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
   const [engines, listed] = await Promise.all([
@@ -84,7 +84,7 @@ async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]>
   );
 }
 
-async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
+async function see<Value>(value: Promise<Value>): Promise<ObservedValue<Value>> {
   try {
     return { value: await value };
   } catch (error) {

@@ -1,4 +1,4 @@
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog, Resource } from "../kinds/resource.ts";
@@ -52,7 +52,7 @@ function readTarget({ resources }: CommandLine, text: string | undefined): Targe
 /** Follows events until an interrupt, or until the named item is over. Prints each event once, as text or as a line of JSON. */
 export async function followEvents(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   { noun, name }: { readonly noun: string; readonly name: string | undefined },
   log: EventLog,
   { output, limit }: Pick<EventsOptions, "output" | "limit">,

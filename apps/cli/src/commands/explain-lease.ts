@@ -4,18 +4,18 @@ import { askExplanation } from "../adapters/ask-explanation.ts";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
 import { musterServices } from "../adapters/muster-services.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { plain } from "../domain/build-table.ts";
 import { buildLeaseExplanation, explanationRecord } from "../domain/build-explanation.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { askOfLeases } from "../kinds/lease-refusals.ts";
-import type { Shown } from "../kinds/resource.ts";
+import type { FormattedAnswer } from "../kinds/resource.ts";
 import { showReservation } from "./show-reservation.ts";
 
 /** Explains the phase of a lease; for an id that only the ledger knows, what its owner holds or waits for. */
-export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: string): Promise<Shown> {
+export async function explainLeaseOrOwner(cli: Cli, connected: ConnectedCli, id: string): Promise<FormattedAnswer> {
   const found = await findLeaseOrOwner(connected, id);
   if (found.kind === "owner") return showReservation(cli, connected, { kind: LEASE_NOUN, id }, found.reservation);
   const explained = await askLease(connected, id);
@@ -25,7 +25,7 @@ export async function explainLeaseOrOwner(cli: Cli, connected: Connected, id: st
   };
 }
 
-async function askLease({ link }: Connected, id: string): Promise<Explained> {
+async function askLease({ link }: ConnectedCli, id: string): Promise<ExplainedReservation> {
   const leases = link.client(LeaseService);
   const { reason, ...rest } = await askOfLeases({ link }, () =>
     askExplanation(
@@ -45,7 +45,7 @@ type LeaseOrOwner =
  * Asks the engines and the ledger concurrently, and returns the first answer that knows the id. Waits for a service that does not answer only if the other one
  * does not know the id. Rejects with the refusal of the engine if neither knows it.
  */
-async function findLeaseOrOwner({ link }: Connected, id: string): Promise<LeaseOrOwner> {
+async function findLeaseOrOwner({ link }: ConnectedCli, id: string): Promise<LeaseOrOwner> {
   const done = new AbortController();
   const stop = AbortSignal.any([link.stop, done.signal]);
   const engine = leaseCalls({ ...link, stop }, STATUS_TIMEOUT_MS).get(id);

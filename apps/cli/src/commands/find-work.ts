@@ -1,5 +1,5 @@
 import { faultOf } from "@muster/faults";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -41,7 +41,7 @@ type Subject = {
 
 /** Answers a question about one item. If its resource can, it translates a refusal into the terms of the command. */
 export function askOf<Answer>(
-  connected: Connected,
+  connected: ConnectedCli,
   resource: Pick<Resource, "ask">,
   name: string,
   question: () => Promise<Answer>,
@@ -52,7 +52,7 @@ export function askOf<Answer>(
 /** Answers a question about the subject. A refusal includes a hint. */
 export function askAbout<Answer>(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   { resource, text, name }: Subject,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -64,7 +64,7 @@ export function askAbout<Answer>(
  * Finds the kind of the one item with this name. Throws CommandError if several items have it, or none. A kind whose service does not answer counts as having
  * none: only the first kind must be installed.
  */
-export async function kindOfName({ resources }: CommandLine, { link }: Connected, name: string): Promise<Kind> {
+export async function kindOfName({ resources }: CommandLine, { link }: ConnectedCli, name: string): Promise<Kind> {
   const kinds = workKinds(resources);
   const answers = await nounsOf(kinds, link, name, kinds[0]);
   // `job` and the own kind of a job both find it with the same noun, so equal nouns count once.
@@ -91,7 +91,7 @@ export async function kindOfName({ resources }: CommandLine, { link }: Connected
 /** Answers a question about work of the first kind. If only another kind has the name, the CommandError names that kind. */
 async function askOfName<Answer>(
   { resources }: CommandLine,
-  { link }: Connected,
+  { link }: ConnectedCli,
   text: string,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -123,7 +123,7 @@ const NONE = Symbol("none has this name");
  */
 function nounsOf(
   kinds: readonly Kind[],
-  link: Connected["link"],
+  link: ConnectedCli["link"],
   name: string,
   expected?: Kind,
 ): Promise<(string | typeof NONE | undefined)[]> {

@@ -3,7 +3,7 @@ import { fixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import { contact } from "./contact.ts";
+import { makeServiceContact } from "./contact.ts";
 import { follow } from "./follow.ts";
 
 const QUEUED = session(["QUEUE"]);
@@ -22,7 +22,7 @@ function world(answers: (Work | Fault)[]) {
   return {
     changed,
     deps: {
-      contact: contact({ address: "here", hint: () => "", now: clock.now, pause, print: () => undefined }),
+      contact: makeServiceContact({ address: "here", hint: () => "", now: clock.now, pause, print: () => undefined }),
       changed: ({ revision }: Work) => changed.push(revision),
       isEnough: isFinished,
       title: "session echo",

@@ -2,8 +2,8 @@ import { buildEndBytes, isSealed, nsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { contextOfTraceparent, inSpan } from "@muster/tracing";
 import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
-import type { Placed } from "../adapters/parse-documents.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { PlacedDocument } from "../adapters/parse-documents.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildVerdictTable } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -58,7 +58,7 @@ export async function endLease(
 }
 
 /** Throws CommandError if other leases use the lease. */
-async function requireUnused(connected: Connected, lease: Lease): Promise<void> {
+async function requireUnused(connected: ConnectedCli, lease: Lease): Promise<void> {
   if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
   const { id, type, user } = lease.order;
   const filter = { user, type: undefined, phase: undefined };
@@ -123,7 +123,7 @@ type VerifyOptions = { readonly file: string; readonly engineKey: string | undef
  * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Exits with 0 only if every order is proven.
  */
 export async function verifyLeases(cli: Cli, { file, engineKey, output }: VerifyOptions): Promise<ExitCode> {
-  const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
+  const documents: readonly PlacedDocument<readonly SignedLease[]>[] = await readFiles(cli, [file], {
     read: readRecords,
     titleOf: () => undefined,
     hint: "`muster lease get ID -o json > FILE` writes what can be verified",

@@ -8,7 +8,7 @@ import { nearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
-import { keepContact, type Contact } from "./contact.ts";
+import { keepContact, type ServiceContact } from "./contact.ts";
 import { askAbout, readWorkTarget } from "./find-work.ts";
 
 /** `-f` waits this long after an empty answer. */
@@ -112,7 +112,7 @@ const WAITS = "`-f` waits until it has one";
 type LogSource = {
   readonly cli: CommandLine;
   readonly calls: WorkCalls;
-  readonly contact: Contact;
+  readonly contact: ServiceContact;
   readonly name: string;
   readonly component: string;
   /** True if the command names only this component; a missing log is then an error. */

@@ -3,9 +3,9 @@ import {
   describeProblem,
   MAX_FILE_BYTES,
   parseDocuments,
-  type Place,
-  type Placed,
-  type Problem,
+  type DocumentPlace,
+  type PlacedDocument,
+  type DocumentProblem,
 } from "../adapters/parse-documents.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -31,10 +31,10 @@ export async function readFiles<Value>(
     /** The remedy for the problems; undefined: the one for submitted work. */
     readonly hint?: string;
   },
-): Promise<Placed<Value>[]> {
-  const documents: Placed<Value>[] = [];
-  const problems: Problem[] = [];
-  const firstOf = new Map<string, Place>();
+): Promise<PlacedDocument<Value>[]> {
+  const documents: PlacedDocument<Value>[] = [];
+  const problems: DocumentProblem[] = [];
+  const firstOf = new Map<string, DocumentPlace>();
   for (const file of files) {
     const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, MAX_FILE_BYTES), read);
     problems.push(...parsed.problems);
@@ -55,7 +55,7 @@ export async function readFiles<Value>(
 /** Prints the problems, and throws CommandError if any exist. */
 export function refuseProblems(
   cli: Cli,
-  problems: readonly Problem[],
+  problems: readonly DocumentProblem[],
   hint = "nothing was submitted; examples/ has valid files",
 ): void {
   if (problems.length === 0) return;

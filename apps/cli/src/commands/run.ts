@@ -2,8 +2,8 @@ import { findResource, type CommandLine } from "../kinds/resources.ts";
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
 import { faultOf, formatDuration } from "@muster/faults";
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
-import type { Connected } from "../cli.ts";
+import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
@@ -11,7 +11,7 @@ import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
+import type { Kind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
 import { follow } from "./follow.ts";
@@ -30,7 +30,7 @@ export type RunOptions = {
   readonly output: Format;
 };
 
-type Named = Placed<ReadWork> & { readonly name: string };
+type Named = PlacedDocument<ReadWork> & { readonly name: string };
 
 /** Each attempt takes up to ten seconds, which is enough to replace a service. */
 const SUBMIT_ATTEMPTS = 3;
@@ -56,14 +56,14 @@ export async function run(cli: CommandLine, files: readonly string[], options: R
   });
 }
 
-function nameOf(cli: CommandLine, { value }: Placed<ReadWork>): string {
+function nameOf(cli: CommandLine, { value }: PlacedDocument<ReadWork>): string {
   const { name } = value.draft;
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
 /** Runs the checks of the services. Throws CommandError if they would refuse anything; resolves with their warnings. */
-async function checkAll(cli: CommandLine, { link }: Connected, named: readonly Named[]): Promise<string[]> {
-  const problems: Problem[] = [];
+async function checkAll(cli: CommandLine, { link }: ConnectedCli, named: readonly Named[]): Promise<string[]> {
+  const problems: DocumentProblem[] = [];
   const warned: string[] = [];
   let taken: string | undefined;
   for (const { value, name, placeOf } of named) {
@@ -80,7 +80,7 @@ async function checkAll(cli: CommandLine, { link }: Connected, named: readonly N
 }
 
 /** Returns the advice about a name that is in use; undefined where the name is free or the answer is unknown. */
-async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<string | undefined> {
+async function adviseOnTakenName(link: ServiceLink, kind: Kind, name: string): Promise<string | undefined> {
   try {
     const work = await kind.calls(link).get(name);
     const state = isFinished(work)
@@ -94,7 +94,7 @@ async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<
 }
 
 /** A dry run succeeds without services, and prints a note. */
-async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]): Promise<void> {
+async function checkDry(cli: CommandLine, documents: readonly PlacedDocument<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   if (named.every(({ value }) => value.draft.check === undefined)) return;
   try {
@@ -139,7 +139,7 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
 /** Submits the work one by one. Reports a refusal and continues; the first refusal decides the exit code. */
 async function submitAll(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   named: readonly Named[],
 ): Promise<{ submitted: Work[]; refused: ExitCode | undefined }> {
   const submitted: Work[] = [];
@@ -158,7 +158,11 @@ async function submitAll(
 }
 
 /** An unanswered attempt may have taken effect; the next one finds its work by the request id. */
-async function submit(cli: CommandLine, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
+async function submit(
+  cli: CommandLine,
+  { link }: ConnectedCli,
+  { value: { kind, draft }, name }: Named,
+): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
     try {
@@ -173,7 +177,7 @@ async function submit(cli: CommandLine, { link }: Connected, { value: { kind, dr
 }
 
 /** Returns the calls for the work, in the namespace that its document may name. */
-function callsOf(cli: CommandLine, { link }: Connected, { kind, namespace = link.namespace }: Work): WorkCalls {
+function callsOf(cli: CommandLine, { link }: ConnectedCli, { kind, namespace = link.namespace }: Work): WorkCalls {
   return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls({ ...link, namespace });
 }
 
@@ -185,7 +189,7 @@ function titleOf({ kind, name }: Work): string {
 /** Follows all work. The first interrupt cancels it and waits for its end; the second interrupt and the timeout stop following without ending it. */
 async function followAll(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   submitted: readonly Work[],
   options: RunOptions,
 ): Promise<{ all: Work[]; lost: ExitCode | undefined }> {
@@ -239,7 +243,7 @@ type Asked = "asked" | "answered";
 
 type Cancelling = {
   readonly cli: CommandLine;
-  readonly connected: Connected;
+  readonly connected: ConnectedCli;
   readonly view: ProgressView;
   readonly newest: readonly Work[];
   /** Maps titles of work to whether a service has answered its cancellation. */

@@ -3,7 +3,7 @@ import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -12,7 +12,7 @@ import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 
 /** Reads the identity of an engine. If it does not answer, throws a CommandError with the ids of the engines that do. */
-export async function askEngine({ link, replicas }: Connected, id: string): Promise<EngineIdentity> {
+export async function askEngine({ link, replicas }: ConnectedCli, id: string): Promise<EngineIdentity> {
   try {
     return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
   } catch (error) {

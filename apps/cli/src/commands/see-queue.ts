@@ -1,16 +1,16 @@
 import { faultOf } from "@muster/faults";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
-import type { Connected } from "../cli.ts";
-import type { Seen } from "../domain/check.ts";
+import type { ConnectedCli } from "../cli.ts";
+import type { ObservedValue } from "../domain/check.ts";
 import { buildQueueWait, waitsForQueue, type QueueWait } from "../domain/build-queue-wait.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 
 /** Reads the queue that keeps a reservation waiting, or why it cannot be read; undefined if no queue keeps it waiting. */
 export async function readQueueWait(
-  { services }: Pick<Connected, "services">,
+  { services }: Pick<ConnectedCli, "services">,
   explanation: ReservationExplanation | undefined,
-): Promise<Seen<QueueWait> | undefined> {
+): Promise<ObservedValue<QueueWait> | undefined> {
   if (explanation === undefined || !waitsForQueue(explanation)) return undefined;
   try {
     const [queues, reservations] = await Promise.all([services.queuesNow(), services.reservationsNow()]);

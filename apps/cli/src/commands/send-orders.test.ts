@@ -6,7 +6,7 @@ import { toOrder, toWireOrder } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { busCalls } from "../adapters/bus-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 import { checkOrders, sendOrders } from "./send-orders.ts";
@@ -55,7 +55,7 @@ async function sendingAs(
     timeoutMs: undefined,
     output: "json",
   } as const;
-  return { came, before, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
+  return { came, before, sent: await sendOrders(cli, { link } as unknown as ConnectedCli, orders, options) };
 }
 
 const orderOf = (id: string): Order => ({ ...aLease().order, id });
@@ -104,7 +104,7 @@ it("has an engine check new orders without a prediction of their outcome", async
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
-  const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as Connected;
+  const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
   const { engine: engineId, type, data, durationNs } = aLease().order;
   const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;

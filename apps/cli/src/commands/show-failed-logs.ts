@@ -10,7 +10,7 @@ const MAX_COMPONENTS = 3;
 /** Limits the bytes of a log that are read to find its end. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export type Followed = {
+export type FollowedWork = {
   readonly work: Work;
   readonly calls: Pick<WorkCalls, "log">;
   /** The argument with which commands find the work. */
@@ -24,7 +24,7 @@ const UNREADY = ["NOT_READY", "UNKNOWN"];
  * Shows the first and the last error line, and the last lines, of each failed component, so that the cause appears beside the failure. If no component failed,
  * shows those that never became ready.
  */
-export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
+export async function showFailedLogs(cli: Cli, followed: readonly FollowedWork[]): Promise<void> {
   for (const { work, calls, target } of followed) {
     if (work.outcome !== "failure") continue;
     const isLost = work.warnings.some(({ code }) => code === "LOGS_LOST");

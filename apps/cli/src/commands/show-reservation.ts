@@ -1,11 +1,11 @@
 import { demandScaling } from "../adapters/node-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { waitsForNodes } from "@muster/ledger-client/explanation";
 import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
-import type { Shown } from "../kinds/resource.ts";
+import type { FormattedAnswer } from "../kinds/resource.ts";
 import { readQueueWait } from "./see-queue.ts";
 
 /**
@@ -14,10 +14,10 @@ import { readQueueWait } from "./see-queue.ts";
  */
 export async function showReservation(
   cli: Cli,
-  { link, services }: Pick<Connected, "link" | "services">,
+  { link, services }: Pick<ConnectedCli, "link" | "services">,
   { kind, id }: { readonly kind: string; readonly id: string },
   reservation: ReservationExplanation | undefined,
-): Promise<Shown> {
+): Promise<FormattedAnswer> {
   if (reservation === undefined)
     throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
       hint: "`muster get reservations` lists the owners that do",

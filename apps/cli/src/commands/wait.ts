@@ -2,19 +2,19 @@ import { unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { plain } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { checkGoal, describeUnmet, type Goal } from "../domain/decide-wait.ts";
-import type { Resource, Waiting } from "../kinds/resource.ts";
+import { checkGoal, describeUnmetGoal, type WaitGoal } from "../domain/decide-wait.ts";
+import type { Resource, WaitOperations } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { askOf, shortTarget } from "./find-work.ts";
 import { followGoal } from "./follow.ts";
 import { print, type Format } from "./output.ts";
 
-export type WaitOptions = { readonly goal: Goal; readonly timeoutMs: number; readonly output: Format };
+export type WaitOptions = { readonly goal: WaitGoal; readonly timeoutMs: number; readonly output: Format };
 
 /** `muster wait KIND/NAME --for GOAL`: waits until the item meets the goal or can no longer meet it, or until the timeout. */
 export async function waitFor<Item extends object>(
   cli: CommandLine,
-  resource: Resource<Item> & { readonly waiting: Waiting<Item> },
+  resource: Resource<Item> & { readonly waiting: WaitOperations<Item> },
   name: string,
   { goal, timeoutMs, output }: WaitOptions,
 ): Promise<ExitCode> {
@@ -33,7 +33,7 @@ export async function waitFor<Item extends object>(
     if (output === "table") cli.io.out(met);
     return EXIT.ok;
   }
-  const next: Required<Waiting<Item>>["next"] = (within, seen, signal) =>
+  const next: Required<WaitOperations<Item>>["next"] = (within, seen, signal) =>
     waiting.next?.(within, seen, signal) ?? resource.get(within, name);
   const { last, verdict } = await followGoal(cli, connected, { ...waiting, next }, start, { goal, timeoutMs });
   if (verdict === "interrupted") return EXIT.interrupted;
@@ -43,7 +43,7 @@ export async function waitFor<Item extends object>(
   if (verdict === "met") return EXIT.ok;
   const about = { named: `${noun} ${resource.nameOf(start)}`, state: waiting.describe(last) };
   const target = shortTarget(cli, waiting.explained?.(last) ?? { kind: noun, name: resource.nameOf(last) });
-  throw new CommandError(EXIT.failed, plain(describeUnmet(about, goal, verdict, timeoutMs)), {
+  throw new CommandError(EXIT.failed, plain(describeUnmetGoal(about, goal, verdict, timeoutMs)), {
     ...(verdict !== "deleted" && { hint: `\`muster explain ${target}\` shows why` }),
   });
 }

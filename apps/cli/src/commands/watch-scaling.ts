@@ -3,7 +3,7 @@ import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import type { ProgressView } from "./progress-view.ts";
 
 const POLL_MS = 2000;
@@ -14,7 +14,7 @@ const MAX_WORKS = 20;
 
 /** Reports to the view what the scaler does about the nodes that work waits for, until the signal is aborted. Reports nothing without a scaler. */
 export async function watchScaling(
-  { cli, link, view }: { readonly cli: Cli; readonly link: Link; readonly view: Pick<ProgressView, "scaling"> },
+  { cli, link, view }: { readonly cli: Cli; readonly link: ServiceLink; readonly view: Pick<ProgressView, "scaling"> },
   works: () => Iterable<Work>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -36,7 +36,7 @@ export async function watchScaling(
 }
 
 /** Returns undefined once the signal is aborted. */
-async function readScaling(link: Link, { owner }: Work) {
+async function readScaling(link: ServiceLink, { owner }: Work) {
   try {
     return await demandScaling(link, owner);
   } catch (error) {

@@ -7,7 +7,7 @@ import { buildTable, plain, type TableStyle } from "./build-table.ts";
 import { buildGrowthChecks, isElastic, type SeenScaler } from "./build-growth-checks.ts";
 import { buildQueueChecks, type SeenQueues } from "./build-queue-checks.ts";
 import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
-import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
+import { failed, failedRecords, ok, warning, type Check, type ObservedValue } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { colourOf } from "./paint.ts";
 import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
@@ -38,26 +38,26 @@ export type DroppedSignals = {
 
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
-  readonly nats: Seen<NatsObservation>;
-  readonly replicas: Seen<readonly ServiceReplica[]>;
-  readonly watcher: Seen<WatcherStatus>;
-  readonly pools: Seen<readonly Pool[]>;
+  readonly nats: ObservedValue<NatsObservation>;
+  readonly replicas: ObservedValue<readonly ServiceReplica[]>;
+  readonly watcher: ObservedValue<WatcherStatus>;
+  readonly pools: ObservedValue<readonly Pool[]>;
   /** The value is `trouble` if the ledger does not answer, or has a version without queues. */
   readonly queues: SeenQueues["queues"];
   readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
-  readonly jobReservations: Seen<number>;
+  readonly jobReservations: ObservedValue<number>;
   /** The memory of the node scaler's leader. */
-  readonly scaler: Seen<SeenScaler>;
-  readonly dropped: Seen<readonly DroppedSignals[]>;
+  readonly scaler: ObservedValue<SeenScaler>;
+  readonly dropped: ObservedValue<readonly DroppedSignals[]>;
   /** Kinds of job that were uninstalled; `trouble` if no job controller answers. */
-  readonly kinds: Seen<KindsTrouble>;
+  readonly kinds: ObservedValue<KindsTrouble>;
   /** Sets whose records the farms cannot read; `trouble` if no farm answers. */
-  readonly unreadableSets: Seen<readonly UnreadableSet[]>;
+  readonly unreadableSets: ObservedValue<readonly UnreadableSet[]>;
   /** The value is `trouble` if no engine answers. */
-  readonly leases: Seen<readonly SeenEngine[]>;
-  readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
-  readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
+  readonly leases: ObservedValue<readonly SeenEngine[]>;
+  readonly unreadableLeases: ObservedValue<readonly UnreadableLease[]>;
+  readonly jobs: ObservedValue<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
 const SCALER = "node-scaler";

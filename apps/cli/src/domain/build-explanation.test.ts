@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { buildLeaseExplanation, buildOwnerExplanation, explanationRecord } from "./build-explanation.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { buildReservationTable } from "./build-views.ts";
 import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 
@@ -8,7 +8,7 @@ const STYLE = { columns: 80, colours: false };
 
 const NO_ORDER = { requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined };
 
-function explained(rest: Partial<Explained>): Explained {
+function explained(rest: Partial<ExplainedReservation>): ExplainedReservation {
   return {
     ...{ kind: "lease", name: "4-1", phase: "ACTIVE", sinceMs: 0, isOver: false },
     ...{ reason: { code: "ACTIVE", message: "it is complete", next: "" }, more: [] },

@@ -1,12 +1,12 @@
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { formatElapsed } from "@muster/faults";
 import { amountOf, roundAmount } from "@muster/resources";
-import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
+import { adviseWait, because, type StateReason as Explanation } from "@muster/ledger-client/explanation";
 import { adviseOnQueueWait, buildQueueWaitLines, queueWaitRecord, type QueueWait } from "./build-queue-wait.ts";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
 import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import type { Seen } from "./check.ts";
+import type { ObservedValue } from "./check.ts";
 import { buildOrderLines } from "./build-order-lines.ts";
 import { describePreemption } from "./build-views.ts";
 import { colourOf, paint } from "./paint.ts";
@@ -17,7 +17,7 @@ import { countCell, countMachines, describeShare, partCells, partHeader, resourc
 
 /** Builds the explanation for people: a sentence, then the owners of each pool that the item waits for. */
 export function buildExplanation(
-  explained: Explained,
+  explained: ExplainedReservation,
   nowMs: number,
   style: TableStyle,
   queue?: SeenQueueWait,
@@ -34,13 +34,18 @@ export function buildExplanation(
 }
 
 /** Builds the explanation of a lease without times, which its history shows. Omits a reason with the same name as the phase. */
-export function buildLeaseExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
+export function buildLeaseExplanation(explained: ExplainedReservation, nowMs: number, style: TableStyle): string[] {
   const { kind, name, phase, reason } = explained;
   const code = reason.code === phase ? "" : `: ${reason.code}`;
   return [`${kind} ${name} ${phase}${code}`, ...buildReasons(explained, nowMs, style)];
 }
 
-function buildReasons(explained: Explained, nowMs: number, style: TableStyle, queue?: SeenQueueWait): string[] {
+function buildReasons(
+  explained: ExplainedReservation,
+  nowMs: number,
+  style: TableStyle,
+  queue?: SeenQueueWait,
+): string[] {
   const { more, reservation, scaling } = explained;
   const reason = withQueueAdvice(explained.reason, queue);
   return [
@@ -54,7 +59,7 @@ function buildReasons(explained: Explained, nowMs: number, style: TableStyle, qu
 }
 
 /** The queue that a reservation waits for; undefined if no queue keeps it waiting. */
-type SeenQueueWait = Seen<QueueWait> | undefined;
+type SeenQueueWait = ObservedValue<QueueWait> | undefined;
 
 /** Replaces the advice with the advice on the state of the queue, which is more precise. */
 function withQueueAdvice(reason: Explanation, queue: SeenQueueWait): Explanation {
@@ -78,7 +83,7 @@ function nextLine({ next }: Explanation): readonly string[] {
 }
 
 /** Builds the explanation for programs. */
-export function explanationRecord(explained: Explained, queue?: SeenQueueWait): Record<string, unknown> {
+export function explanationRecord(explained: ExplainedReservation, queue?: SeenQueueWait): Record<string, unknown> {
   const { kind, name, phase, reason, more, reservation, scaling } = explained;
   return buildRecord({
     [kind]: name,

@@ -1,5 +1,5 @@
 import { plain } from "./build-table.ts";
-import { ok, warning, type Check, type Seen } from "./check.ts";
+import { ok, warning, type Check, type ObservedValue } from "./check.ts";
 import { describeSilence } from "./build-node-views.ts";
 import { listSome } from "./list-some.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
@@ -15,7 +15,7 @@ export function isElastic({ elasticMax }: Pool): boolean {
 const MAX_SHOWN = 3;
 
 export type SeenScaler = { readonly pools: readonly PoolScaling[]; readonly troubles: readonly PoolTrouble[] };
-type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<SeenScaler> };
+type SeenPools = { readonly pools: ObservedValue<readonly Pool[]>; readonly scaler: ObservedValue<SeenScaler> };
 
 /** Returns one check for each elastic pool. If the node-scaler does not answer, returns one warning instead. */
 export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {

@@ -2,14 +2,14 @@ import type { CleanupState, EngineLoad, Lease, UnreadableLease } from "../adapte
 import { describeSchedule } from "./build-cleanup-view.ts";
 import { describeUsers } from "./build-lease-views.ts";
 import { plain } from "./build-table.ts";
-import { failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
+import { failedRecords, ok, warning, type Check, type ObservedValue } from "./check.ts";
 import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
 
 /** The observed state of an engine and its leases. */
 export type SeenEngine = {
   readonly engine: string;
-  readonly load: Seen<EngineLoad>;
+  readonly load: ObservedValue<EngineLoad>;
   /** Ordered leases that are not active yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Leases that are over, and not yet decommissioned. */
@@ -17,7 +17,7 @@ export type SeenEngine = {
   /** Why the leases cannot be listed; empty if the list is complete. */
   readonly unlisted: string;
   /** Only the leader of an engine answers this call. */
-  readonly cleanup: Seen<CleanupState>;
+  readonly cleanup: ObservedValue<CleanupState>;
 };
 
 /** The maximum number of leases in a message. */
@@ -33,7 +33,7 @@ const CONFIRM =
   "check whether records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists the objects, and --confirm N removes up to N";
 
 /** If no engine answers, the check of the services reports it. */
-export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
+export function buildLeaseChecks(seen: ObservedValue<readonly SeenEngine[]>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const [, second] = seen.value;
   return seen.value.flatMap((each) => {
@@ -114,7 +114,7 @@ function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
 }
 
 /** If no engine answers, the check of the services reports it. */
-export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
+export function buildUnreadableLeaseChecks(seen: ObservedValue<readonly UnreadableLease[]>): Check[] {
   if ("trouble" in seen) return [];
   return failedRecords(
     "leases",

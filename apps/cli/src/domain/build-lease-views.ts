@@ -6,7 +6,7 @@ import type { Lease, LeaseEvent, LeaseUsers } from "../adapters/lease-messages.t
 import { LEASE_NOUN } from "./lease-document.ts";
 import { colourOf, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
-import type { Verdict } from "./verify-lease.ts";
+import type { LeaseVerdict } from "./verify-lease.ts";
 
 export type LeaseListView = { readonly style: TableStyle; readonly isOfOneUser: boolean };
 
@@ -123,7 +123,7 @@ export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, style:
   return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: colourOf(event) }, message], style);
 }
 
-export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {
+export function buildVerdictTable(verdicts: readonly (LeaseVerdict & { readonly lease: string })[], style: TableStyle) {
   const colours = { ok: "green", wrong: "red", unchecked: "yellow", gone: "yellow" } as const;
   const rows = verdicts.map(({ lease, what, verdict, by, why }): Cell[] => [
     lease,

@@ -53,11 +53,11 @@ export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: n
 }
 
 /** Followed work, and what the node scaler does about it, if known. */
-export type Followed = Work & { readonly scaling?: DemandScaling | undefined };
+export type FollowedItem = Work & { readonly scaling?: DemandScaling | undefined };
 
 /** Builds one frame of the terminal: the phases of the sessions with their times, and a line for each component. */
 export function buildProgressBlock(
-  sessions: readonly Followed[],
+  sessions: readonly FollowedItem[],
   nowMs: number,
   style: TableStyle & { readonly rows: number },
 ): string[] {
@@ -98,7 +98,7 @@ export function buildComponentTable({ components }: Pick<Work, "components">, st
   return buildTable(header, rows, style);
 }
 
-function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle): string[] {
+function buildSessionBlock(session: FollowedItem, nowMs: number, style: TableStyle): string[] {
   const phase = phaseOf(session);
   const width = style.columns ?? Number.POSITIVE_INFINITY;
   const age = formatElapsed(ageOf(session, nowMs), session.resolution);

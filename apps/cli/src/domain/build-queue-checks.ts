@@ -1,7 +1,7 @@
 import { printAmount, roundAmount } from "@muster/resources";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Pool, Reservation } from "../adapters/reservation-messages.ts";
-import { ok, warning, type Check, type Seen } from "./check.ts";
+import { ok, warning, type Check, type ObservedValue } from "./check.ts";
 import { describeQueueProblem } from "./describe-queue-problem.ts";
 import { listSome } from "./list-some.ts";
 import { plural } from "./plural.ts";
@@ -12,10 +12,10 @@ import type { Work } from "./work.ts";
 const MAX_NAMED = 3;
 
 export type SeenQueues = {
-  readonly queues: Seen<readonly Queue[]>;
-  readonly pools: Seen<readonly Pool[]>;
-  readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events">[]>;
-  readonly reservations: Seen<readonly Reservation[]>;
+  readonly queues: ObservedValue<readonly Queue[]>;
+  readonly pools: ObservedValue<readonly Pool[]>;
+  readonly jobs: ObservedValue<readonly Pick<Work, "kind" | "name" | "events">[]>;
+  readonly reservations: ObservedValue<readonly Reservation[]>;
 };
 
 /** Checks whether queues can admit their work. If the ledger does not answer, the check of the services reports it. */

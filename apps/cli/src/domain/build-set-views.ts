@@ -4,7 +4,7 @@ import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts"
 import { colourOf } from "./paint.ts";
 import { plural } from "./plural.ts";
 import { phaseOfSet, SET_NOUN, UNREADABLE } from "./replica-set.ts";
-import type { UnreadableSet, ReplicaSet, Replica, Roll, SetAudit } from "../adapters/farm-messages.ts";
+import type { UnreadableSet, ReplicaSet, Replica, RolloutRecord, SetAudit } from "../adapters/farm-messages.ts";
 
 const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
 
@@ -109,7 +109,7 @@ export function describeSetState(set: ReplicaSet): string {
   return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
 }
 
-export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: TableStyle): string[] {
+export function buildRollTable(rolls: readonly RolloutRecord[], nowMs: number, style: TableStyle): string[] {
   const rows = rolls.map((roll): Cell[] => [
     roll.id,
     { text: roll.phase, colour: colourOf(roll.phase) },
@@ -123,12 +123,12 @@ export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: Tab
   return buildTable(["NAME", "PHASE", "SETS", "OLD", "NEW", "MINIMUM", "AGE", "WHY"], rows, style);
 }
 
-function whyRollWaits({ trouble, waitingBecause }: Roll): string {
+function whyRollWaits({ trouble, waitingBecause }: RolloutRecord): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 
 /** Describes the progress of a roll in one line. */
-export function buildRollLine(roll: Roll): string {
+export function buildRollLine(roll: RolloutRecord): string {
   const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
   const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
   const why = whyRollWaits(roll);
@@ -136,7 +136,7 @@ export function buildRollLine(roll: Roll): string {
 }
 
 /** Advises how to reverse or resume a roll; for one that is being undone, how to finish it with too few ready pods. */
-export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "phase">): string {
+export function adviseRoll({ id, undone, phase }: Pick<RolloutRecord, "id" | "undone" | "phase">): string {
   const other = undone % 2 === 1 ? "redo" : "undo";
   if (phase === "PAUSED") return `\`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
   return undone % 2 === 1
@@ -145,7 +145,7 @@ export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "
 }
 
 /** Describes the parameters of a roll in one line. */
-export function describeRoll(roll: Roll): string {
+export function describeRoll(roll: RolloutRecord): string {
   const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;
   const pace = delayMs === 0 ? "" : `, ${formatDuration(delayMs)} between two steps`;
   const end = leaveOld ? `${oldSet} stays, with what is left` : `${oldSet} goes at the end`;

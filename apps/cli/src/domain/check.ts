@@ -13,7 +13,7 @@ export type Check = {
 };
 
 /** An observation, or why it is missing. */
-export type Seen<Value> = { readonly value: Value } | { readonly trouble: string };
+export type ObservedValue<Value> = { readonly value: Value } | { readonly trouble: string };
 
 export function ok(check: string, detail: string): Check {
   return { check, status: "ok", detail, next: "" };

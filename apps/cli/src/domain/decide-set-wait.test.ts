@@ -1,16 +1,16 @@
 import { expect, it } from "vitest";
 import { aReplica, aReplicaSet, aRollOf } from "../../test/a-replica-set.ts";
 import { decideRolled, decideRollEnd, decideRollWait, decideSetWait } from "./decide-set-wait.ts";
-import type { WaitVerdict, Goal } from "./decide-wait.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
+import type { WaitVerdict, WaitGoal } from "./decide-wait.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 
-function goal(type: string, isTrue = true): Goal {
+function goal(type: string, isTrue = true): WaitGoal {
   return { kind: "condition", type, isTrue };
 }
 
 const TRANSFER = { oldNode: "n-1", newNode: "n-3", because: "", startedAtMs: 0, givenUpAtMs: 0 };
 
-it.each<[title: string, set: Partial<ReplicaSet>, goal: Goal, verdict: WaitVerdict]>([
+it.each<[title: string, set: Partial<ReplicaSet>, goal: WaitGoal, verdict: WaitVerdict]>([
   ["is ready", {}, goal("ready"), "met"],
   ["is not ready while a pod is not ready", { healthy: 1 }, goal("Ready"), "open"],
   [
@@ -61,7 +61,7 @@ it("pods that are ready for a moment may be those of a program that exits immedi
   expect(decideRolled(aReplicaSet({ desired: 0, healthy: 0, replicas: [] }), 0)).toBe("met");
 });
 
-it.each<[title: string, last: Partial<Roll>, set: ReplicaSet | undefined, end: "complete" | "undone"]>([
+it.each<[title: string, last: Partial<RolloutRecord>, set: ReplicaSet | undefined, end: "complete" | "undone"]>([
   ["complete when its new set has its replicas", {}, aReplicaSet(), "complete"],
   [
     "complete when its end was observed, whatever happened to the set since",

@@ -5,7 +5,7 @@ import { aLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
 import { buildLeaseId, buildRenewal, decideLeaseCondition, LEASE_PHASES, planOrder } from "./lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
-import type { Goal } from "./decide-wait.ts";
+import type { WaitGoal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 const lease = aLease();
@@ -67,7 +67,7 @@ it("builds ids from the time and random bits", () => {
 });
 
 it("waits for a reachable phase, and no longer", () => {
-  const waits = (goal: Goal) => LEASE_PHASES.map((phase) => decideLeaseCondition({ phase }, goal));
+  const waits = (goal: WaitGoal) => LEASE_PHASES.map((phase) => decideLeaseCondition({ phase }, goal));
   expect(waits({ kind: "condition", type: "ACTIVE", isTrue: true })).toEqual([
     "open",
     "open",

@@ -1,15 +1,15 @@
 import { nearestName } from "@muster/documents";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
-import type { Draft, Kind } from "./kind.ts";
-import type { Applying, DocumentRow } from "./resource.ts";
+import type { WorkDraft, Kind } from "./kind.ts";
+import type { ApplyOperations, DocumentRow } from "./resource.ts";
 import { workKinds, type Resources } from "./resources.ts";
 
 /** The work of a document, and its kind. */
-export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
+export type ReadWork = { readonly kind: Kind; readonly draft: WorkDraft };
 
 /** The object that `apply` creates or updates, and the operations on it. */
-export type AppliedDocument = { readonly applying: Applying<unknown>; readonly value: unknown };
+export type AppliedDocument = { readonly applying: ApplyOperations<unknown>; readonly value: unknown };
 
 /** Reads a document of `muster run`. */
 export function readWork(resources: Resources, document: unknown): ReadDocument<ReadWork> {

@@ -1,16 +1,16 @@
 import type { Fault } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { suggestName } from "../domain/suggest-name.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
 /** Asks the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askOfSet<Answer>(
-  { link }: Connected,
+  { link }: ConnectedCli,
   name: string,
   question: (farms: FarmCalls) => Promise<Answer>,
 ): Promise<Answer> {
@@ -78,7 +78,7 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
 }
 
 /** Returns the obstacle to a change in the current state of the set. */
-function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: Roll | undefined): string {
+function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: RolloutRecord | undefined): string {
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
   if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;
   if (held !== undefined) return `\`muster transfer ${name} --release\` releases them`;

@@ -8,12 +8,12 @@ import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "
 import { pick } from "../adapters/message-fields.ts";
 import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
 import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
+import type { CheckResult, Kind, ServiceLink, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
 // eslint-disable-next-line @nx/enforce-module-boundaries
 import schema from "../../../../schemas/job.schema.json" with { type: "json" };
@@ -66,10 +66,10 @@ function buildJobKind(word: Word): Kind {
 }
 
 async function check(
-  { client, stop, namespace }: Link,
+  { client, stop, namespace }: ServiceLink,
   name: string,
   manifest: Readonly<Record<string, unknown>>,
-): Promise<Checked> {
+): Promise<CheckResult> {
   const own = namespaceOf(manifest);
   if (own !== undefined && namespace !== undefined && own !== namespace) {
     const reason = `is ${JSON.stringify(own)}, and --namespace is "${namespace}"`;
@@ -82,7 +82,7 @@ async function check(
 }
 
 async function submit(
-  { client, stop, namespace }: Link,
+  { client, stop, namespace }: ServiceLink,
   { requestId, name }: { readonly requestId: string; readonly name: string },
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<Work> {
@@ -96,7 +96,11 @@ async function submit(
   };
 }
 
-function explain(word: Word, { client, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+function explain(
+  word: Word,
+  { client, stop, namespace = "" }: ServiceLink,
+  name: string,
+): Promise<ExplainedReservation> {
   const jobs = client(JobService);
   return askExplanation(
     { service: "job-controller", area: JobService.area, stop },
@@ -105,7 +109,7 @@ function explain(word: Word, { client, stop, namespace = "" }: Link, name: strin
   );
 }
 
-function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = false }: Link): WorkCalls {
+function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = false }: ServiceLink): WorkCalls {
   const jobs = client(JobService);
   const keyOf = ({ kind, name }: Work): Key => {
     return { kind: WORDS.find((each) => each.toLowerCase() === kind) ?? "", name, namespace };
@@ -216,7 +220,7 @@ async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Pro
 
 /** Calls back whenever the job changes. A failure only delays the callback: later calls report the failure. */
 async function watch(
-  { client }: Pick<Link, "client">,
+  { client }: Pick<ServiceLink, "client">,
   { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },
   changed: () => void,
   signal: AbortSignal,

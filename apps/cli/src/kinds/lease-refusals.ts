@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
 import { leaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -24,7 +24,7 @@ export function checkLeaseId(id: string): string {
 
 /** Asks the engines. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askOfLeases<Answer>(
-  { link }: Pick<Connected, "link">,
+  { link }: Pick<ConnectedCli, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,
 ): Promise<Answer> {
   return explainRefusal(
@@ -64,7 +64,7 @@ export function leaseField(field: string): string {
 }
 
 /** Reads the lease of the signer. Throws CommandError if another user owns it. */
-export async function ownLease(connected: Connected, id: string, signer: Signer): Promise<Lease> {
+export async function ownLease(connected: ConnectedCli, id: string, signer: Signer): Promise<Lease> {
   const lease = await askOfLeases(connected, (leases) => leases.get(id));
   if (lease.order.user === signer.userId) return lease;
   throw new CommandError(

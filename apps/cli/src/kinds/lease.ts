@@ -1,6 +1,6 @@
 import { unlessMissing } from "@muster/faults";
 import { leaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { explainLeaseOrOwner } from "../commands/explain-lease.ts";
 import { APPLY_LEASES } from "../commands/send-orders.ts";
@@ -108,7 +108,7 @@ export function buildLeaseList(
 }
 
 /** Rejects with CommandError for an id without a history, because no such lease ever existed. */
-async function requireHistory(connected: Connected, id: string): Promise<void> {
+async function requireHistory(connected: ConnectedCli, id: string): Promise<void> {
   const events = await askOfLeases(connected, (leases) => leases.history(id, 1));
   if (events.length > 0) return;
   throw new CommandError(EXIT.refused, `lease ${id} does not exist, and has no history`, {

@@ -1,5 +1,5 @@
 import { countTainted, scalerDump } from "../adapters/node-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildPoolTable, type ShownPool } from "../domain/build-views.ts";
@@ -35,7 +35,7 @@ export const POOL: Resource<ShownPool> = {
 };
 
 /** Lists the pools with their tainted machines; pools that may grow include what the node scaler does. */
-async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
+async function listPools({ services, link }: ConnectedCli): Promise<ShownPool[]> {
   const pools = await Promise.all(
     (await services.pools()).map(async (pool) => {
       const hasCordoned = pool.unusableByReason.some(({ reason }) => reason === "CORDONED");

@@ -1,4 +1,4 @@
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import {
   buildQueueDescription,
   buildQueueRecord,
@@ -37,6 +37,6 @@ export const QUEUE: Resource<ShownQueue> = {
   describe: (queue, { nowMs, style }) => buildQueueDescription(queue, nowMs, style),
 };
 
-async function listQueues({ services }: Connected): Promise<readonly ShownQueue[]> {
+async function listQueues({ services }: ConnectedCli): Promise<readonly ShownQueue[]> {
   return placeQueues(await services.queues());
 }

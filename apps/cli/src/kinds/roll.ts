@@ -1,20 +1,20 @@
 import { unlessMissing } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildRollLine, buildRollTable } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
-import type { Roll } from "../adapters/farm-messages.ts";
+import type { RolloutRecord } from "../adapters/farm-messages.ts";
 import { suggestName } from "../domain/suggest-name.ts";
 import type { Resource } from "./resource.ts";
 
 const MIN_SUGGESTED_LENGTH = 3;
 
 /** Rolling updates from one replica set to another. A finished one is deleted. */
-export const ROLL: Resource<Roll> = {
+export const ROLL: Resource<RolloutRecord> = {
   noun: "roll",
   plural: "rolls",
   aliases: ["rollout", "rollouts"],
@@ -39,7 +39,7 @@ export const ROLL: Resource<Roll> = {
 };
 
 /** Finds a roll by its own name, which is that of its new set, or by either of its sets. Rejects with CommandError if no such roll is open. */
-export async function findRoll({ link }: Pick<Connected, "link">, name: string): Promise<Roll> {
+export async function findRoll({ link }: Pick<ConnectedCli, "link">, name: string): Promise<RolloutRecord> {
   const farms = farmCalls(link);
   const rolls = await farms.rolls();
   const found =
@@ -50,7 +50,7 @@ export async function findRoll({ link }: Pick<Connected, "link">, name: string):
   });
 }
 
-async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Roll[]): Promise<string> {
+async function hintForNone(farms: FarmCalls, name: string, rolls: readonly RolloutRecord[]): Promise<string> {
   // The set of an undone roll is deleted, but its audit remains.
   const wasThere = (await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0;
   if (wasThere) return `none is open; \`muster audit ${name}\` lists the finished ones`;

@@ -11,7 +11,7 @@ import { PHASES } from "../domain/session-phases.ts";
 import type { Work } from "../domain/work.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { Kind, Link, WorkCalls } from "./kind.ts";
+import type { Kind, ServiceLink, WorkCalls } from "./kind.ts";
 
 /** Finite tests with several roles, which the session controller runs. */
 export const SESSION: Kind = {
@@ -24,7 +24,7 @@ export const SESSION: Kind = {
     const read = readSessionDocument(value, known);
     if (!read.ok) return read;
     const { name, spec } = read.value;
-    const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
+    const submit = async (link: ServiceLink, request: { requestId: string; name: string }): Promise<Work> => {
       const { client, stop } = withoutNamespace(link);
       const message = { ...request, spec: specToMessage(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
@@ -52,14 +52,14 @@ export const SESSION: Kind = {
 };
 
 /** Throws CommandError if a namespace is given, because it would be ignored. */
-function withoutNamespace(link: Link): Link {
+function withoutNamespace(link: ServiceLink): ServiceLink {
   if (link.namespace === undefined) return link;
   throw new CommandError(EXIT.usage, "sessions have no namespace", {
     hint: "--namespace is for jobs: name one as job/NAME",
   });
 }
 
-function sessionCalls(link: Link): WorkCalls {
+function sessionCalls(link: ServiceLink): WorkCalls {
   const { client, onSessionEvent, stop } = withoutNamespace(link);
   const sessions = client(SessionService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };

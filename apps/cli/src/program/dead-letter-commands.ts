@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { describeFault, faultOf } from "@muster/faults";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
 import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { plural } from "../domain/plural.ts";
@@ -86,7 +86,7 @@ export const DEAD_LETTERS: CommandRow = {
 async function each(
   cli: Cli,
   ids: readonly number[],
-  act: (connected: Connected, id: number) => Promise<string>,
+  act: (connected: ConnectedCli, id: number) => Promise<string>,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   let refused: { readonly code: ExitCode; readonly hint: string | undefined; count: number } | undefined;

@@ -1,7 +1,7 @@
 import { buildRenewalBytes, formatRfc3339 } from "@muster/leases";
 import { inSpan } from "@muster/tracing";
 import { InvalidArgumentError } from "commander";
-import type { Placed } from "../adapters/parse-documents.ts";
+import type { PlacedDocument } from "../adapters/parse-documents.ts";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
 import { getItems } from "../commands/get.ts";
@@ -283,7 +283,10 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
 }
 
 /** A file names the lease that its order takes over from; the option sets it for all documents. */
-function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
+function referTo(
+  reference: string,
+  documents: readonly PlacedDocument<LeaseDocument>[],
+): PlacedDocument<LeaseDocument>[] {
   if (documents.length > 1)
     throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
       hint: "set spec.reference in each document",

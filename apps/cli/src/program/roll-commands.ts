@@ -1,7 +1,7 @@
 import { unlessMissing } from "@muster/faults";
 import { farmCalls, type RollChange } from "../adapters/farm-calls.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { APPLY_SETS, READY } from "../commands/apply-sets.ts";
 import { followGoal } from "../commands/follow.ts";
@@ -220,7 +220,7 @@ function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: str
   );
 }
 
-function describeChange(change: RollChange, roll: Roll): string {
+function describeChange(change: RollChange, roll: RolloutRecord): string {
   switch (change) {
     case "PAUSE":
       return `is paused: both sets stay unchanged until \`muster roll resume ${roll.id}\``;
@@ -236,12 +236,12 @@ function describeChange(change: RollChange, roll: Roll): string {
 /** Prints the progress of a roll until it is over. */
 async function followRoll(
   cli: Cli,
-  connected: Connected,
-  start: Roll,
+  connected: ConnectedCli,
+  start: RolloutRecord,
   { timeoutMs, output }: { readonly timeoutMs: number | undefined; readonly output: Format },
 ): Promise<ExitCode> {
   const farms = farmCalls(connected.link);
-  const continues = (roll: Roll): string =>
+  const continues = (roll: RolloutRecord): string =>
     `roll ${roll.id} continues; \`muster roll pause ${roll.id}\` stops it, ${adviseRoll(roll)}`;
   const { last, verdict } = await followGoal(
     cli,
@@ -278,7 +278,7 @@ async function followRoll(
 /** Waits until the pods of the set are ready, or cannot become ready; a roll itself does not wait for the last ones. */
 async function untilRolled(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   set: ReplicaSet,
   timeoutMs: number | undefined,
 ): Promise<{ readonly set: ReplicaSet; readonly isReady: boolean }> {

@@ -12,7 +12,7 @@ import { waitFor } from "../commands/wait.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { readGoal, type Goal } from "../domain/decide-wait.ts";
+import { readGoal, type WaitGoal } from "../domain/decide-wait.ts";
 import { readOwner } from "../domain/owner.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
@@ -323,7 +323,7 @@ Conditions are case-insensitive.`,
   },
 });
 
-function goalArgument(text: string): Goal {
+function goalArgument(text: string): WaitGoal {
   const goal = readGoal(text);
   if (goal === undefined) throw new InvalidArgumentError("It is condition=TYPE, condition=TYPE=false, or delete.");
   return goal;

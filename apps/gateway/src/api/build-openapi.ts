@@ -6,7 +6,7 @@ import {
   shapeOf,
   typeName,
   WATCH_PATH,
-  type FurtherRight,
+  type AdditionalRight,
   type Route,
 } from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
@@ -120,7 +120,7 @@ function watchOperation(routes: readonly Route[]): Schema {
   };
 }
 
-function describeFurther({ verb, resource, name, with: fields, unless }: FurtherRight): string {
+function describeFurther({ verb, resource, name, with: fields, unless }: AdditionalRight): string {
   return [
     `to ${verb} ${resource}`,
     ...(name === undefined ? [] : [`named in ${name}`]),

@@ -21,7 +21,7 @@ import type { JobPolicy } from "../domain/snapshot.ts";
 import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { fenced, type LeadCheck } from "./fence.ts";
 import { toService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { podGroupKind } from "./pod-groups.ts";
@@ -36,7 +36,7 @@ export type ActDeps = {
   readonly forced: (because: ForceReason) => void;
 };
 
-export type Acting = {
+export type ActContext = {
   readonly runtime: KindRuntime;
   readonly job: JobRow;
   readonly seen: Observation;
@@ -44,7 +44,7 @@ export type Acting = {
   readonly version: string | undefined;
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
-  readonly isHeld: Fence;
+  readonly isHeld: LeadCheck;
   /** The check before the reservations of each round, by the observations of the round. */
   readonly checks: WeakMap<Observation, Promise<void>>;
 };
@@ -53,11 +53,11 @@ export type Acting = {
  * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with FaultError
  * if the step fails; the pass is then retried.
  */
-export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
+export function act(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
   return fenced(acting.isHeld, actNow)(deps, acting, step);
 }
 
-async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
+async function actNow(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
   const { runtime, job, seen, signal } = acting;
   const { controller } = runtime;
   const { uid, name } = job.metadata;
@@ -123,7 +123,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
 
 async function createPods(
   deps: ActDeps,
-  acting: Acting,
+  acting: ActContext,
   { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
   const { runtime, job, seen, signal, isHeld } = acting;
@@ -146,7 +146,7 @@ async function createPods(
 }
 
 /** Rejects, and makes passes wait for a newer view, if the API server has a different version of the job than the view, or lacks the job. */
-async function requireCurrent({ runtime, job, version }: Acting): Promise<void> {
+async function requireCurrent({ runtime, job, version }: ActContext): Promise<void> {
   await runtime.controller.recheckVersion(job, version).catch((error: unknown) => {
     if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
     throw error;
@@ -154,7 +154,7 @@ async function requireCurrent({ runtime, job, version }: Acting): Promise<void> 
 }
 
 /** Checks the version with one read for all reservations of a round, even if the read fails: a large job may add hundreds of them. */
-function requireCurrentOnce(acting: Acting): Promise<void> {
+function requireCurrentOnce(acting: ActContext): Promise<void> {
   const { checks, seen } = acting;
   const check = checks.get(seen) ?? requireCurrent(acting);
   checks.set(seen, check);
@@ -213,7 +213,7 @@ export async function removeByForce(
   await unlessFault(calls.delete(pods, name, options), "not_found", "conflict");
 }
 
-async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acting, name: string): Promise<void> {
+async function createService(deps: ActDeps, { runtime, job, seen, signal }: ActContext, name: string): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec } = job;
   const owner = seen.wantedServices.get(name);
@@ -229,7 +229,7 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acti
 
 async function createCompanions(
   deps: ActDeps,
-  { runtime, job, seen }: Pick<Acting, "runtime" | "job" | "seen">,
+  { runtime, job, seen }: Pick<ActContext, "runtime" | "job" | "seen">,
   names: readonly string[],
 ): Promise<void> {
   const { namespace } = job.metadata;

@@ -3,7 +3,7 @@ import { backoffMs, pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import type { ExplainCalls } from "@muster/ledger-client";
-import type { PodLeft } from "@muster/ledger-client/explanation";
+import type { LeftoverPod } from "@muster/ledger-client/explanation";
 import { kubeFault, requireKubeFault, type KubeCalls, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, muster } from "@muster/proto";
 import { traceparentOf } from "@muster/tracing";
@@ -23,12 +23,12 @@ import {
   submit,
   suspend,
   watch,
-  type Found,
+  type FoundJob,
   type JobKey,
-  type Manifest,
+  type JobManifest,
   type RequestDeps,
 } from "../requests.ts";
-import type { Elsewhere } from "./elsewhere.ts";
+import type { UnservedJobs } from "./elsewhere.ts";
 import type { BatchJobs } from "./batch/batch-jobs.ts";
 import { explainAnswer } from "./explain-answer.ts";
 import { jobMessage, revisionOf } from "./job-messages.ts";
@@ -48,7 +48,7 @@ type AnswerDeps = {
   /** The other services that an explanation calls. */
   readonly asking: Pick<ExplainCalls, "reservations" | "nodes">;
   readonly served: ServedJobs;
-  readonly elsewhere: Pick<Elsewhere, "unserved" | "isRefused" | "isCut">;
+  readonly elsewhere: Pick<UnservedJobs, "unserved" | "isRefused" | "isCut">;
   readonly logs: MemberLogs;
   readonly config: Config;
   readonly calls: KubeCalls;
@@ -94,8 +94,8 @@ export function answers(
   const keyOf = (key = muster.job.v1.JobKey.create()): JobKey => {
     return { kind: key.kind, name: key.name, namespace: key.namespace };
   };
-  const reply = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message() });
-  const whole = ({ view }: Found<View>): { job: muster.job.v1.Job.$Properties } => ({
+  const reply = ({ view }: FoundJob<View>): { job: muster.job.v1.Job.$Properties } => ({ job: view.message() });
+  const whole = ({ view }: FoundJob<View>): { job: muster.job.v1.Job.$Properties } => ({
     job: { ...view.message(), manifestJson: JSON.stringify(view.job.resource) },
   });
   // Members are read from caches.
@@ -166,9 +166,9 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
   const { config, calls, machines, runtimes } = deps;
   const { namespace } = config.kube;
   const { servesNamespace, serves } = deps.served;
-  const see = (job: JobRow): Found<View> => viewJob(deps, job);
+  const see = (job: JobRow): FoundJob<View> => viewJob(deps, job);
   /** Changes the job. Rejects with a conflict if it has changed since it was read. */
-  const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<Found<View>> => {
+  const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<FoundJob<View>> => {
     const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
     const patched = await calls
       .patch<JobResource>(placeOf(kind, metadata), metadata.name, { kind: "merge", body })
@@ -223,7 +223,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
 }
 
 /** Pods and units come from the caches. */
-function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): Found<View> {
+function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): FoundJob<View> {
   const ownerId = ownerIdOf(job.metadata);
   const pods = world.pods.byIndex("owner", ownerId).map(podFact);
   let built: muster.job.v1.Job.$Properties | undefined;
@@ -302,7 +302,7 @@ async function waitForChange(
   await waitForOwnerChange(ownerChanges, ownerIdOf(job.metadata), waitMs, signal);
 }
 
-function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): PodLeft[] {
+function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): LeftoverPod[] {
   const left = podsLeft({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(0, MAX_PODS_LEFT);
   return left.map(({ ownerId, job: name, namespace, pod, node }) => {
     return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${namespace}/${pod}`, node };
@@ -339,7 +339,7 @@ function jobsOfKind({ kind }: Kind): string {
   return `the jobs of kind ${kind}`;
 }
 
-async function tryCreate({ calls }: AnswerDeps, kind: Kind, manifest: Manifest): Promise<void> {
+async function tryCreate({ calls }: AnswerDeps, kind: Kind, manifest: JobManifest): Promise<void> {
   if ((await createJob(calls, { kind, resource: signed(manifest, ""), dryRun: true })) !== undefined) return;
   throwFault({ code: "already_exists", kind: kind.kind, id: manifest.metadata.name });
 }
@@ -371,7 +371,7 @@ async function createJob(
 }
 
 /** Adds the id of the request and the trace. */
-function signed({ apiVersion, kind, metadata, spec }: Manifest, requestId: string): JobResource {
+function signed({ apiVersion, kind, metadata, spec }: JobManifest, requestId: string): JobResource {
   const traceparent = traceparentOf();
   const written = metadata["annotations"];
   const all = {

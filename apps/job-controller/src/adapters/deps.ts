@@ -11,10 +11,10 @@ import type { Kind } from "../domain/kind.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { answers } from "./answers.ts";
 import { openBatchJobs, type BatchJobs } from "./batch/batch-jobs.ts";
-import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
-import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
+import type { UnservedJob } from "../domain/plan-elsewhere.ts";
+import { openUnservedJobs, type UnservedJobs } from "./elsewhere.ts";
 import { gatherEvents, type RecordEvent } from "./gather-events.ts";
-import type { Fence } from "./fence.ts";
+import type { LeadCheck } from "./fence.ts";
 import { followKinds } from "./follow-kinds.ts";
 import { openQueues, type Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -37,9 +37,9 @@ export type Deps = AsyncDisposable & {
   /** Undefined if the configuration excludes batch Jobs. */
   readonly batchJobs: Pick<BatchJobs, "run" | "refused"> | undefined;
   /** Makes the bucket of queues equal to the Queues of the cluster. */
-  readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
+  readonly mirrorQueues: (isHeld: LeadCheck) => Promise<void>;
   /** Writes the status of queues, and removes the finalizer of empty queues that are being deleted. */
-  readonly reportQueues: (isHeld: Fence) => Promise<void>;
+  readonly reportQueues: (isHeld: LeadCheck) => Promise<void>;
   /** Answers users. */
   readonly answers: ReturnType<typeof answers>;
   /** Kinds that the API server serves. */
@@ -56,7 +56,7 @@ export type Deps = AsyncDisposable & {
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
   /** Scans other namespaces for jobs; `mayReport` is true if this replica leads. */
-  readonly scanElsewhere: Elsewhere["scan"];
+  readonly scanElsewhere: UnservedJobs["scan"];
   /** Releases the units of deleted jobs in the ledger. */
   readonly sweep: () => Promise<void>;
   /** Describes the cache that is too old; undefined if all are fresh. */
@@ -100,7 +100,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const served = servedJobs({ kube: config.kube, queues, machines, world });
   const { servesNamespace } = served;
   const scanning = { calls, namespace, servesNamespace, runtimes: known.runtimes, now: Date.now };
-  const elsewhere = openElsewhere({ ...scanning, report: reportUnserved });
+  const elsewhere = openUnservedJobs({ ...scanning, report: reportUnserved });
   const asked = { asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, served };
   const answering = answers({ ...asked, queues, batchJobs, ...known });
   notifyOwners(world, answering.changed);
@@ -180,7 +180,7 @@ function openEvents(
   calls: KubeCalls,
 ): {
   readonly recordEvent: RecordEvent;
-  readonly reportUnserved: (job: JobElsewhere) => void;
+  readonly reportUnserved: (job: UnservedJob) => void;
   readonly recordBatchEvent: Parameters<typeof openBatchJobs>[0]["recordEvent"];
 } {
   const events = undo.use(

@@ -1,6 +1,6 @@
 import type { KubeCalls, KubeResource } from "@muster/kube";
 import { expect, it } from "vitest";
-import { openElsewhere } from "./elsewhere.ts";
+import { openUnservedJobs } from "./elsewhere.ts";
 
 const FINISHED = { conditions: [{ type: "Succeeded", status: "True" }] };
 
@@ -32,8 +32,8 @@ async function look(
     },
     // The test needs only these two overloads of the call.
   } as unknown as Pick<KubeCalls, "list">;
-  const runtimes = kinds.map(kindOf) as unknown as ReturnType<Parameters<typeof openElsewhere>[0]["runtimes"]>;
-  const elsewhere = openElsewhere({
+  const runtimes = kinds.map(kindOf) as unknown as ReturnType<Parameters<typeof openUnservedJobs>[0]["runtimes"]>;
+  const elsewhere = openUnservedJobs({
     calls,
     namespace: "default",
     servesNamespace: () => serves,

@@ -1,15 +1,15 @@
 import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
-import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "../domain/plan-elsewhere.ts";
+import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "../domain/plan-elsewhere.ts";
 import { MANAGER_NAME } from "../domain/read-run-policy.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";
 
 /** Jobs in namespaces that no controller serves: kubectl creates them, and they would wait without an explanation. */
-export type Elsewhere = {
+export type UnservedJobs = {
   /** Lists the jobs of all other namespaces; if this replica may report, each unserved one gets an event. Rejects with the error of the API server. */
   scan(mayReport: boolean): Promise<void>;
   /** Returns the jobs that the last scan found. */
-  unserved(): readonly JobElsewhere[];
+  unserved(): readonly UnservedJob[];
   /** Whether the right to list jobs of some kind in other namespaces is missing. */
   isRefused(): boolean;
   /** Whether a scan reached its limit, so that some unserved jobs may be missing. */
@@ -22,7 +22,7 @@ type ElsewhereDeps = {
   /** Whether jobs of the namespace run here; undefined if it is not known yet. */
   readonly servesNamespace: (namespace: string) => boolean | undefined;
   readonly runtimes: () => readonly Pick<KindRuntime, "kind" | "resource">[];
-  readonly report: (job: JobElsewhere) => void;
+  readonly report: (job: UnservedJob) => void;
   readonly now: () => number;
 };
 
@@ -32,16 +32,16 @@ const MAX_JOBS_READ = 20_000;
 const MAX_UNCONTROLLED = 1000;
 const PAGE = 500;
 
-export function openElsewhere(deps: ElsewhereDeps): Elsewhere {
-  let memory: ElsewhereMemory = new Map();
-  let unserved: readonly JobElsewhere[] = [];
+export function openUnservedJobs(deps: ElsewhereDeps): UnservedJobs {
+  let memory: UnservedMemory = new Map();
+  let unserved: readonly UnservedJob[] = [];
   let lastScan = { isRefused: false, isCut: false };
   return {
     scan: async (mayReport) => {
       const kinds = [];
       for (const runtime of deps.runtimes()) kinds.push(await listUncontrolled(deps, runtime));
       const uncontrolled = kinds.flatMap(({ jobs }) => jobs);
-      const plan = planElsewhere(uncontrolled, memory, { nowMs: deps.now(), mayReport });
+      const plan = planUnservedEvents(uncontrolled, memory, { nowMs: deps.now(), mayReport });
       ({ memory, unserved } = plan);
       lastScan = {
         isRefused: kinds.some(({ isRefused }) => isRefused),
@@ -56,7 +56,7 @@ export function openElsewhere(deps: ElsewhereDeps): Elsewhere {
 }
 
 type UncontrolledJobs = {
-  readonly jobs: readonly JobElsewhere[];
+  readonly jobs: readonly UnservedJob[];
   readonly isRefused: boolean;
   readonly isCut: boolean;
 };
@@ -66,7 +66,7 @@ async function listUncontrolled(
   { kind, resource: { apiVersion, plural } }: Pick<KindRuntime, "kind" | "resource">,
 ): Promise<UncontrolledJobs> {
   const query = { fieldSelector: `metadata.namespace!=${namespace}` };
-  const jobs: JobElsewhere[] = [];
+  const jobs: UnservedJob[] = [];
   let read = 0;
   try {
     for await (const page of listPages<JobResource>(calls, { apiVersion, plural }, { query }, PAGE)) {

@@ -11,7 +11,7 @@ import {
   claimMembers,
   recheckDeletionTimestamp,
   recheckVersion,
-  type Claimed,
+  type ClaimResult,
   type Ownership,
 } from "../members/claim-members.ts";
 import { findClaimCandidates, type ClaimantCache } from "../members/claimant-index.ts";
@@ -23,12 +23,12 @@ import {
   type CreateOutcome,
   type DeleteOutcome,
   type MembersOfJob,
-  type Report,
+  type ReportEvent,
 } from "../members/member-control.ts";
 import { noteMemberChange } from "../members/note-member-change.ts";
 import type { OwnedObjectDeps, SyncOutcome } from "../members/owned-object.ts";
 import { deletePodGroup, syncPodGroup, type PodGroupKind } from "../members/pod-group.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { fenced, type LeadCheck } from "./fence.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -64,8 +64,8 @@ export type KindController = {
   recheckDeletionTimestamp(job: JobRow): CanAdopt;
   /** Checks the version before pods are created; `plannedFrom` is the version of the job. */
   recheckVersion(job: JobRow, plannedFrom: string | undefined): Promise<void>;
-  claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
-  claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
+  claimPods(job: JobRow, canAdopt: CanAdopt): Promise<ClaimResult<V1Pod>>;
+  claimServices(job: JobRow, canAdopt: CanAdopt): Promise<ClaimResult<V1Service>>;
 
   /** Creates pods of one type while this process leads. `requireCurrent` rejects if the job has changed since the pods were planned. */
   createPods(
@@ -74,7 +74,7 @@ export type KindController = {
     pods: readonly V1Pod[],
     during: {
       readonly signal: AbortSignal;
-      readonly isHeld: Fence;
+      readonly isHeld: LeadCheck;
       readonly requireCurrent: () => Promise<void>;
     },
   ): Promise<ChangeReport>;
@@ -98,7 +98,7 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
   const podCalls = memberCalls<V1Pod>(calls, "pods");
   const serviceCalls = memberCalls<V1Service>(calls, "services");
   const reportOn =
-    (job: JobRow): Report =>
+    (job: JobRow): ReportEvent =>
     (type, reason, message) =>
       recordEvent(job, type, reason, message);
   const podsOf = (job: JobRow): MembersOfJob<V1Pod> => ({ kind: "Pod", calls: podCalls, report: reportOn(job) });

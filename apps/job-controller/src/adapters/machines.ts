@@ -1,7 +1,7 @@
 import { type Fault, faultOf } from "@muster/faults";
 import { describeRefusal, type LedgerClient, type Need, type ReservationCalls } from "@muster/ledger-client";
 import { JOB } from "@muster/names";
-import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { ownerIdOfUnit, type RequestUnit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { maximaOf, unitOf } from "./messages.ts";
 
@@ -12,7 +12,7 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   /** Returns the owner ids of all units that jobs have or wait for. */
   ownerIds(): ReadonlySet<string>;
   /** Requests a unit; a position in the queue and a refusal are answers too. Rejects with FaultError without an answer. */
-  reserve(unit: Unit, priority: number): Promise<void>;
+  reserve(unit: RequestUnit, priority: number): Promise<void>;
   /** Releases a unit, or its position in the queue. Has no effect if the ledger has neither. */
   release(unitId: string): Promise<void>;
   /** Announces to the ledger that the work on the unit ends, unless the ledger has withdrawn the preemption. Rejects with FaultError without an answer. */

@@ -5,7 +5,7 @@ import { protoCodec, type Bucket, type Codec } from "@muster/store";
 import { planMirror, type MirrorPlan } from "../domain/queues/plan-mirror.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import type { QueueRecord } from "../domain/queues/read-queue.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { fenced, type LeadCheck } from "./fence.ts";
 import { QUEUES, type Queues } from "./follow-queues.ts";
 
 type QueueMessage = muster.reservation.v1.Queue;
@@ -40,7 +40,7 @@ export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
  * Makes the bucket equal to the Queues while this process leads; a queue gets its finalizer before the ledger follows it. Tries all writes, and then rejects
  * with the first error. Does nothing before the queues are listed.
  */
-export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<void> {
+export async function mirrorQueues(deps: MirrorDeps, isHeld: LeadCheck): Promise<void> {
   const rows = deps.queues.rows();
   if (rows === undefined || !isHeld()) return;
   const bucket = await deps.openBucket();

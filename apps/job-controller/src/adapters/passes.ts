@@ -1,4 +1,4 @@
-import type { Observed, Reconcile } from "@muster/controller";
+import type { ObservedInput, Reconcile } from "@muster/controller";
 import { describeFault } from "@muster/faults";
 import { kubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
@@ -11,7 +11,7 @@ import { JOB_KIND } from "../domain/kind-job.ts";
 import { jobKey } from "../domain/ownership.ts";
 import { makeReconcile } from "../reconcile.ts";
 import { act, type ActDeps } from "./act.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { fenced, type LeadCheck } from "./fence.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -40,7 +40,7 @@ type PassWorld = {
 };
 
 /** Makes passes over the jobs of one kind while this process leads. */
-export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
+export type MakeReconcile = (runtime: KindRuntime, isHeld: LeadCheck) => Reconcile;
 
 /** Builds the reconciler of jobs: observes, plans, acts and writes the status. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
@@ -73,7 +73,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
     };
     return makeReconcile<Observation>(
       {
-        observe: async (key): Promise<Observed<Observation>> => {
+        observe: async (key): Promise<ObservedInput<Observation>> => {
           const job = runtime.job(key);
           if (job === undefined) {
             // A step of an earlier pass may have recorded the job as stale after its deletion.

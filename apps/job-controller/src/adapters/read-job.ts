@@ -4,7 +4,7 @@ import type { JobSpec } from "../domain/job.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "../domain/kind.ts";
 import { typeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
-import type { Unreadable } from "../domain/snapshot.ts";
+import type { UnreadableSpec } from "../domain/snapshot.ts";
 import { readStatus, totalOf, typesOf, type StatusShape } from "./status-json.ts";
 
 /** A custom resource of any kind, as the API server stores it. */
@@ -30,7 +30,7 @@ export type JobRow = {
   readonly resource: JobResource;
   readonly metadata: JobResource["metadata"];
   readonly kind: Kind;
-  readonly spec: JobSpec | Unreadable;
+  readonly spec: JobSpec | UnreadableSpec;
   readonly warnings: readonly Problem[];
   readonly status: JobStatus;
   readonly shape: StatusShape;

@@ -11,7 +11,7 @@ import {
   type JobStatus,
   type ReplicaStatus,
   type RestartNumber,
-  type Uncounted,
+  type UncountedRecreations,
 } from "../domain/job-status.ts";
 import { MAX_MEMBERS } from "../domain/member-names.ts";
 import { summariseState } from "../domain/summarise-state.ts";
@@ -237,7 +237,7 @@ function readCounted(json: unknown): ReplicaStatus["counted"] {
   return typeof pod === "string" && count(failures) > 0 ? [{ pod, failures: count(failures) }] : [];
 }
 
-function readUncounted(json: unknown): Uncounted[] {
+function readUncounted(json: unknown): UncountedRecreations[] {
   const { index, pod, times, at, because } = fieldsOf(json);
   if (typeof pod !== "string" || count(times) === 0) return [];
   if ((index !== 0 && count(index) === 0) || count(index) >= MAX_MEMBERS) return [];

@@ -15,7 +15,7 @@ export type UnitNeed = {
 };
 
 /** Machines, and parts of machines, that the ledger grants together or not at all. */
-export type Unit = {
+export type RequestUnit = {
   readonly id: string;
   readonly needs: readonly UnitNeed[];
   /** The label whose value must be equal on the nodes of all machines. */
@@ -56,17 +56,22 @@ export function buildUnits(
   spec: JobSpec,
   status: JobStatus,
   seen: readonly UnitSeen[],
-): readonly [Unit, ...Unit[]] {
+): readonly [RequestUnit, ...RequestUnit[]] {
   const id = ownerIdOf(job);
   const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
   // A repeated request omits completed members, which need no machine; but it needs at least one machine.
   const completed = completedComponents(status);
   const left = all.filter(({ component }) => !completed.has(component));
   const { topology } = spec;
-  const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang", ...(topology && { topology }) };
+  const gang: RequestUnit = {
+    id,
+    needs: left.length === 0 ? all : left,
+    because: "gang",
+    ...(topology && { topology }),
+  };
   const granted = seen.find((unit) => unit.id === id);
   if (granted?.state !== "granted") return [gang];
-  const extras = spec.replicas.flatMap((replica): Unit[] => {
+  const extras = spec.replicas.flatMap((replica): RequestUnit[] => {
     const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
     return needsOf(replica, replica.replicas)
       .filter((_need, index) => !completed.includes(index))

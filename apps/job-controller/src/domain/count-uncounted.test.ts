@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ended, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
 import { countUncounted } from "./count-uncounted.ts";
 import type { FailureRule, JobSpec } from "./job.ts";
-import { NEW_STATUS, type JobStatus, type Uncounted } from "./job-status.ts";
+import { NEW_STATUS, type JobStatus, type UncountedRecreations } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
@@ -10,7 +10,7 @@ const DISRUPTED = [{ type: "DisruptionTarget", status: "True" }];
 const on = { exitCodes: "In", values: [42], container: undefined } as const;
 const rule = (action: FailureRule["action"]): JobSpec =>
   spec({ backoffLimit: 0, failurePolicy: [{ action, replicaTypes: [], on }] });
-const row = (more: Partial<Uncounted> = {}): Uncounted => ({
+const row = (more: Partial<UncountedRecreations> = {}): UncountedRecreations => ({
   index: 1,
   pod: "uid-before",
   times: 2,
@@ -18,7 +18,7 @@ const row = (more: Partial<Uncounted> = {}): Uncounted => ({
   because: "disrupted",
   ...more,
 });
-const status = (uncounted: readonly Uncounted[], completedIndexes: number[] = []): JobStatus => {
+const status = (uncounted: readonly UncountedRecreations[], completedIndexes: number[] = []): JobStatus => {
   const counts = { active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, counted: [] };
   return { ...NEW_STATUS, replicas: [{ ...counts, type: "worker", completedIndexes, uncounted }] };
 };

@@ -2,7 +2,7 @@ import { decideEndMs } from "./decide-end-time.ts";
 import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import { mayRun } from "./job-pods.ts";
-import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
+import type { JobStatus, ReplicaStatus, UncountedRecreations, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wholeSecond } from "./transition-conditions.ts";
 
@@ -16,7 +16,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
     if (replica === undefined) return { ...progress, uncounted: [] };
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     const before = new Map(progress.uncounted.map((each) => [each.index, each]));
-    const uncounted = slots.flatMap((pod, index): Uncounted[] => {
+    const uncounted = slots.flatMap((pod, index): UncountedRecreations[] => {
       if (progress.completedIndexes.includes(index)) return [];
       const known = before.get(index);
       const isNew = pod !== undefined && pod.attempt === status.attempt && pod.uid !== known?.pod;
@@ -31,7 +31,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
 type One = {
   readonly index: number;
   readonly pod: PodFact;
-  readonly known: Uncounted | undefined;
+  readonly known: UncountedRecreations | undefined;
   readonly replica: ReplicaSpec;
   readonly spec: JobSpec;
 };
@@ -40,7 +40,7 @@ function noteOne(
   { index, pod, known, replica, spec }: One,
   { nowMs, nodesLost }: Snapshot,
   policy: JobPolicy,
-): Uncounted | undefined {
+): UncountedRecreations | undefined {
   const isOver = !mayRun(pod);
   const endMs = isOver ? decideEndMs(pod, nowMs) : nowMs;
   const wasCalm = pod.startedMs !== undefined && endMs - pod.startedMs >= policy.calmAfterMs;

@@ -8,7 +8,7 @@ import { presentMembers } from "./present-members.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
 /** The state of the job: finished, due for a restart of the gang, or neither. */
-export type Outcome =
+export type JobOutcome =
   | { readonly kind: "succeeded"; readonly message: string }
   | {
       readonly kind: "failed";
@@ -33,7 +33,7 @@ export function decideOutcome(
   spec: JobSpec,
   status: JobStatus,
   policy: Pick<JobPolicy, "maxUncountedRestarts">,
-): Outcome {
+): JobOutcome {
   const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
   if (won !== undefined) return { kind: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
@@ -101,7 +101,7 @@ function decideEndless(
   return undefined;
 }
 
-type Ended = Extract<Outcome, { kind: "failed" | "restarting" }>;
+type Ended = Extract<JobOutcome, { kind: "failed" | "restarting" }>;
 
 function decideFailures(
   snapshot: Snapshot,

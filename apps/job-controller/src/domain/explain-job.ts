@@ -1,9 +1,15 @@
-import { adviseWait, because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import {
+  adviseWait,
+  because,
+  reasonOfWait,
+  type StateReason,
+  type SeenMachines,
+} from "@muster/ledger-client/explanation";
 import { conditionOf, isTrue, type Condition, type JobStatus } from "./job-status.ts";
 import type { JobState } from "./summarise-state.ts";
 
 /** The state of a job for its explanation. */
-export type JobSeen = {
+export type ObservedJobState = {
   /** The noun of its kind, in lower case: `tfjob`. */
   readonly kind: string;
   readonly name: string;
@@ -20,7 +26,7 @@ export type JobSeen = {
  * Explains why a job is in its phase: FINISHED, CANCELLING, SPEC_UNREADABLE, SUSPENDED, PREEMPTED, RESTARTING, NOT_TAKEN_YET, MEMBERS_NOT_READY, MEMBER_WAITS,
  * RUNNING, or the ledger's code for the wait of its gang. `machines` are those of the gang, or of a single member that waits for a separate machine.
  */
-export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Reason {
+export function explainJob(job: ObservedJobState, machines: SeenMachines | undefined): StateReason {
   const { state, status, waitingBecause } = job;
   if (state === "Succeeded" || state === "Failed") return explainEnd(job);
   if (job.cancelRequested) return because("CANCELLING", "its cancellation is under way");
@@ -56,7 +62,11 @@ export function explainJob(job: JobSeen, machines: SeenMachines | undefined): Re
 }
 
 /** Returns the phase of a job, and when the job entered it. */
-export function phaseOfJob({ state, status, createdAtMs }: Pick<JobSeen, "state" | "status" | "createdAtMs">): {
+export function phaseOfJob({
+  state,
+  status,
+  createdAtMs,
+}: Pick<ObservedJobState, "state" | "status" | "createdAtMs">): {
   readonly phase: string;
   readonly sinceMs: number;
 } {
@@ -75,7 +85,7 @@ function isCancelled(status: JobStatus): boolean {
   return isTrue(status, "Failed") && conditionOf(status, "Failed")?.reason === "Cancelled";
 }
 
-function explainEnd({ kind, name, status, members }: JobSeen): Reason {
+function explainEnd({ kind, name, status, members }: ObservedJobState): StateReason {
   if (isTrue(status, "Succeeded"))
     return because("FINISHED", `it is over: ${conditionOf(status, "Succeeded")?.message ?? ""}`);
   const { reason = "", message = "" } = conditionOf(status, "Failed") ?? {};
@@ -86,7 +96,7 @@ function explainEnd({ kind, name, status, members }: JobSeen): Reason {
   return { code: "FINISHED", message: `it is over, FAILED: ${why}`, next };
 }
 
-function explainQueue(status: JobStatus, waits: string): Reason {
+function explainQueue(status: JobStatus, waits: string): StateReason {
   // The ledger keeps no refused request, so the condition has the reason.
   const refusal = conditionOf(status, "MachinesReserved")?.reason ?? "";
   const code = refusal === "" ? "NOT_TAKEN_YET" : refusal;
@@ -95,13 +105,16 @@ function explainQueue(status: JobStatus, waits: string): Reason {
 }
 
 /** Returns undefined if no member waits for a machine. */
-function memberWait(machines: SeenMachines | undefined): Reason | undefined {
+function memberWait(machines: SeenMachines | undefined): StateReason | undefined {
   const wait = reasonOfWait(machines);
   const names = machines?.components.join(", ") ?? "";
   return wait && { ...wait, code: "MEMBER_WAITS", message: `${names} waits for a machine: ${wait.message}` };
 }
 
-function explainMembers({ kind, name, state, members, waitingBecause }: JobSeen, machines: SeenMachines | undefined) {
+function explainMembers(
+  { kind, name, state, members, waitingBecause }: ObservedJobState,
+  machines: SeenMachines | undefined,
+) {
   const wait = memberWait(machines);
   if (wait !== undefined) return wait;
   if (waitingBecause !== "")

@@ -7,7 +7,7 @@ import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost
 import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
-import type { Fields, Notes } from "./read-fields.ts";
+import type { Fields, ReadNotes } from "./read-fields.ts";
 import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
 import { readRunPolicy } from "./read-run-policy.ts";
@@ -90,7 +90,7 @@ function read(resource: unknown, defaults: KindDefaults): ReadResult {
   });
 }
 
-function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {
+function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: ReadNotes): JobSpec {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
   const sharing = readJobSharing(metadata);
   const shared = new Set<string>();
@@ -122,7 +122,7 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
 function readReplica(
   fields: Fields,
   type: string,
-  { annotation, defaults, notes }: { annotation: string | undefined; defaults: KindDefaults; notes: Notes },
+  { annotation, defaults, notes }: { annotation: string | undefined; defaults: KindDefaults; notes: ReadNotes },
 ): ReplicaDraft {
   const typeProblem = checkServiceName(type);
   if (typeProblem !== undefined) fields.refuse("", typeProblem);

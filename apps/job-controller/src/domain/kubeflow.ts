@@ -6,7 +6,7 @@ import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
-import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
+import { isComplete, type ParsedManifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, MANAGER_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
@@ -122,7 +122,7 @@ function read(framework: Framework, resource: unknown, defaults: KindDefaults): 
   return readManifest(resource, (manifest) => readSpec(framework, manifest, defaults));
 }
 
-function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaults): JobSpec {
+function readSpec(framework: Framework, manifest: ParsedManifest, defaults: KindDefaults): JobSpec {
   const { spec, metadata } = manifest;
   const { drafts, shared } = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
@@ -151,12 +151,12 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
 }
 
 /** The identity has no uid, which the API server sets and no description contains. */
-function identityOf({ metadata }: Manifest): JobIdentity {
+function identityOf({ metadata }: ParsedManifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
 /** Refuses variables that are too long: a process with a longer one does not start, and members of these kinds find each other by it. */
-function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec, defaults: KindDefaults): void {
+function checkVariables(framework: Framework, manifest: ParsedManifest, spec: JobSpec, defaults: KindDefaults): void {
   const job = identityOf(manifest);
   const variables = spec.replicas
     .filter(({ replicas }) => replicas > 0)
@@ -173,7 +173,7 @@ function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec,
 /** Reads all replica types, and the names of those whose members get parts of machines. */
 function readReplicas(
   framework: Framework,
-  { spec, metadata, notes }: Manifest,
+  { spec, metadata, notes }: ParsedManifest,
   defaults: KindDefaults,
 ): { readonly drafts: readonly ReplicaDraft[]; readonly shared: ReadonlySet<string> } {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);

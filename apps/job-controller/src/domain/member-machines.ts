@@ -37,7 +37,7 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
 }
 
 /** The machines on which the job's pods may run. */
-export type Places = {
+export type MachinePlaces = {
   /** The machines of each member, as `machinesOf` returns them. */
   readonly machines: ReadonlyMap<string, GrantedMachine>;
   /** All grants of the ledger to the job; undefined while they are unknown. */
@@ -63,7 +63,7 @@ export function heldMachines({ units }: Pick<Snapshot, "units">): HeldMachines |
 }
 
 /** Whether the pod may run on a machine that the job does not have, or has only for other members: a frozen process created it after it had lost the lead. */
-export function isStray(pod: PodFact, held: Places["held"]): boolean {
+export function isStray(pod: PodFact, held: MachinePlaces["held"]): boolean {
   const place = pod.node ?? pod.pinned;
   // A pod without a member's label is not ours, and has no reserved machine.
   return mayRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !isHome(pod, place, held);
@@ -80,7 +80,7 @@ export function isHome({ component }: PodFact, place: string, held: HeldMachines
  * node must also not be bound to another machine than its member's. Only recreation helps, because a pod stays bound to the machine for which it was created.
  * False before the ledger has answered.
  */
-export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
+export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: MachinePlaces): boolean {
   const place = pod.node ?? pod.pinned;
   if (place === undefined || !mayRun(pod)) return false;
   if (snapshot.nodesLost.includes(place)) return true;

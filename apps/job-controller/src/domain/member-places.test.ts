@@ -1,4 +1,4 @@
-import { findCrowded, type Crowded, type PlaceLoad } from "@muster/resources";
+import { findCrowded, type CrowdedComponent, type PlaceLoad } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { GANG, line, plan, status, workersDone } from "../../test/planned-job.ts";
 import { granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
@@ -77,7 +77,7 @@ describe("a member whose machine has foreign pods", () => {
 });
 
 describe("a job with a member that is crowded out", () => {
-  const crowded = (isLost: boolean): Crowded => ({
+  const crowded = (isLost: boolean): CrowdedComponent => ({
     ...{ component: "worker-1", node: NODE, sinceMs: NOW_MS - 1000, isLost },
     resources: [{ resource: "cpu", requested: 2000, free: 1500 }],
     foreign: { pods: 3, examples: ["shop/web", "shop/api"] },

@@ -1,4 +1,4 @@
-import { NO_DEFAULTS, type Place, type Requests } from "@muster/resources";
+import { NO_DEFAULTS, type ComponentPlace, type Requests } from "@muster/resources";
 import { componentOf } from "./build-units.ts";
 import { mayRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -11,10 +11,10 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
 };
 
 /** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
-export function placesOf(job: Job): readonly Place[] {
+export function placesOf(job: Job): readonly ComponentPlace[] {
   const needs = needsOf(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
-  return machines.flatMap(([component, node]): Place[] => {
+  return machines.flatMap(([component, node]): ComponentPlace[] => {
     const requests = needs.get(component);
     return requests === undefined || hasPodOn(job.pods, component, node) ? [] : [{ component, node, requests }];
   });

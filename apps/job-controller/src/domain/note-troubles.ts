@@ -1,4 +1,4 @@
-import { describeCrowding, type Crowded } from "@muster/resources";
+import { describeCrowding, type CrowdedComponent } from "@muster/resources";
 import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
@@ -29,7 +29,7 @@ export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobP
   return transitionConditions(status, { type: "PodsWaiting", status: "True", reason: "ForeignPods", message }, nowMs);
 }
 
-function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): Crowded | undefined {
+function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): CrowdedComponent | undefined {
   return crowded.find((each) => each.component === component && each.node === pinned);
 }
 

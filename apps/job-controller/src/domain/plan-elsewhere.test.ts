@@ -1,23 +1,23 @@
 import { expect, it } from "vitest";
-import { planElsewhere, type ElsewhereMemory, type JobElsewhere } from "./plan-elsewhere.ts";
+import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "./plan-elsewhere.ts";
 
 const MINUTE_MS = 60_000;
 
-function job(name: string): JobElsewhere {
+function job(name: string): UnservedJob {
   return { apiVersion: "muster.dev/v1", kind: "Job", namespace: "other", name, uid: `uid-${name}` };
 }
 
 /** Returns names by scan, with one scan per minute. */
-function looks(each: readonly (readonly JobElsewhere[])[], mayReport = true) {
-  let memory: ElsewhereMemory = new Map();
+function looks(each: readonly (readonly UnservedJob[])[], mayReport = true) {
+  let memory: UnservedMemory = new Map();
   return each.map((found, minute) => {
-    const plan = planElsewhere(found, memory, { nowMs: minute * MINUTE_MS, mayReport });
+    const plan = planUnservedEvents(found, memory, { nowMs: minute * MINUTE_MS, mayReport });
     memory = plan.memory;
     return [plan.unserved.map(({ name }) => name), plan.report.map(({ name }) => name)];
   });
 }
 
-it.each<[title: string, found: JobElsewhere[][], plans: string[][][]]>([
+it.each<[title: string, found: UnservedJob[][], plans: string[][][]]>([
   [
     "is unserved if two consecutive scans find it without a controller, and is reported once",
     [[job("a")], [job("a")], [job("a")]],

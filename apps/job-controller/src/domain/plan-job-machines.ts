@@ -1,4 +1,4 @@
-import { buildUnits, completedComponents, memberUnitId, ownerIdOf, type Unit } from "./build-units.ts";
+import { buildUnits, completedComponents, memberUnitId, ownerIdOf, type RequestUnit } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import { mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -175,7 +175,7 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
 /** Whether a waiting request has these needs. `completed` lists members that no longer need a machine. */
 export function isSameRequest(
   seen: WaitingUnit,
-  { needs, topology }: Unit,
+  { needs, topology }: RequestUnit,
   completed: ReadonlySet<string> = new Set(),
 ): boolean {
   const { components, shares, selections, otherPools: pools, dropsConstraints = false, isRequeued = false } = seen;

@@ -1,6 +1,6 @@
 import { gangSize, ownerIdOf } from "./build-units.ts";
 import { countUncounted } from "./count-uncounted.ts";
-import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
+import { decideOutcome, restartsOf, type JobOutcome } from "./decide-outcome.ts";
 import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, describeRestartNumber } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
@@ -34,7 +34,7 @@ import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-p
 import { planDeletions, planForced, planPods } from "./plan-pods.ts";
 import { noteReadiness, readyDueMs, requeueAtMs, requeueUnready } from "./plan-ready-timeout.ts";
 import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
-import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
+import type { JobPolicy, Snapshot, UnreadableSpec } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
 import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
@@ -67,7 +67,7 @@ function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
     : planForward(snapshot, spec, begun, policy);
 }
 
-function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
+function isUnreadable(spec: Snapshot["spec"]): spec is UnreadableSpec {
   return "problems" in spec;
 }
 
@@ -75,7 +75,7 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
  * Plans for an unreadable spec. A job that never started fails with the problems as its reason. A started job continues, because its spec was readable once,
  * and an edit or a change of the configuration may make it readable again.
  */
-function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
+function planUnreadable(snapshot: Snapshot, { problems }: UnreadableSpec, policy: JobPolicy): JobPlan {
   const { nowMs, job } = snapshot;
   const problemText = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
@@ -289,7 +289,7 @@ function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobP
 function restartGang(
   spec: JobSpec,
   status: JobStatus,
-  outcome: Extract<Outcome, { kind: "restarting" }>,
+  outcome: Extract<JobOutcome, { kind: "restarting" }>,
   nowMs: number,
 ): JobStatus {
   const restarted = {

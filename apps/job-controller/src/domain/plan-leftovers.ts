@@ -1,4 +1,4 @@
-import type { Standing } from "@muster/ledger-client/plan-sweep";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
 import { ownerIdOfUnit } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
@@ -26,7 +26,7 @@ export type PodLeft = {
  * Returns whether a unit is left over, because its job is deleted. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the
  * job that may run on any of them.
  */
-export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
+export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): OwnerStanding {
   if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
   if (unit.state === "none" || unit.state === "unknown") return { kind: "owned", because: `it is ${unit.state}` };
   const isBlocked = podsOn(unit, running).length > 0;

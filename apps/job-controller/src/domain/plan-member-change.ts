@@ -38,7 +38,7 @@ type SeenReason = "is-there" | "came-and-went";
 type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
 
 /** Returns the cached job of this name. */
-export type JobOf = (namespace: string, name: string) => JobObject | undefined;
+export type GetCachedJob = (namespace: string, name: string) => JobObject | undefined;
 
 /** The parts of a kind that state the owner of a member. */
 export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
@@ -56,7 +56,7 @@ export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
 export function planMemberChange<M extends MemberObject>(
   { before, after }: MemberChange<M>,
   kind: OwningKind,
-  jobOf: JobOf,
+  jobOf: GetCachedJob,
 ): MemberStep[] {
   const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
   // An object that is first observed during its deletion is neither a creation nor one of our deletions.
@@ -122,7 +122,7 @@ function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined
 }
 
 /** Returns the job that manages the member, if its uid is that of the reference. */
-function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
+function ownerKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
   const reference = controllerOf(member);
   if (reference === undefined || !refersToKind(reference, kind)) return undefined;
   const job = jobOf(member.metadata?.namespace ?? "", reference.name);
@@ -130,7 +130,7 @@ function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string 
 }
 
 /** Returns the job whose selector matches the member's labels; names are unique, so at most one does. */
-function selectingKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
+function selectingKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
   const labels = labelsOf(member);
   const name = labels[kind.labelKeys.jobNameLabelKey];
   if (name === undefined || labels[kind.labelKeys.groupNameLabelKey] !== kind.labelKeys.groupNameLabelValue)

@@ -6,7 +6,7 @@ import type { JobSpec, ReplicaSpec } from "./job.ts";
 import { isActive, mayRun, podsOf } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
 import { presentMembers } from "./present-members.ts";
-import { heldMachines, isMisplaced, type Places } from "./member-machines.ts";
+import { heldMachines, isMisplaced, type MachinePlaces } from "./member-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { memberName } from "./member-names.ts";
@@ -27,7 +27,7 @@ export function planPods(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-  world: Pick<Places, "machines"> & { readonly mayCreate: boolean; readonly policy: JobPolicy },
+  world: Pick<MachinePlaces, "machines"> & { readonly mayCreate: boolean; readonly policy: JobPolicy },
 ): PodPlan {
   const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
@@ -71,7 +71,7 @@ export function planForced(
     .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "machine-lost" }));
 }
 
-type TypeWorld = Places & {
+type TypeWorld = MachinePlaces & {
   readonly spec: JobSpec;
   readonly status: JobStatus;
   readonly replica: ReplicaSpec;

@@ -1,4 +1,4 @@
-import type { Unit } from "./build-units.ts";
+import type { RequestUnit } from "./build-units.ts";
 import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupSpec } from "./pod-group.ts";
@@ -48,11 +48,11 @@ export type StopReason = "suspended" | "preempted" | "ready-timeout" | "job-over
 export type JobStep =
   | {
       readonly kind: "reserve";
-      readonly unit: Unit;
+      readonly unit: RequestUnit;
       readonly priority: number;
       /** The original priority of the job, if its queue lowers it. */
       readonly loweredFrom?: number;
-      readonly because: Unit["because"];
+      readonly because: RequestUnit["because"];
     }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
   /** The step before its pods end, because the ledger may have withdrawn the preemption. `because` is the ledger's code. */

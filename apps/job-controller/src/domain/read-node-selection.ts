@@ -1,10 +1,10 @@
 import { checkNodeSelection, type Path, type WrittenSelection } from "@muster/documents";
 import { NODE_SELECTOR_OPERATORS, nodeSelectionOf } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
-import type { Fields, Notes } from "./read-fields.ts";
+import type { Fields, ReadNotes } from "./read-fields.ts";
 
 /** Notes a problem for each part of the node selector, the node affinity and the tolerations that is unreadable or that the API server refuses. */
-export function checkSelection(spec: Fields, notes: Notes): void {
+export function checkSelection(spec: Fields, notes: ReadNotes): void {
   const before = notes.problems.length;
   const selector = spec.object("nodeSelector");
   for (const name of selector?.names ?? []) selector?.text(name);

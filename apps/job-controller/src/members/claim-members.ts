@@ -15,7 +15,7 @@ import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./mem
 import { inOrder } from "./slow-start.ts";
 
 /** The members of the job, and the errors with others. An error requires another pass over the job. */
-export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
+export type ClaimResult<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
 /** The selector and the owner of the objects of one job. */
 export type Ownership = {
@@ -36,7 +36,7 @@ export async function claimMembers<M extends MemberObject>(
   ownership: Ownership,
   candidates: readonly M[],
   patch: Patch<M>,
-): Promise<Claimed<M>> {
+): Promise<ClaimResult<M>> {
   const claimant = { uid: job.metadata.uid, isDeleting: isDeleting(job) };
   const outcomes = new Map<M, M | Error | undefined>();
   await inOrder(candidates, async (member) => {

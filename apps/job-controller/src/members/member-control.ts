@@ -12,7 +12,7 @@ import {
 import { isConflict, isNotFound, isOutcomeUnknown, type MemberCalls } from "./member-calls.ts";
 
 /** Writes an event of the job. */
-export type Report = (type: "Normal" | "Warning", reason: string, message: string) => void;
+export type ReportEvent = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 export type CreateOutcome<M> =
   /** `member` is the object that was sent, unless the answer was lost and the member was read. */
@@ -36,7 +36,7 @@ export type DeleteOutcome =
 export type MembersOfJob<M extends MemberObject> = {
   readonly kind: "Pod" | "Service";
   readonly calls: Pick<MemberCalls<M>, "get" | "create" | "delete">;
-  readonly report: Report;
+  readonly report: ReportEvent;
   /** Whether a creation without an answer may be sent again: a frozen process that resumes may no longer lead. Absent: always. */
   readonly mayRepeat?: () => Promise<boolean>;
 };

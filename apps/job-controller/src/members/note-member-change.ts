@@ -1,11 +1,16 @@
 import { assertNever } from "@muster/faults";
 import type { MemberObject } from "../domain/ownership.ts";
-import { planMemberChange, type JobOf, type MemberChange, type OwningKind } from "../domain/plan-member-change.ts";
+import {
+  planMemberChange,
+  type GetCachedJob,
+  type MemberChange,
+  type OwningKind,
+} from "../domain/plan-member-change.ts";
 import type { Expectations } from "./expectations.ts";
 
 type ChangeDeps = {
   readonly kind: OwningKind;
-  readonly jobOf: JobOf;
+  readonly jobOf: GetCachedJob;
   readonly expectations: Pick<Expectations, "creationObserved" | "deletionObserved">;
   /** Adds the job's `namespace/name` to the work queue, immediately and without limit. */
   readonly enqueue: (job: string) => void;

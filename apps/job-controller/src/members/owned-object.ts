@@ -4,14 +4,14 @@ import { selects } from "../domain/member-labels.ts";
 import { controllerOf, isDeleting, labelsOf } from "../domain/ownership.ts";
 import type { Ownership } from "./claim-members.ts";
 import { isConflict, isNotFound } from "./member-calls.ts";
-import type { Report } from "./member-control.ts";
+import type { ReportEvent } from "./member-control.ts";
 
 /** `kept` means that it existed as desired, and nothing was written. */
 export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
 
 export type OwnedObjectDeps = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
-  readonly report: Report;
+  readonly report: ReportEvent;
 };
 
 /** One object that a job has under its own name. */
@@ -92,7 +92,7 @@ export async function deleteOwnedObject(
   return true;
 }
 
-function reportFailure(report: Report, reason: string, doing: string, error: unknown): void {
+function reportFailure(report: ReportEvent, reason: string, doing: string, error: unknown): void {
   const fault = kubeFault(error);
   if (fault !== undefined) report("Warning", reason, `${doing}: ${describeFault(fault)}`);
 }

@@ -8,7 +8,7 @@ import { openBucket, openView, type Leadership, type View } from "@muster/store"
 import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
-import type { ScalerDeps, Reporter } from "../scaler.ts";
+import type { ScalerDeps, ScalerReporter } from "../scaler.ts";
 import { checkHeld } from "./check-held.ts";
 import { makeSteadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
@@ -19,7 +19,7 @@ import { nodeCodec } from "./messages.ts";
 import { startMetrics, type ScalerMetrics } from "./metrics.ts";
 import { openPoolsWriter } from "./pools-writer.ts";
 import { openProvider, type ProviderDeps } from "./providers.ts";
-import { makeRecords, type Records, type RecordsDeps } from "./records.ts";
+import { makeRecords, type NodeRecords, type RecordsDeps } from "./records.ts";
 
 /** The views that every replica follows, whether it leads or not. */
 export type Deps = AsyncDisposable & {
@@ -31,7 +31,7 @@ export type Deps = AsyncDisposable & {
   /** Names the stale sources; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
   /** The records of this replica's leadership; undefined if it does not lead. */
-  led: Records | undefined;
+  led: NodeRecords | undefined;
 };
 
 const MAX_CALLS_IN_FLIGHT = 10;
@@ -188,7 +188,7 @@ async function openProviders(
   return providers;
 }
 
-function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): Reporter {
+function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): ScalerReporter {
   return {
     planned: (loop, step) => {
       metrics.took(loop, step);

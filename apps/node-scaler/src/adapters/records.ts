@@ -5,7 +5,7 @@ import { decideChange, type NodeChange } from "../domain/change-node.ts";
 import type { ScaledNode } from "../domain/node.ts";
 
 /** The records of nodes. Only the leader writes them: writes of a process that no longer leads reject with FaultError unavailable. */
-export type Records = {
+export type NodeRecords = {
   /**
    * Resolves when every stored record is known here. Rejects with FaultError unavailable while the bucket cannot be followed or a record cannot be read: a
    * missing record then proves nothing.
@@ -38,7 +38,7 @@ export type RecordsDeps = {
 /** A write that the view does not show yet; without a node it is a deletion. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
-export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): Records {
+export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): NodeRecords {
   const written = new Map<string, Written>();
 
   /** Returns the newer of the view and the own write. */

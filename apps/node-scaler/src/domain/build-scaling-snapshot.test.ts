@@ -7,7 +7,7 @@ import {
   listMachinesInParts,
   countUnscaledZones,
   isInUse,
-  type Use,
+  type NodeUse,
 } from "./build-scaling-snapshot.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Machine } from "./sightings.ts";
@@ -15,7 +15,7 @@ import type { Machine } from "./sightings.ts";
 const policies = new Map([["a", buildPolicy()]]);
 const node = buildNode("n");
 
-const seen = (machine: Machine, pods: Use["pods"] = new Map()): Use => ({
+const seen = (machine: Machine, pods: NodeUse["pods"] = new Map()): NodeUse => ({
   machines: inLedger(machine),
   pods,
   kubeNodes: inCluster(buildKubeNode("n", { labels: { disk: "ssd" } })),

@@ -14,10 +14,10 @@ import {
 import { checkPlans, type Given } from "../../test/plan-rows.ts";
 import { computeScaling, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
-import type { Phase } from "./node.ts";
+import type { NodePhase } from "./node.ts";
 
 const named = (gang: string) => (demand: Demand, index: number) => ({ ...demand, name: `${gang}/${index}` });
-const nodesIn = (...phases: Phase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
+const nodesIn = (...phases: NodePhase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
 describe("which nodes count", () => {
   checkPlans([
     [

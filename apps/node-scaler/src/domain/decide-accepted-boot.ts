@@ -5,10 +5,10 @@ import type { Demand } from "./demand.ts";
 import { describeLeft } from "./describe-duration.ts";
 import type { Pool } from "./fit.ts";
 import { listAcceptedZones, describeRefusal, mayAccept } from "./may-accept.ts";
-import type { Mismatch } from "./observe-mismatches.ts";
+import type { SizeMismatch } from "./observe-mismatches.ts";
 import { isInDomain } from "./topology.ts";
 
-type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly Mismatch[] };
+type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly SizeMismatch[] };
 
 /** Caches verdicts, because many demands request the same, and shortages do not change within a round. */
 export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool) => BootVerdict {

@@ -1,17 +1,17 @@
 import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
-import type { RequestedInstance, Shortage } from "./unavailability.ts";
+import type { RequestedInstance, CapacityShortage } from "./unavailability.ts";
 
 /** The answer of the provider to a start. `failed` means that the start may have taken effect. */
 export type BootAnswer =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
-  | Shortage
+  | CapacityShortage
   | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
 
 type BootOutcome =
   | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
-  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
+  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: CapacityShortage });
 
 /** Decides the outcome of a boot from the provider's answer for a node that is Creating. The heartbeat ends a failed one as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {

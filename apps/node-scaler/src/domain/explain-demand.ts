@@ -1,7 +1,7 @@
 import { buildDemandGroup } from "./build-demands.ts";
 import type { BootingNodes } from "./build-pool-facts.ts";
 import type { PoolTrouble } from "./build-pool-troubles.ts";
-import type { Wait, WaitCode } from "./describe-waits.ts";
+import type { GroupWait, WaitCode } from "./describe-waits.ts";
 import type { Owner } from "@muster/names";
 import type { ScaledNode } from "./node.ts";
 
@@ -14,7 +14,7 @@ type DemandExplanation = {
   readonly troubles: readonly PoolTrouble[];
 };
 
-type DemandPlan = { readonly waits: readonly Wait[]; readonly bindings: ReadonlyMap<string, string> };
+type DemandPlan = { readonly waits: readonly GroupWait[]; readonly bindings: ReadonlyMap<string, string> };
 
 /** Explains the scaler's work on the machines that an owner waits for. */
 export function explainDemand(

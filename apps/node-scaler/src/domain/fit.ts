@@ -1,7 +1,7 @@
 import type { SelectableNode } from "@muster/resources";
 import type { Demand } from "./demand.ts";
-import type { Room } from "./index-rooms.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodeRoom } from "./index-rooms.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import type { NodeSize } from "./node-sizes.ts";
 import type { PoolPolicy } from "./pool.ts";
 
@@ -21,7 +21,7 @@ type Shared = {
   /** Describes foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent if none. */
   readonly sharedWith?: string;
   /** The room that the ledger grants in parts; absent: unknown. */
-  readonly room?: Room;
+  readonly room?: NodeRoom;
   /** The facts that decide which demands accept it, known once it has been ready. Absent: only the configuration of its pool is known. */
   readonly joined?: JoinedNode;
 };
@@ -53,7 +53,7 @@ export type Pool = {
   readonly sizes: ReadonlyMap<string, NodeSize>;
 };
 
-const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
+const PHASE_RANK: Readonly<Partial<Record<NodePhase, number>>> = { Available: 0, Created: 1, Creating: 2 };
 
 /** Whether a node can be kept for a demand: it is ready or booting, has no holder, and must not end. */
 export function isUsable({ spec, status }: ScaledNode): boolean {

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
 import { aDemand, aNode, aPool, NOW } from "../../test/scaling-snapshots.ts";
 import { getDemandClass } from "./acceptance.ts";
-import { observeMismatches, type Mismatch } from "./observe-mismatches.ts";
+import { observeMismatches, type SizeMismatch } from "./observe-mismatches.ts";
 import { restrictToDomain } from "./topology.ts";
 
 const terms = [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }];
 const demand = aDemand("a", { selection: { terms, tolerations: [] } });
 const joined = (disk: string) => ({ joined: { name: "k1", labels: { disk }, taints: [] } });
 const made = aNode("n1", { boundTo: "a" });
-const found: Mismatch = {
+const found: SizeMismatch = {
   pool: "gpu",
   instanceType: "large",
   demandClass: getDemandClass(demand),
@@ -16,7 +16,7 @@ const found: Mismatch = {
   untilMs: NOW + 10,
 };
 const observe = (
-  before: readonly Mismatch[],
+  before: readonly SizeMismatch[],
   nodes: Parameters<typeof observeMismatches>[1]["nodes"],
   { demands = [demand], nowMs = NOW, pools = [aPool()] } = {},
 ) => {

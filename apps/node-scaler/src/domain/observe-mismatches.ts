@@ -10,7 +10,7 @@ import { restrictToDomain } from "./topology.ts";
 /**
  * A record that a node was created for a demand of this class, which does not accept it. Until it expires, no other node of the type is created for the class.
  */
-export type Mismatch = {
+export type SizeMismatch = {
   readonly pool: string;
   readonly instanceType: string;
   readonly demandClass: string;
@@ -20,7 +20,7 @@ export type Mismatch = {
 
 /** Updates the mismatches. Without this memory each round would create a node for a label that no node of the pool gets. */
 export function observeMismatches(
-  before: readonly Mismatch[],
+  before: readonly SizeMismatch[],
   {
     nodes,
     demands,
@@ -35,12 +35,12 @@ export function observeMismatches(
     /** The time for which a mismatch is remembered. */
     readonly forMs: number;
   },
-): readonly Mismatch[] {
+): readonly SizeMismatch[] {
   const selecting = demands.filter(({ selection, topology }) => selection !== undefined || topology !== undefined);
   if (selecting.length === 0) return before.filter(({ untilMs }) => untilMs > nowMs);
   const keyOfDemand = (name: string, pool: string): string => `${name}\n${pool}`;
   const byName = new Map(selecting.map((demand) => [keyOfDemand(demand.name, demand.pool), demand]));
-  const found = nodes.flatMap(({ name, spec, status, joined }): readonly Mismatch[] => {
+  const found = nodes.flatMap(({ name, spec, status, joined }): readonly SizeMismatch[] => {
     const bound = byName.get(keyOfDemand(status.boundTo ?? "", spec.pool));
     const demand = bound && restrictToOrder(bound, spec, pools);
     if (demand === undefined || joined === undefined || mayAcceptJoined(demand, joined)) return [];
@@ -53,7 +53,7 @@ export function observeMismatches(
     ),
   );
   // Labels may be set late.
-  const isRefuted = ({ pool, instanceType, demandClass }: Mismatch): boolean =>
+  const isRefuted = ({ pool, instanceType, demandClass }: SizeMismatch): boolean =>
     selections.has(demandClass) &&
     nodes.some(
       ({ spec, joined }) =>
@@ -62,7 +62,8 @@ export function observeMismatches(
         joined !== undefined &&
         acceptsNode(selections.get(demandClass), joined),
     );
-  const keyOf = ({ pool, instanceType, demandClass }: Mismatch): string => [pool, instanceType, demandClass].join("\n");
+  const keyOf = ({ pool, instanceType, demandClass }: SizeMismatch): string =>
+    [pool, instanceType, demandClass].join("\n");
   const all = new Map([...before, ...found].map((one) => [keyOf(one), one]));
   return [...all.values()].filter((one) => one.untilMs > nowMs && !isRefuted(one));
 }

@@ -1,7 +1,7 @@
 import { mayOccupy } from "@muster/names";
 import type { NodeChange } from "./change-node.ts";
 import { describePassed } from "./describe-duration.ts";
-import type { Claim, ScaledNode } from "./node.ts";
+import type { NodeClaim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
@@ -117,7 +117,7 @@ function planCleaning(
 
 const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };
 
-function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim: Claim } {
+function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim: NodeClaim } {
   return { claim: { owner, reservationId, reached: isReached } };
 }
 
@@ -126,7 +126,7 @@ function isUsed(machine: Machine | undefined): boolean {
   return machine?.standing === "OCCUPIED" || machine?.standing === "FOREIGN_USE";
 }
 
-function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {
+function reached(owner: NodeClaim["owner"], pods: readonly PodOnNode[]): boolean {
   return pods.some((pod) => pod.owner !== undefined && mayOccupy(pod.owner, owner));
 }
 

@@ -11,18 +11,18 @@ import {
   listed,
   silence,
 } from "../../test/build-sightings.ts";
-import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
-import type { Standing } from "./sightings.ts";
+import type { NodePhase, ScaledNode, TerminationCode } from "./node.ts";
+import type { MachineStanding } from "./sightings.ts";
 import { planStopRetry, planReap, type ReapSnapshot } from "./plan-reap.ts";
 
 const ready = inCluster(buildKubeNode("n"));
 const cordoned = inCluster(buildKubeNode("n", { cordoned: true }));
-const standing = (word: Standing, held?: typeof holder) => inLedger(buildMachine("n", word, held));
+const standing = (word: MachineStanding, held?: typeof holder) => inLedger(buildMachine("n", word, held));
 const pods = new Map([["k-n", [buildPod("p"), buildPod("q", { deleting: true })]]]);
 
 function node(
   code: TerminationCode | undefined,
-  phase: Phase = "Available",
+  phase: NodePhase = "Available",
   status: Partial<ScaledNode["status"]> = {},
 ) {
   const terminate = code === undefined ? undefined : { code, message: "", atMs: 0, drainUntilMs: 120_000 };
@@ -116,7 +116,8 @@ describe("the end of an idle node", () => {
   });
 
   it("is withdrawn if a part of it was granted before the cordon was observed", () => {
-    const machines = (word: Standing) => inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
+    const machines = (word: MachineStanding) =>
+      inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
     for (const word of ["SHARED", "CORDONED"] as const)
       expect(shown(node("IDLE"), { kubeNodes: cordoned, machines: machines(word) })).toEqual([
         "uncordon held",

@@ -9,15 +9,15 @@ import {
   markGroup,
   planGroup,
   rewindGroup,
-  type Group,
+  type DemandGroup,
   type GroupPlan,
-  type Round,
+  type BindingRound,
 } from "./plan-bindings.ts";
 import { listSpares, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
   /** The round after each group has its nodes; nodes promised here are taken from it. */
-  readonly round: Round;
+  readonly round: BindingRound;
   readonly plans: readonly GroupPlan[];
   /** Unbound nodes by pool, in the order of `compareNodes`. */
   readonly unbound: ReadonlyMap<string, readonly ComputedNode[]>;
@@ -81,7 +81,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
 }
 
 /** Returns the waiting groups, those with a topology in the domain where they would lack the fewest nodes without the maximum of any pool. */
-function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonly Group[] {
+function chooseDomains(waiting: readonly GroupPlan[], boundless: BindingRound): readonly DemandGroup[] {
   const groups = waiting.map(({ group }) => group);
   if (groups.every(({ domains }) => domains === undefined)) return groups;
   const before = markGroup(boundless);
@@ -94,7 +94,7 @@ function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonl
  * Returns groups that a waiting group may displace: once it can be completed, it takes machines and rooms for parts before later groups. Whole nodes of the
  * scaler stay with their demands.
  */
-function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
+function findDisplaceable(plans: readonly GroupPlan[]): readonly DemandGroup[] {
   const firstWaiting = plans.findIndex(({ lacks }) => lacks.length > 0);
   return plans
     .slice(firstWaiting + 1)
@@ -110,7 +110,7 @@ type Room = {
   readonly spares: ScaledNode[];
 };
 
-function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Group[]): ReadonlyMap<string, Room> {
+function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly DemandGroup[]): ReadonlyMap<string, Room> {
   const demands = groups.flatMap((group) => group.demands);
   const whole = demands.filter(({ shared }) => shared === undefined);
   const isWantedWhole = indexDemands(whole, round.pools, round.acceptance);

@@ -1,5 +1,5 @@
 import type { NodeChange } from "./change-node.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { StopsTried } from "./plan-reap.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -70,7 +70,7 @@ type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-n
 
 type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
 
-const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
+const WITH_INSTANCE: ReadonlySet<NodePhase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 
 /**
  * Plans the end of inconsistent objects: instances without a record, records whose instance vanished, Kubernetes nodes without either. A fault is acted on only

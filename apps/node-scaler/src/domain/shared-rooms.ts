@@ -2,7 +2,7 @@ import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/res
 import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
-import { NO_ROOM, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
+import { NO_ROOM, indexRooms, type NodeRoom, type NodeRooms } from "./index-rooms.ts";
 import { toAmounts, type NodeSize } from "./node-sizes.ts";
 import type { NewNode } from "./node.ts";
 
@@ -40,7 +40,7 @@ type SharedWorld = {
   readonly acceptance: Acceptance;
 };
 
-type Place = { readonly rooms: Rooms; readonly place: number };
+type Place = { readonly rooms: NodeRooms; readonly place: number };
 
 /**
  * Opens the rooms of a round. Existing nodes come first, by name, then booting ones, the oldest first, then new ones. The order decides only between equally
@@ -48,10 +48,10 @@ type Place = { readonly rooms: Rooms; readonly place: number };
  */
 export function openSharedRooms(world: SharedWorld): SharedRooms {
   const { pools, resources, acceptance } = world;
-  const byPool = new Map<string, { readonly rooms: Rooms; readonly nodes: RoomNode[] }>();
+  const byPool = new Map<string, { readonly rooms: NodeRooms; readonly nodes: RoomNode[] }>();
   const places = new Map<RoomNode, Place>();
   const undo: (() => void)[] = [];
-  const add = (pool: string, node: RoomNode, room: Room): Place => {
+  const add = (pool: string, node: RoomNode, room: NodeRoom): Place => {
     const of = byPool.get(pool) ?? { rooms: indexRooms(), nodes: [] };
     byPool.set(pool, of);
     const place = { rooms: of.rooms, place: of.nodes.length };
@@ -61,15 +61,15 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     places.set(node, place);
     return place;
   };
-  const change = ({ rooms, place }: Place, room: Room): void => {
+  const change = ({ rooms, place }: Place, room: NodeRoom): void => {
     const before = rooms.at(place) ?? NO_ROOM;
     rooms.set(place, room);
     undo.push(() => rooms.set(place, before));
   };
-  const newRoom = ({ spec }: NewNode): Room =>
+  const newRoom = ({ spec }: NewNode): NodeRoom =>
     unusedRoom(pools.get(spec.pool)?.sizes.get(spec.instanceType), resources);
   const isReserved = new Set<RoomNode>(world.reserved);
-  const reserved = new Map<RoomNode, Room>();
+  const reserved = new Map<RoomNode, NodeRoom>();
   for (const { node, room } of existingRooms(world)) {
     if (isReserved.has(node)) reserved.set(node, room);
     add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? NO_ROOM : room);
@@ -116,7 +116,7 @@ export const NO_ROOMS: SharedRooms = {
   rewind: () => undefined,
 };
 
-type ExistingRoom = { readonly node: ComputedNode | FreeMachine; readonly room: Room; readonly sinceMs: number };
+type ExistingRoom = { readonly node: ComputedNode | FreeMachine; readonly room: NodeRoom; readonly sinceMs: number };
 
 function existingRooms({ pools, nodes, reserved, machines, parts, resources }: SharedWorld): readonly ExistingRoom[] {
   const ofMachine = (node: FreeMachine, isUnused: boolean): readonly ExistingRoom[] =>
@@ -139,21 +139,21 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
 }
 
 /** The room that the ledger reports for a node, or the expected room of a node of its type until the ledger knows it. */
-function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): Room | undefined {
+function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): NodeRoom | undefined {
   if (node.room !== undefined) return { ...node.room, isUnused: true };
   return pool && unusedRoom(pool.sizes.get(node.spec.instanceType), resources);
 }
 
 const UNKNOWN_SIZE: NodeSize = { known: new Map(), gpus: undefined, isInPart: true };
 
-function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): Room {
+function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): NodeRoom {
   const { known, gpus } = size;
   const allocatable = toAmounts(size, known.keys());
   return { allocatable, free: toAmounts(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
 /** Subtracts a request; one with an unknown amount takes all of it. */
-function takeFrom({ free, ...room }: Room, requests: Amounts): Room {
+function takeFrom({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
   const use = useOf(requests);
   const left = new Map(subtract(free, use));
   for (const [resource, amount] of use) if (amount > 0 && left.get(resource) === Infinity) left.set(resource, 0);

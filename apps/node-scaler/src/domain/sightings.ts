@@ -64,7 +64,7 @@ export const STANDINGS = [
   "FOREIGN_USE",
   "UNKNOWN",
 ] as const;
-export type Standing = (typeof STANDINGS)[number];
+export type MachineStanding = (typeof STANDINGS)[number];
 
 /** An owner that holds a machine or a part of it. */
 export type Holder = { readonly owner: Owner; readonly reservationId: string };
@@ -73,9 +73,9 @@ export type Holder = { readonly owner: Owner; readonly reservationId: string };
 export type Machine = {
   readonly node: string;
   readonly pool: string;
-  readonly standing: Standing;
+  readonly standing: MachineStanding;
   /** The standing for work that tolerates all of its taints. */
-  readonly toleratedStanding: Standing;
+  readonly toleratedStanding: MachineStanding;
   /** Taints that exclude pods without a toleration; empty while it has its startup taint. */
   readonly taints: readonly Taint[];
   /** True if the ledger has observed its cordon, and grants it to no further owner. */

@@ -4,7 +4,7 @@ import type { Demand, Topology } from "./demand.ts";
 import { ZONE, type KnownPool } from "./may-accept.ts";
 
 /** The groups with a topology, with the possible domains of each. */
-export type Domains = {
+export type TopologyDomains = {
   /** Returns ascending values of the label, for the group of the demand with its choice of pools. Undefined if the group has no topology. */
   valuesFor(demand: Demand): readonly string[] | undefined;
   /** Restricts the demand to nodes with this value. */
@@ -24,7 +24,7 @@ export function indexDomains(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
   { nodes, unscaledZones }: { readonly nodes: readonly AnyNode[]; readonly unscaledZones: ZoneCounts },
-): Domains {
+): TopologyDomains {
   const members = Map.groupBy(
     demands.filter(({ topology }) => topology !== undefined),
     keyOf,
@@ -105,7 +105,7 @@ function restrictBy(demand: Demand, value: string, restrict: typeof restrictSele
 }
 
 /** Caches restrictions: demands with one selection share one object, so that its key is built once. */
-function rememberRestrictions(): Domains["restrict"] {
+function rememberRestrictions(): TopologyDomains["restrict"] {
   const known = new Map<NodeSelection | undefined, Map<string, NodeSelection>>();
   const restrict: typeof restrictSelection = (selection, requirement) => {
     const ofSelection = known.get(selection) ?? new Map<string, NodeSelection>();

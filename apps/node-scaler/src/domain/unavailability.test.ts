@@ -8,12 +8,17 @@ import {
   rememberShortage,
   REMEMBERED_MS,
   type RequestedInstance,
-  type Shortage,
+  type CapacityShortage,
 } from "./unavailability.ts";
 
 const spot: RequestedInstance = { provider: "cloud", instanceType: "large", spot: true };
 const onDemand: RequestedInstance = { ...spot, spot: false };
-const full = (zone?: string, subnet?: string): Shortage => ({ kind: "no-capacity", zone, subnet, message: "full" });
+const full = (zone?: string, subnet?: string): CapacityShortage => ({
+  kind: "no-capacity",
+  zone,
+  subnet,
+  message: "full",
+});
 
 function memoryOf(...marks: readonly Unavailability[]): readonly Unavailability[] {
   return marks.reduce<readonly Unavailability[]>(rememberShortage, []);
@@ -53,7 +58,7 @@ it("marks a type without spot as unavailable for spot, in all zones", () => {
   expect(shortages.isUnavailable("cloud", "large", false, "a")).toBe(false);
 });
 
-it.each<[string, Shortage, { a: boolean; b: boolean; any: boolean }]>([
+it.each<[string, CapacityShortage, { a: boolean; b: boolean; any: boolean }]>([
   ["a zone", full("a"), { a: true, b: false, any: false }],
   ["a subnet whose zone is known", full("a", "subnet-1"), { a: true, b: false, any: false }],
   ["a subnet whose zone is not known", full(undefined, "subnet-1"), { a: true, b: true, any: true }],
@@ -119,7 +124,7 @@ it("answers after any history, swept or not, as a search through all marks would
 });
 
 it("marks a zone that the provider does not have", () => {
-  const shortage: Shortage = {
+  const shortage: CapacityShortage = {
     ...full("zone-x"),
     kind: "no-capacity",
     zone: "zone-x",

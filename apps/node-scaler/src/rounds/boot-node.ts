@@ -9,7 +9,7 @@ import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { buildMark, rememberShortage } from "../domain/unavailability.ts";
 import { runInNodeSpan } from "../node-trace.ts";
-import type { Boot, NodeProvider } from "../providers/provider.ts";
+import type { BootRequest, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
 /** Requests the instance of a Creating node from the provider, and records its answer. Never rejects. */
@@ -32,7 +32,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
   }).catch((error: unknown) => scaler.report.failed("pool", `recording the outcome of the boot of ${name}`, error));
 }
 
-async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
+async function ask(scaler: Scaler, provider: NodeProvider, boot: BootRequest): Promise<BootAnswer> {
   if (!scaler.isHeld()) return { kind: "failed", message: "this replica leads no more", retryAfterMs: 0 };
   try {
     return await provider.start(boot, scaler.orderSignal);
@@ -74,7 +74,7 @@ function buildBoot(
   { name, spec }: ScaledNode,
   policy: PoolPolicy,
   { poolLabel, name: scaler }: Pick<Scaler, "poolLabel" | "name">,
-): Boot {
+): BootRequest {
   const { pool, instanceType, bootImage, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
   return {
     nodeName: name,

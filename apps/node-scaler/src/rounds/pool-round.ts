@@ -8,7 +8,7 @@ import {
   buildUnseen,
   countUnscaledZones,
   isInUse,
-  type Use,
+  type NodeUse,
 } from "../domain/build-scaling-snapshot.ts";
 import { computeScaling, type ScalingPlan, type StartStep } from "../domain/compute.ts";
 import { observeMismatches } from "../domain/observe-mismatches.ts";
@@ -38,7 +38,7 @@ export async function runPoolRound(scaler: Scaler): Promise<void> {
   const nodes = records.list();
   const kubeNodes = scaler.cluster.nodes();
   const machines = tolerateTaints(listed, nodes, policies);
-  const use: Use = { machines, pods: scaler.cluster.pods(), kubeNodes };
+  const use: NodeUse = { machines, pods: scaler.cluster.pods(), kubeNodes };
   const nowMs = scaler.now();
   memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
@@ -110,7 +110,7 @@ async function writeUpdates(
   { records, report }: Scaler,
   plan: ScalingPlan,
   nodes: readonly ScaledNode[],
-  use: Use,
+  use: NodeUse,
 ): Promise<void> {
   const phases = new Map(nodes.flatMap((node) => (isBeingReleased(node) ? [] : [[node.name, node.status.phase]])));
   const inUse = nodes.filter((node) => isInUse(node, use));

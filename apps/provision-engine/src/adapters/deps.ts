@@ -8,20 +8,20 @@ import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
 import { bucketFill, bucketCreatedAtMs, openView } from "@muster/store";
-import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
+import { openCleaner, type LeaseCleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { makeLeaseQueue } from "../types/lease-queue.ts";
 import { buildMachineRequest } from "../types/machine.ts";
 import { computeZdbOverhead, ZDB } from "../types/zdb.ts";
-import type { Overheads } from "../types/workload-types.ts";
+import type { TypeOverheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { findReferenced, type EngineOps } from "../lead/engine-ops.ts";
+import { findReferencedLease, type EngineOps } from "../lead/engine-ops.ts";
 import { followLeases, openLeaseRegistry } from "../holdings/holdings.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { makeOrderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
-import type { Ledger, Workload, WorkloadParts } from "../types/workload.ts";
-import { watchUnreadable, type Records } from "../holdings/records.ts";
+import type { LeaseLedger, Workload, WorkloadParts } from "../types/workload.ts";
+import { watchUnreadable, type LeaseRecords } from "../holdings/records.ts";
 import { openRoom, makeRecords, openLeases } from "./records.ts";
 import { makeBusFeedback, routeAnswers } from "./feedback.ts";
 import { openGrants, joinLeftovers, makeLeaseLedger, openLedgerLeftovers } from "./ledger.ts";
@@ -31,14 +31,14 @@ import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
 import { openLeftovers } from "./leftovers.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
-import { openPolling, type Polled } from "./polling.ts";
+import { openPolling, type ControllerPolling } from "./polling.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
   /** Polled orders; undefined without a controller. */
-  readonly polled: Polled | undefined;
-  readonly cleaner: Cleaner;
+  readonly polled: ControllerPolling | undefined;
+  readonly cleaner: LeaseCleaner;
   /** Describes outdated state; undefined if everything is fresh. */
   readonly staleness: () => string | undefined;
 };
@@ -175,14 +175,14 @@ function foreseeWith(
     around: holdings.around,
     overheads,
     phaseOf: (id: string) => holdings.find(id)?.phase,
-    referencedBy: (record: LeaseRecord) => findReferenced({ holdings, view, secrets }, record),
+    referencedBy: (record: LeaseRecord) => findReferencedLease({ holdings, view, secrets }, record),
     policy: { ...order, ...engine.pass },
     nowNs,
   };
   return (...asked) => foreseeOrder(deps, ...asked);
 }
 
-function overheadsOf({ kube }: Config): Overheads {
+function overheadsOf({ kube }: Config): TypeOverheads {
   return kube?.zdb === undefined ? {} : { [ZDB.type]: computeZdbOverhead(kube.zdb) };
 }
 
@@ -214,12 +214,12 @@ function cleanerOf(
     cluster,
   }: {
     readonly bus: NatsBus;
-    readonly ledger: Ledger;
-    readonly records: Records;
+    readonly ledger: LeaseLedger;
+    readonly records: LeaseRecords;
     readonly metrics: LeaseMetrics;
     readonly cluster: Pick<Cluster, "calls" | "installation"> | undefined;
   },
-): Cleaner {
+): LeaseCleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
     if (kubeFault(error) === undefined)

@@ -1,33 +1,33 @@
-import { describeBrake, type Brake } from "@muster/ledger-client/plan-sweep";
+import { describeBrake, type SweepBrake } from "@muster/ledger-client/plan-sweep";
 import { pageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { nsFromMs, timestampOf, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/claim.ts";
+import type { EngineCapacity } from "../domain/claim.ts";
 import { type LeaseRecord, SOURCES } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
-import type { Cleaner } from "../lead/cleaner.ts";
+import type { LeaseCleaner } from "../lead/cleaner.ts";
 import { countTicks } from "./count-ticks.ts";
 import type { LeaseRegistry } from "../holdings/holdings.ts";
-import { type Stored, type History, type Readable, listUnreadableLeases } from "../holdings/records.ts";
+import { type StoredLease, type LeaseHistory, type StoredValue, listUnreadableLeases } from "../holdings/records.ts";
 import { endLease, renewLease, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
 import { explainAnswer, toWireLease, type LeaseExplainCalls } from "./lease-message.ts";
 import { readHistoryPage } from "./history.ts";
 import { PAGE_BYTES, toWirePhase, toWireEvent } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
-  readonly view: Pick<View<Readable>, "entries" | "get" | "onChange">;
+  readonly view: Pick<View<StoredValue>, "entries" | "get" | "onChange">;
   readonly holdings: RequestDeps["holdings"] & Pick<LeaseRegistry, "around" | "counters" | "find" | "phases">;
-  readonly history: Pick<History, "page">;
-  readonly capacity: Capacity;
+  readonly history: Pick<LeaseHistory, "page">;
+  readonly capacity: EngineCapacity;
   /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   /** The calls to other services for an explanation. */
   readonly asking: LeaseExplainCalls;
-  readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
+  readonly cleaner: Pick<LeaseCleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;
   /** The public key of the results' signatures, in base58. */
@@ -45,7 +45,7 @@ const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const nowMs = (): number => Number(deps.nowNs() / 1_000_000n);
   const counts = countTicks(COUNT_EVERY_MS, nowMs);
-  const lease = async (stored: Promise<Stored>) => ({ lease: toWireLease(deps, await stored) });
+  const lease = async (stored: Promise<StoredLease>) => ({ lease: toWireLease(deps, await stored) });
   return {
     orderLease: async ({ requestId, order, dryRun, before, skipForesight }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
@@ -109,7 +109,7 @@ function leasesPage(
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
   const size = pageLimit(limit, MAX_PAGE);
   const wanted: number = phase;
-  const page: Stored[] = [];
+  const page: StoredLease[] = [];
   let bytes = 0;
   let isMore = false;
   for (const { key, value, revision } of deps.view.entries()) {
@@ -138,7 +138,7 @@ function ownEngine({ policy }: HandlerDeps, named: string): string {
   return policy.engine;
 }
 
-function toWireSchedule({ mode, nextMs }: ReturnType<Cleaner["schedule"]>) {
+function toWireSchedule({ mode, nextMs }: ReturnType<LeaseCleaner["schedule"]>) {
   return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
 }
 
@@ -183,7 +183,7 @@ function readOrder(message: muster.provision.v1.Order): Order {
   }
 }
 
-function toWireUnits(units: Capacity): muster.provision.v1.ResourceUnits {
+function toWireUnits(units: EngineCapacity): muster.provision.v1.ResourceUnits {
   const { cru, mru, hru, sru } = units;
   return { cru: wireUnit(cru), mruBytes: wireUnit(mru), hruBytes: wireUnit(hru), sruBytes: wireUnit(sru) };
 }
@@ -201,6 +201,6 @@ function refuse(field: string, reason: string): never {
 }
 
 /** Empty: nothing is held. */
-function textOf(brake: Brake | undefined): string {
+function textOf(brake: SweepBrake | undefined): string {
   return brake === undefined ? "" : describeBrake(brake);
 }

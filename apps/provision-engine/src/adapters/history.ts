@@ -1,15 +1,15 @@
-import { openTrail, type Bus } from "@muster/bus";
+import { openAuditTrail, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { throwFault } from "@muster/faults";
 import type { View } from "@muster/store";
 import { toEvent, toWireEvent, PAGE_BYTES } from "./messages.ts";
-import type { History, Readable } from "../holdings/records.ts";
+import type { LeaseHistory, StoredValue } from "../holdings/records.ts";
 import { buildHistory } from "../domain/build-history.ts";
 import { countEventBytes } from "../domain/decide-quota.ts";
 import type { LeaseEvent } from "../domain/lease.ts";
 
-export function openHistory(bus: Bus): History {
-  return openTrail(bus, {
+export function openHistory(bus: Bus): LeaseHistory {
+  return openAuditTrail(bus, {
     type: muster.provision.v1.LeaseEvent,
     subjectOf: subjects.leaseAudited,
     keyOf: ({ lease }) => lease,
@@ -20,8 +20,8 @@ export function openHistory(bus: Bus): History {
 }
 
 type HistoryDeps = {
-  readonly history: Pick<History, "page">;
-  readonly view: Pick<View<Readable>, "get">;
+  readonly history: Pick<LeaseHistory, "page">;
+  readonly view: Pick<View<StoredValue>, "get">;
 };
 
 const EVENTS = { fallback: 100, max: 500 };

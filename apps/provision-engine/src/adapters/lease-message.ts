@@ -1,17 +1,17 @@
 import { faultOf } from "@muster/faults";
 import { timestampOf } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
-import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
+import { askMachines, explanationMessage, NO_ANSWERS, type ExplainCalls } from "@muster/ledger-client";
 import { decideAdmission, decideDecommission } from "../domain/decide-admission.ts";
 import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
 import { type LeaseSeen, type LeaseUsers, explainLease, getLeasePhase } from "../domain/explain-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Surroundings } from "../domain/claim.ts";
+import type { ClaimSurroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { LeaseRegistry } from "../holdings/holdings.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 import { toWirePhase, toWireRecord } from "./messages.ts";
 import { buildLeaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
@@ -23,7 +23,7 @@ type SeenLeases = {
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
 /** A lease as replies show it. */
-export function toWireLease(leases: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
+export function toWireLease(leases: SeenLeases, { record, revision }: StoredLease): Message<"Lease"> {
   const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
   return {
     record: toWireRecord(record),
@@ -47,7 +47,7 @@ function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   };
 }
 
-const NO_USERS: Surroundings["users"] = { some: [], count: 0 };
+const NO_USERS: ClaimSurroundings["users"] = { some: [], count: 0 };
 
 function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
   const { order, expiresAtNs } = user;
@@ -57,7 +57,7 @@ function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
 function explainWait(
   { holdings, nowNs }: SeenLeases,
   { order, phase, trouble }: LeaseRecord,
-  users: Surroundings["users"],
+  users: ClaimSurroundings["users"],
 ): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideDecommission({ users });
@@ -87,7 +87,7 @@ export async function explainAnswer(
 ): Promise<muster.explain.v1.Explanation.$Properties> {
   const { order, phase } = record;
   const waitsForLedger = order.type === MACHINE.type && phase === "PROVISIONING";
-  const asked = waitsForLedger ? await askMachines(calls, buildLeaseOwner(record)) : NOTHING_ASKED;
+  const asked = waitsForLedger ? await askMachines(calls, buildLeaseOwner(record)) : NO_ANSWERS;
   const isUnqueued = waitsForLedger && asked.reservation === undefined && asked.ledgerTrouble === undefined;
   const whyNoQueue = isUnqueued ? await askQueue(calls, record) : undefined;
   const nowMs = Number(leases.nowNs() / 1_000_000n);

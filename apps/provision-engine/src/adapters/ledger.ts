@@ -3,12 +3,12 @@ import { ledgerCalls, listenReservations, type LedgerCalls } from "@muster/ledge
 import { ReservationService } from "@muster/proto";
 import type { HintDeps } from "../lead/wake-leases.ts";
 import { parseLeaseOwner, OWNER_KIND } from "../types/machine.ts";
-import type { Ledger } from "../types/workload.ts";
+import type { LeaseLedger } from "../types/workload.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
 /** The reservations of leases. */
-export function makeLeaseLedger(bus: Bus): Ledger {
+export function makeLeaseLedger(bus: Bus): LeaseLedger {
   const calls = client(bus, ReservationService);
   const reservations = ledgerCalls(calls, OWNER_KIND);
   return { ...reservations, listMachines: calls.listMachines, listQueues: calls.listQueues };

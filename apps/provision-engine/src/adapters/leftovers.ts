@@ -3,7 +3,7 @@ import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster
 import { otherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
-import { buildUseKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts";
+import { buildUseKey, type FoundObjects, type FoundObject } from "../domain/plan-cleanup.ts";
 import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
@@ -30,7 +30,7 @@ export function openLeftovers(
       if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
       const kinds = within === undefined ? SWEPT_KINDS : SWEPT_KINDS.filter((each) => each !== KINDS.namespace);
       const listed = await Promise.all(
-        kinds.map(async (kind): Promise<Found> => {
+        kinds.map(async (kind): Promise<FoundObjects> => {
           try {
             const query = { labelSelector: SELECTOR };
             const objects: FoundObject[] = [];

@@ -2,14 +2,14 @@ import { timestampOf, type Result } from "@muster/leases";
 import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, lowercaseNames, muster } from "@muster/proto";
 import { protoCodec, type Codec } from "@muster/store";
-import type { Readable } from "../holdings/records.ts";
+import type { StoredValue } from "../holdings/records.ts";
 import {
   ENDING_CAUSES,
-  type Ending,
+  type LeaseEnding,
   type FeedbackPending,
   type LeaseEvent,
   type LeaseRecord,
-  type Origin,
+  type LeaseOrigin,
   type CrashWindow,
 } from "../domain/lease.ts";
 
@@ -23,7 +23,7 @@ const STATES = lowercaseNames(enums.ResultState);
 const records = protoCodec(wire.LeaseRecord);
 
 /** Decoding never throws, so that an unreadable record is not mistaken for a missing one. */
-export const recordCodec: Codec<Readable, LeaseRecord> = {
+export const recordCodec: Codec<StoredValue, LeaseRecord> = {
   encode: (record) => records.encode(toWireRecord(record)),
   decode: (bytes) => {
     try {
@@ -120,7 +120,7 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
   };
 }
 
-function toOrigin({ id, run }: muster.provision.v1.LeaseOrigin): Origin {
+function toOrigin({ id, run }: muster.provision.v1.LeaseOrigin): LeaseOrigin {
   return { id, run };
 }
 
@@ -134,11 +134,11 @@ function toCrashes({ since, exits, pods }: muster.provision.v1.CrashWindow): Cra
   return { sinceNs: toNs(since), exits, pods: counted };
 }
 
-function toWireEnding({ atNs, request, ...rest }: Ending): muster.provision.v1.Ending.$Properties {
+function toWireEnding({ atNs, request, ...rest }: LeaseEnding): muster.provision.v1.Ending.$Properties {
   return { ...rest, at: timestampOf(atNs), request: request && toWireEnd(request) };
 }
 
-function toEnding({ cause, message, at, request }: muster.provision.v1.Ending): Ending {
+function toEnding({ cause, message, at, request }: muster.provision.v1.Ending): LeaseEnding {
   const known = ENDING_CAUSES.find((each) => each === cause);
   if (known === undefined) throw new Error(`"${cause}" is no cause of an end that this version knows`);
   return { cause: known, message, atNs: toNs(at), request: request && toEnd(request) };

@@ -16,7 +16,7 @@ import { describe, expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, MAX_CLOCK_SKEW_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
-import type { LeaseRecord, Phase } from "./lease.ts";
+import type { LeaseRecord, LeasePhase } from "./lease.ts";
 import { hashOrder } from "./signed-content.ts";
 import { transitionLease } from "./transition-lease.ts";
 
@@ -300,7 +300,7 @@ describe("an end", () => {
 });
 
 describe("a withdrawal", () => {
-  it.each<[Phase, string]>([
+  it.each<[LeasePhase, string]>([
     ["ACTIVE", "ending"],
     ["ORDERED", "ending"],
     ["FAILED", "ending"],

@@ -11,7 +11,13 @@ import {
 } from "@muster/leases";
 import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { type LeaseRecord, isRelistingOrders } from "./lease.ts";
-import { isOrderOf, type Digest, verifySigned, buildSignatureFault, type Verify } from "./signed-content.ts";
+import {
+  isOrderOf,
+  type ComputeDigest,
+  verifySigned,
+  buildSignatureFault,
+  type VerifySignature,
+} from "./signed-content.ts";
 import { withEvent, type LeaseChange } from "./lease-change.ts";
 
 /** The clock of a signer may be this far ahead of ours: 5 minutes. */
@@ -37,8 +43,8 @@ export type OrderPolicy = {
 
 export type OrderContext = {
   readonly nowNs: bigint;
-  readonly verify: Verify;
-  readonly digest: Digest;
+  readonly verify: VerifySignature;
+  readonly digest: ComputeDigest;
   readonly source: string;
   readonly requestId: string;
   readonly traceparent: string;

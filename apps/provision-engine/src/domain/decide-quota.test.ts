@@ -11,10 +11,10 @@ import {
   buildStorable,
   decideRoom,
 } from "./decide-quota.ts";
-import type { Phase, LeaseRecord } from "./lease.ts";
+import type { LeasePhase, LeaseRecord } from "./lease.ts";
 import { withEvent } from "./lease-change.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const POLICY = { maxLeases: 3, maxBytes: 1000 };
 
 it.each([

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { aLease, anOrder, withText } from "../../test/a-lease.ts";
 import type { Admission } from "./decide-admission.ts";
 import { decideReference, decideTakeOver, toReferenced } from "./decide-take-over.ts";
-import type { LeaseRecord, Phase } from "./lease.ts";
+import type { LeaseRecord, LeasePhase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";
 
 const NOW = 2_000n;
@@ -14,7 +14,7 @@ function decide(older: LeaseRecord, isSame = true, wanted = order): Admission | 
 }
 
 describe("an order that refers to a lease", () => {
-  it.each<[Phase, Admission["kind"]]>([
+  it.each<[LeasePhase, Admission["kind"]]>([
     ["ORDERED", "later"],
     ["PROVISIONING", "later"],
     ["ACTIVE", "yes"],
@@ -47,8 +47,8 @@ describe("an order that refers to a lease", () => {
 });
 
 describe("a lease that takes over the workload of another one", () => {
-  const heir = (phase: Phase) => aLease({ order, phase, takesOver: "1-1" });
-  const step = (phase: Phase, older: LeaseRecord | undefined, isSame = true) =>
+  const heir = (phase: LeasePhase) => aLease({ order, phase, takesOver: "1-1" });
+  const step = (phase: LeasePhase, older: LeaseRecord | undefined, isSame = true) =>
     decideTakeOver(heir(phase), older && { record: older, isSame }, FENCE, NOW);
   const handed = transitionLease(aLease({ run: 3 }), { kind: "migrated", heir: "2-1" }, NOW).next;
 

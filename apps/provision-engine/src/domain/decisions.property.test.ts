@@ -8,10 +8,10 @@ import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
 import { decideDecommission } from "./decide-admission.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
-import { mayHoldResources, type LeaseRecord, type Phase } from "./lease.ts";
+import { mayHoldResources, type LeaseRecord, type LeasePhase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const POLICY = {
   engine: "main",
   verifySignatures: true,

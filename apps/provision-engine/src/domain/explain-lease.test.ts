@@ -3,11 +3,11 @@ import type { Result } from "@muster/leases";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
 import { explainLease, getLeasePhase, type LeaseSeen } from "./explain-lease.ts";
-import type { Ending, LeaseRecord } from "./lease.ts";
+import type { LeaseEnding, LeaseRecord } from "./lease.ts";
 
 const NOW_MS = 1_700_003_600_123;
 const EXPIRES_NS = 1_700_007_200_123_456_789n;
-const ENDING: Ending = { cause: "CRASHED", message: "4 exits", atNs: 7_000_000n, request: undefined };
+const ENDING: LeaseEnding = { cause: "CRASHED", message: "4 exits", atNs: 7_000_000n, request: undefined };
 const ERROR: Result = {
   id: "4711-1",
   type: "debug",

@@ -10,7 +10,7 @@ import {
   type FoundObject,
   type LeaseTruth,
   decideCleanupBrake,
-  type Census,
+  type RecordCount,
   type CleanupStep,
 } from "./plan-cleanup.ts";
 
@@ -192,7 +192,7 @@ it("plans one step for each object in any order, and removes only undoubted, unu
 });
 
 const BRAKE_POLICY = { maxObjects: 50, maxPercent: 50 };
-const CENSUS: Census = { records: 3, bucketCreatedMs: 1_000_000 };
+const CENSUS: RecordCount = { records: 3, bucketCreatedMs: 1_000_000 };
 const steps = (keep: number, left: number, createdMs = 2_000_000): CleanupStep[] =>
   Array.from({ length: keep + left }, (_, at) => ({
     kind: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
@@ -213,7 +213,7 @@ const gone = (found: readonly CleanupStep[]) =>
 const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
   decideCleanupBrake(found, { truth: gone(found) }, census, confirmed, BRAKE_POLICY);
 
-it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
+it.each<[string, readonly CleanupStep[], RecordCount, number, string | undefined]>([
   ["a few leftovers are removed", steps(0, MAX_LEFT_AT_ANY_SHARE), CENSUS, 0, undefined],
   ["half of many objects are removed", steps(20, 20), CENSUS, 0, undefined],
   ["more than half of many objects are held up", steps(20, 21), CENSUS, 0, "more than 50 %"],

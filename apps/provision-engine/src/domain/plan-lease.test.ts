@@ -6,8 +6,8 @@ import { readClaim } from "../types/workload-types.ts";
 import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
-import type { LeaseRecord, Phase } from "./lease.ts";
-import { NO_UNITS, type Neighbour } from "./claim.ts";
+import type { LeaseRecord, LeasePhase } from "./lease.ts";
+import { NO_UNITS, type NeighbourLease } from "./claim.ts";
 import { toDecisionJson, readDecision, writeDecision } from "./stored-decision.ts";
 import { withEvent } from "./lease-change.ts";
 
@@ -48,7 +48,7 @@ function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   expect(stored.plan).toEqual(toDecisionJson(planned));
   return planned;
 }
-const volume = (phase: Phase): Neighbour => ({
+const volume = (phase: LeasePhase): NeighbourLease => ({
   id: "1-2",
   type: "volume",
   phase,
@@ -102,7 +102,7 @@ describe("an order", () => {
 });
 
 describe("a lease", () => {
-  const phases = (...each: Phase[]) => each;
+  const phases = (...each: LeasePhase[]) => each;
 
   it.each(phases("ORDERED", "PROVISIONING", "ACTIVE"))("that is %s ends as soon as its time is over", (phase) => {
     const record = aLease({ phase, notBeforeNs: END + 50n });
@@ -214,7 +214,7 @@ it.each([
 });
 
 it("plans nothing before the time until which it waits", () => {
-  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const phase = fc.constantFrom<LeasePhase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 3n * END });
   const later = { named: [volume("ORDERED")] };
   fc.assert(
@@ -230,7 +230,7 @@ it("plans nothing before the time until which it waits", () => {
 });
 
 it("plans the same from a stored decision as from its snapshot", () => {
-  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const phase = fc.constantFrom<LeasePhase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 2n ** 63n });
   const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
   const text = fc.string();

@@ -3,13 +3,13 @@ import { publicKeyOf, buildOrderBytes, type Order, type Result } from "@muster/l
 import type { LeaseRecord } from "./lease.ts";
 
 /** Whether the owner of the public key signed the content. */
-export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
+export type VerifySignature = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
 
 /** Returns the fault of a user's signature; undefined if it is valid. */
 export function verifySigned(
   { user, signature }: { readonly user: string; readonly signature: Uint8Array },
   content: Uint8Array,
-  verify: Verify,
+  verify: VerifySignature,
 ): Fault | undefined {
   const publicKey = publicKeyOf(user);
   if (publicKey === undefined)
@@ -31,15 +31,15 @@ export function buildSignatureFault(field: string, reason: string): Fault {
 }
 
 /** SHA-256. */
-export type Digest = (content: Uint8Array) => Uint8Array;
+export type ComputeDigest = (content: Uint8Array) => Uint8Array;
 
 /** Identifies an order whose data are not kept. */
-export function hashOrder(order: Order, digest: Digest): Uint8Array {
+export function hashOrder(order: Order, digest: ComputeDigest): Uint8Array {
   return digest(buildOrderBytes(order));
 }
 
 /** Whether an order equals the order of a lease in every signed byte. */
-export function isOrderOf(order: Order, { order: own, orderHash }: LeaseRecord, digest: Digest): boolean {
+export function isOrderOf(order: Order, { order: own, orderHash }: LeaseRecord, digest: ComputeDigest): boolean {
   if (orderHash !== undefined) return isSame(hashOrder(order, digest), orderHash);
   return isSame(buildOrderBytes(order), buildOrderBytes(own));
 }

@@ -6,7 +6,7 @@ import {
   withEvent,
   type LeaseChange,
   type LeaseTransition,
-  type Resigned,
+  type SignatureChange,
 } from "./lease-change.ts";
 
 /** Applies the outcome of sending feedback. */
@@ -45,7 +45,7 @@ export function transitionFeedback(
 }
 
 /** A newer result keeps its own signature. */
-function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined): LeaseRecord["result"] {
+function withSignature({ result }: LeaseRecord, resigned: SignatureChange | undefined): LeaseRecord["result"] {
   if (result === undefined || resigned === undefined || Buffer.compare(result.signature, resigned.before) !== 0)
     return result;
   return { ...result, signature: resigned.after };

@@ -1,12 +1,12 @@
 import type { Renewal, Result } from "@muster/leases";
 import { describe, expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
-import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
+import type { EndingCause, FeedbackPending, LeaseRecord, LeasePhase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
 import { transitionLease } from "./transition-lease.ts";
 import { MAX_EVENTS, withEvent, type LeaseChange } from "./lease-change.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;
 const signature = new Uint8Array(64);
 const result = (state: Result["state"]): Result => ({
@@ -26,7 +26,7 @@ const ending = (cause: EndingCause): LeaseChange => ({
 const renewal: Renewal = { id: "1-1", engine: "main", user: "user", expiresAtNs: 2_000_000n, sequence: 1, signature };
 
 /** A lease in a phase, with the fields that it has there. */
-function inPhase(phase: Phase): LeaseRecord {
+function inPhase(phase: LeasePhase): LeaseRecord {
   const over = phase === "ENDED" || phase === "FAILED";
   const had = phase === "ACTIVE" || phase === "DECOMMISSIONING" || phase === "ENDED";
   const cause = phase === "FAILED" ? "PROVISION_FAILED" : "EXPIRED";
@@ -42,7 +42,7 @@ function inPhase(phase: Phase): LeaseRecord {
   });
 }
 
-type Row = readonly [change: string, made: LeaseChange, phases: Readonly<Partial<Record<Phase, Phase>>>];
+type Row = readonly [change: string, made: LeaseChange, phases: Readonly<Partial<Record<LeasePhase, LeasePhase>>>];
 
 const TABLE: readonly Row[] = [
   ["its order is sent again", { kind: "resent" }, { ACTIVE: "ACTIVE", ENDED: "ENDED", FAILED: "ORDERED" }],
@@ -118,7 +118,7 @@ describe.each(TABLE)("when %s", (_title, change, phases) => {
   });
 });
 
-it.each<[from: Phase, LeaseChange, reports: { result: string | undefined; deleted: boolean }]>([
+it.each<[from: LeasePhase, LeaseChange, reports: { result: string | undefined; deleted: boolean }]>([
   ["PROVISIONING", { kind: "provisioned", result: result("ok") }, { result: "ok", deleted: false }],
   ["ORDERED", { kind: "provision-failed", result: result("error") }, { result: "error", deleted: true }],
   ["DECOMMISSIONING", { kind: "decommissioned" }, { result: undefined, deleted: true }],
@@ -152,14 +152,14 @@ it("reports nothing of an earlier run once the order runs again", () => {
 
 describe("a lease that is over, without its data", () => {
   const orderHash = new Uint8Array(32).fill(7);
-  const reported = (phase: Phase): LeaseRecord => {
+  const reported = (phase: LeasePhase): LeaseRecord => {
     const record = inPhase(phase);
     const data = '{"say":"hello"}';
     const known = record.result && { ...record.result, data: record.result.state === "ok" ? data : "null" };
     const feedback = { ...record.feedback, result: false, deleted: false };
     return { ...record, order: { ...record.order, data }, result: known, feedback };
   };
-  const compact = (phase: Phase): LeaseRecord =>
+  const compact = (phase: LeasePhase): LeaseRecord =>
     transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
     expect.fail(`${phase} keeps its data`);
 

@@ -1,7 +1,7 @@
 import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
 import { isStuck } from "./decide-retry.ts";
-import { isOngoing, isSettled, type Ending, type LeaseRecord } from "./lease.ts";
+import { isOngoing, isSettled, type LeaseEnding, type LeaseRecord } from "./lease.ts";
 import {
   changeLease,
   NOT_IN_THIS_PHASE,
@@ -124,7 +124,7 @@ function transitionEnding(
   nowNs: bigint,
 ): LeaseTransition {
   const message = change.ending.message || describeUnprovisioned(record);
-  const ending: Ending = { ...change.ending, message, atNs: nowNs };
+  const ending: LeaseEnding = { ...change.ending, message, atNs: nowNs };
   const isRequested = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
   switch (record.phase) {
     case "ORDERED":
@@ -173,7 +173,7 @@ function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigin
 function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
   if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
   const message = `to lease ${heir}`;
-  const ending: Ending = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
+  const ending: LeaseEnding = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
   const gone = closed({ ...record, ending, heir }, "ENDED", nowNs);
   return changeLease(withEvent(gone, "MIGRATED", message, nowNs), "workload-handed-over");
 }
@@ -192,7 +192,7 @@ function transitionTakenOver(
 function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
   const { phase } = record;
   if (phase !== "ORDERED" && phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
-  const ending: Ending = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
+  const ending: LeaseEnding = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
   const failed = withEvent({ ...resetAttempts(record), result, ending }, "FAILED", result.message, nowNs);
   if (phase === "PROVISIONING") return changeLease({ ...failed, phase: "DECOMMISSIONING" }, "failed-and-removed");
   return changeLease(closed(failed, "FAILED", nowNs), "failed-before-creation");
@@ -281,6 +281,6 @@ export function describeWait(because: string): string {
   return `it was not ACTIVE yet: ${because}`;
 }
 
-function describeEnding({ cause, message }: Ending): string {
+function describeEnding({ cause, message }: LeaseEnding): string {
   return message === "" ? cause : `${cause}: ${message}`;
 }

@@ -6,7 +6,7 @@ import { findCounter, sumHeldUnits, readClaim } from "../types/workload-types.ts
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, countPromisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-retry.ts";
-import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type LeasePhase } from "../domain/lease.ts";
 import { openLeaseRegistry } from "./holdings.ts";
 
 const GIB = 2n ** 30n;
@@ -86,7 +86,7 @@ it("always equals a scan of all leases: the sum, the named leases, and the users
     fc.tuple(name, id).map(([network, mounts]) => ({ type: "container", data: dataOf.container(network, mounts) })),
     fc.constant({ type: "container", data: "{" }),
   );
-  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const phase = fc.constantFrom<LeasePhase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const step = fc.oneof(
     fc.record({
       do: fc.constant("learn"),

@@ -1,35 +1,35 @@
 import type { Order } from "@muster/leases";
 import type { View } from "@muster/store";
-import { findNetworkName, sumHeldUnits, type Overheads, readClaim } from "../types/workload-types.ts";
+import { findNetworkName, sumHeldUnits, type TypeOverheads, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import {
-  type Capacity,
-  type Neighbour,
-  type Surroundings,
+  type EngineCapacity,
+  type NeighbourLease,
+  type ClaimSurroundings,
   addUnits,
   NO_UNITS,
   subtractUnits,
   type ResourceUnits,
-  type Claim,
+  type LeaseClaim,
 } from "../domain/claim.ts";
-import type { Usage } from "../domain/decide-quota.ts";
+import type { UserUsage } from "../domain/decide-quota.ts";
 import { MAX_NAMED_USERS } from "../domain/decide-admission.ts";
-import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type LeasePhase } from "../domain/lease.ts";
 import { makeLeaseSums, type LeaseSums, makeReservedUsage, type UsageReservation } from "./lease-sums.ts";
-import type { Stored, Readable } from "./records.ts";
+import type { StoredLease, StoredValue } from "./records.ts";
 
 /** The leases of an engine and their resources, as far as this process knows. */
 export type LeaseRegistry = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   /** Active leases by type, and the resources that leases hold or may hold, as admission counts them. */
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
   /** Usage of a user, including writes in flight except those of this lease. */
-  usageOf(user: string, besides: string): Usage;
+  usageOf(user: string, besides: string): UserUsage;
   /** Adds a write in flight to the usage of its user, until it is disposed or a later record of the lease is known. */
   reserveUsage(reservation: UsageReservation): Disposable;
   /** Stores a record that was read or written; an older one has no effect. */
-  learn(stored: Stored): void;
+  learn(stored: StoredLease): void;
   /** The known record, which may be outdated. */
-  seen(id: string): Stored | undefined;
+  seen(id: string): StoredLease | undefined;
   forget(id: string): void;
   /** Counts a lease as begun before its record is written, because other leases are decided before that write ends. */
   begin(id: string): void;
@@ -40,11 +40,11 @@ export type LeaseRegistry = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   /** Id of the lease that the workload of this one was first created for. */
   nameOf(id: string): string;
   /** The surroundings of a lease. Reads only the leases that the order names, however many its user has. */
-  around(order: Order): Surroundings;
+  around(order: Order): ClaimSurroundings;
 };
 
-export function openLeaseRegistry(capacity: Capacity, overheads: Overheads): LeaseRegistry {
-  const known = new Map<string, Stored>();
+export function openLeaseRegistry(capacity: EngineCapacity, overheads: TypeOverheads): LeaseRegistry {
+  const known = new Map<string, StoredLease>();
   const index = leaseIndex();
   const { set: setSums, ...sums } = makeLeaseSums();
   const reserved = makeReservedUsage();
@@ -52,7 +52,7 @@ export function openLeaseRegistry(capacity: Capacity, overheads: Overheads): Lea
   const begun = new Map<string, number>();
   const held = heldUnits();
   let revision = 0;
-  const seen = ({ record: { order, phase } }: Stored): Pick<LeaseRecord, "order" | "phase"> => ({
+  const seen = ({ record: { order, phase } }: StoredLease): Pick<LeaseRecord, "order" | "phase"> => ({
     order,
     phase: begun.has(order.id) ? "PROVISIONING" : phase,
   });
@@ -65,7 +65,7 @@ export function openLeaseRegistry(capacity: Capacity, overheads: Overheads): Lea
     index.set(id, now === undefined ? [] : keysOf(now));
     held.set(id, now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads));
   };
-  const neighbour = (id: string, user: string): Neighbour[] => {
+  const neighbour = (id: string, user: string): NeighbourLease[] => {
     const stored = known.get(id);
     return stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
   };
@@ -132,7 +132,7 @@ function heldUnits() {
 }
 
 /** Other leases that an order names, or that are networks it names. */
-function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { needs, network }: Claim): string[] {
+function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { needs, network }: LeaseClaim): string[] {
   const names = network === undefined ? needs.networks : [...needs.networks, network];
   const networks = names.flatMap((name) => networksOf(index, user, name, id));
   return [...new Set([...networks, ...needs.volumes])].filter((each) => each !== id);
@@ -144,7 +144,7 @@ function networksOf(index: ReturnType<typeof leaseIndex>, user: string, name: st
   return LIVE.flatMap((phase) => others(index.first(networkKey(user, name, phase), 2)).slice(0, 1));
 }
 
-type Known = ReadonlyMap<string, Stored>;
+type Known = ReadonlyMap<string, StoredLease>;
 
 /** Whether the workload that it takes over still counts for the other lease. */
 function isAwaiting(known: Known, id: string): boolean {
@@ -165,9 +165,9 @@ function lineOf(known: Known, id: string): string[] {
 }
 
 /** Phases in which a network exists or may exist soon. */
-const LIVE = ["ACTIVE", "PROVISIONING", "ORDERED", "DECOMMISSIONING"] as const satisfies readonly Phase[];
+const LIVE = ["ACTIVE", "PROVISIONING", "ORDERED", "DECOMMISSIONING"] as const satisfies readonly LeasePhase[];
 
-function networkKey(user: string, name: string, phase: Phase): string {
+function networkKey(user: string, name: string, phase: LeasePhase): string {
   return JSON.stringify(["network", user, name, phase]);
 }
 
@@ -198,7 +198,7 @@ function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[
   return [...own, ...within, ...mounts];
 }
 
-function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): Neighbour {
+function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): NeighbourLease {
   const claim = readClaim(order);
   const { id, type } = order;
   if (!claim.ok) return { id, type, phase, network: undefined, within: undefined };
@@ -206,7 +206,7 @@ function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): Ne
 }
 
 /** Shares the order object that is already known and parsed. The order differs only if an id is reused after its record was removed. */
-function withOrderOf({ record: { order } }: Stored, { record, revision }: Stored): Stored {
+function withOrderOf({ record: { order } }: StoredLease, { record, revision }: StoredLease): StoredLease {
   return isSameOrder(order, record.order) ? { record: { ...record, order }, revision } : { record, revision };
 }
 
@@ -217,7 +217,7 @@ function isSameOrder(a: Order, b: Order): boolean {
 
 /** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
 export function followLeases(
-  view: Pick<View<Readable>, "entries" | "get" | "onChange">,
+  view: Pick<View<StoredValue>, "entries" | "get" | "onChange">,
   holdings: Pick<LeaseRegistry, "learn" | "forget">,
   engine: string,
 ): () => void {
@@ -268,7 +268,7 @@ function leaseIndex(): LeaseIndex {
 }
 
 /** The leases that use one of these keys: some of them, and their number. */
-function usersAmong(index: ReturnType<typeof leaseIndex>, keys: readonly string[]): Surroundings["users"] {
+function usersAmong(index: ReturnType<typeof leaseIndex>, keys: readonly string[]): ClaimSurroundings["users"] {
   return {
     some: [...new Set(keys.flatMap((key) => index.first(key, MAX_NAMED_USERS)))].slice(0, MAX_NAMED_USERS),
     count: keys.reduce((sum, key) => sum + index.count(key), 0),

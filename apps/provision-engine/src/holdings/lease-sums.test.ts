@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
-import type { Phase } from "../domain/lease.ts";
+import type { LeasePhase } from "../domain/lease.ts";
 import { makeLeaseSums } from "./lease-sums.ts";
 
-type Lease = { readonly type: string; readonly phase?: Phase; readonly user?: string; readonly data?: object };
+type Lease = { readonly type: string; readonly phase?: LeasePhase; readonly user?: string; readonly data?: object };
 
 function countersOf(leases: readonly Lease[]) {
   const sums = makeLeaseSums();

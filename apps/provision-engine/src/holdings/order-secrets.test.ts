@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import type { Entry } from "@muster/store";
 import { anOrder, aLease } from "../../test/a-lease.ts";
 import { makeOrderSecrets, watchUnopened } from "./order-secrets.ts";
-import type { Readable } from "./records.ts";
+import type { StoredValue } from "./records.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 const { signer: engine } = makeSigner();
@@ -86,7 +86,7 @@ function aStore(
 }
 
 function world(...records: readonly LeaseRecord[]) {
-  const entries = new Map<string, Entry<Readable>>();
+  const entries = new Map<string, Entry<StoredValue>>();
   const listeners = new Set<(key: string) => void>();
   const put = (record: LeaseRecord): void => {
     const key = record.order.id;

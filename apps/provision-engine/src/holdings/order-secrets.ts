@@ -2,7 +2,7 @@ import { faultOf } from "@muster/faults";
 import { isSealed, mapSecrets, publicKeyOf, type Order, SEALED_PREFIX } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 import type { View } from "@muster/store";
-import type { Readable } from "./records.ts";
+import type { StoredValue } from "./records.ts";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 
 /** Secrets stay sealed in records, and are open only during the call of a provisioner. */
@@ -55,12 +55,12 @@ const MAX_CHECKED = 100;
 
 /** Checks the oldest leases of the engine now, and again after all found ones have ended. Reports their number and one reason. */
 export function watchUnopened(
-  view: Pick<View<Readable>, "get" | "entries" | "onChange">,
+  view: Pick<View<StoredValue>, "get" | "entries" | "onChange">,
   { engine, secrets }: { readonly engine: string; readonly secrets: Pick<OrderSecrets, "open"> },
   report: (found: number, because: string) => void,
 ): UnopenedWatch {
   let unopened: ReadonlySet<string> = new Set();
-  const concerned = (value: Readable | undefined): LeaseRecord[] =>
+  const concerned = (value: StoredValue | undefined): LeaseRecord[] =>
     value !== undefined && "record" in value && value.record.order.engine === engine && needsSecrets(value.record)
       ? [value.record]
       : [];

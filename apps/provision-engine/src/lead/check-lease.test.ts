@@ -4,19 +4,19 @@ import { checkLease, openChecks } from "./check-lease.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
-import type { Outcome } from "./pass.ts";
+import type { PassOutcome } from "./pass.ts";
 
 const NOW = 2_000n;
 const signature = new Uint8Array(64);
 const result = { id: "1-1", type: "debug", createdNs: 1n, state: "ok", message: "", data: "1", signature } as const;
-const FAILS: Outcome = { ok: false, message: "its node is away", isRetryable: true };
+const FAILS: PassOutcome = { ok: false, message: "its node is away", isRetryable: true };
 
 /** One lease in a bucket, and the outcome of its checks. */
 function world(changes: Parameters<typeof aLease>[0] = {}) {
   let stored = { record: aLease({ result, ...changes }), revision: 1 };
   let races = 0;
   const put = (record: LeaseRecord) => (stored = { record, revision: stored.revision + 1 });
-  const check = (outcome: Outcome | undefined, meanwhile: () => void = () => undefined) =>
+  const check = (outcome: PassOutcome | undefined, meanwhile: () => void = () => undefined) =>
     checkLease(
       {
         fence: 1,
@@ -72,7 +72,7 @@ it("records the missing objects of an active lease that one check recreated", as
 
 it("changes nothing if the check was not possible", async () => {
   const { check, now, lines } = world();
-  const away: Outcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
+  const away: PassOutcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
   expect(await check(away)).toBe(false);
   await check(FAILS);
   expect(await check(away)).toBe(false);

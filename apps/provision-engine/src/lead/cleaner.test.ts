@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
 import { aLease } from "../../test/a-lease.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 
 const { signal } = new AbortController();
 const DRY = { isDryRun: true, confirmed: 0 };
@@ -34,7 +34,7 @@ function cleaning(
   { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000, failures = 0 }: Cleaning = {},
 ) {
   const removed: string[] = [];
-  const records = new Map<string, Stored | "unreadable" | "defect">();
+  const records = new Map<string, StoredLease | "unreadable" | "defect">();
   const failed: unknown[] = [];
   let nowMs = 0;
   let recorded = 1;

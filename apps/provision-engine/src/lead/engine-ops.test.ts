@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
 import { ENGINE_NOW_NS, engineOps } from "../../test/engine-ops.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 import { makeCallPauses } from "./call-pauses.ts";
 import { buildPassDeps } from "./engine-ops.ts";
 import { runEngine } from "./engine.ts";
@@ -50,7 +50,7 @@ it("removes a network after its last container has ended, even if nothing report
   await running;
 });
 
-function stored(order: Partial<Order> & { readonly type: string }, changes: Partial<LeaseRecord>): Stored {
+function stored(order: Partial<Order> & { readonly type: string }, changes: Partial<LeaseRecord>): StoredLease {
   const data = JSON.stringify(DATA_BY_TYPE[order.type]);
   const whole = { data, createdNs: ENGINE_NOW_NS, durationNs: 3_600_000_000_000n, ...order };
   return { record: aLease({ ...changes, order: whole }), revision: 1 };

@@ -6,19 +6,19 @@ import { expect, it } from "vitest";
 import { NO_PODS } from "../adapters/crash-watch.ts";
 import { readConfig } from "../config.ts";
 import { aLease } from "../../test/a-lease.ts";
-import type { Phase } from "../domain/lease.ts";
+import type { LeasePhase } from "../domain/lease.ts";
 import { runEngine } from "./engine.ts";
 import type { EngineOps } from "./engine-ops.ts";
 import { openLeaseRegistry } from "../holdings/holdings.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 
 const CREATED_NS = nsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
 /** The last write of the previous leader. */
-const TRUTH: Stored = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
+const TRUTH: StoredLease = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
 /** The state of this replica's view. */
-const LATE: Stored = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
+const LATE: StoredLease = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
 
 it.each(["a change", "a grant"])(
   "creates nothing for a lease that has ended, however far behind the view is when it reports %s",
@@ -41,7 +41,7 @@ it.each(["a change", "a grant"])(
   },
 );
 
-it.each<[what: string, listed: Stored[]]>([
+it.each<[what: string, listed: StoredLease[]]>([
   ["nothing", []],
   ["less", [LATE]],
 ])("processes a lease that the store lists %s, while the view is newer from the beginning", async (_, listed) => {
@@ -62,9 +62,9 @@ it.each<[what: string, listed: Stored[]]>([
 
 /** A store with the truth, a view that is behind it, and a workload that records its calls. */
 function worldBehind() {
-  const listed = Promise.withResolvers<Stored[]>();
+  const listed = Promise.withResolvers<StoredLease[]>();
   const made: string[] = [];
-  const planned: Phase[] = [];
+  const planned: LeasePhase[] = [];
   const unasked = () => Promise.reject(new Error("unexpected call"));
   const conflict = {
     code: "conflict",

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { followHints, makeWaitingLeases, type WaitingLeases } from "./wake-leases.ts";
-import type { Readable, Stored } from "../holdings/records.ts";
+import type { StoredValue, StoredLease } from "../holdings/records.ts";
 import { makeCallPauses, type CallPauses } from "./call-pauses.ts";
 import type { WorkloadCalls } from "./call-workload.ts";
-import { checkLease, openChecks, type Checks } from "./check-lease.ts";
+import { checkLease, openChecks, type LeaseChecks } from "./check-lease.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { decideAlert, isStuck } from "../domain/decide-retry.ts";
 import { planReport } from "../domain/plan-feedback.ts";
@@ -76,7 +76,7 @@ type TrackDeps = {
   readonly passes: LeaseController;
   readonly reports: LeaseController;
   readonly waiting: WaitingLeases;
-  readonly checks: Checks;
+  readonly checks: LeaseChecks;
   readonly alerts: Alerts;
   readonly pauses: CallPauses;
 };
@@ -85,7 +85,7 @@ type TrackDeps = {
 function trackLeases(
   { holdings, nowNs, policy }: EngineOps,
   { pass, passes, reports, waiting, checks, alerts, pauses }: TrackDeps,
-): { readonly observe: (stored: Stored) => void; readonly forget: (id: string) => void } {
+): { readonly observe: (stored: StoredLease) => void; readonly forget: (id: string) => void } {
   const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
     for (const each of waiting.helpedBy(changed)) passes.add(each);
   };
@@ -139,7 +139,7 @@ function deferEvents(): { readonly run: (what: string, act: () => void) => void;
 }
 
 /** Loads all records from the store, because the view may be behind the writes of the previous leader. */
-async function loadAll(ops: EngineOps): Promise<Stored[]> {
+async function loadAll(ops: EngineOps): Promise<StoredLease[]> {
   const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
   await forEachYielding(all, (stored) => ops.holdings.learn(stored));
   return all;
@@ -148,8 +148,8 @@ async function loadAll(ops: EngineOps): Promise<Stored[]> {
 /** Observes the newer of the stored and the viewed record of each lease: changes before the view was followed were not observed. */
 async function observeAll(
   ops: EngineOps,
-  all: readonly Stored[],
-  observe: (stored: Stored) => void,
+  all: readonly StoredLease[],
+  observe: (stored: StoredLease) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const newest = new Map(all.map((stored) => [stored.record.order.id, stored]));
@@ -219,7 +219,7 @@ function openAlerts({ nowNs, report }: EngineOps): Alerts {
   };
 }
 
-function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
+function isOwn({ engine }: EngineOps, value: StoredValue): value is { readonly record: LeaseRecord } {
   return "record" in value && value.record.order.engine === engine;
 }
 

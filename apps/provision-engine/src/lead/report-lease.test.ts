@@ -9,8 +9,8 @@ import { hashOrder } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
 import { startLeaseController } from "./lease-controller.ts";
-import type { Stored } from "../holdings/records.ts";
-import { openReporter, type Answer } from "./report-lease.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import { openReporter, type LeaseFeedback } from "./report-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -25,7 +25,7 @@ const POLICY = { retry: { firstMs: 1000, maxMs: 60_000 }, refusedRetryMs: 600_00
 
 /** Leases whose source answers as the test sets it, and a clock that only the test moves. */
 function telling() {
-  const records = new Map<string, Stored>();
+  const records = new Map<string, StoredLease>();
   const reported: string[] = [];
   let nowMs = 0;
   let trouble: ((id: string) => Fault | undefined) | undefined;
@@ -39,7 +39,7 @@ function telling() {
   const results: (Result | undefined)[] = [];
   const published: string[] = [];
   const woken = Promise.withResolvers<string>();
-  const put = (record: LeaseRecord): Stored => {
+  const put = (record: LeaseRecord): StoredLease => {
     const stored = { record, revision: (records.get(record.order.id)?.revision ?? 0) + 1 };
     records.set(record.order.id, stored);
     return stored;
@@ -49,7 +49,7 @@ function telling() {
     seen: (id: string) => records.get(id),
     records: {
       get: (id: string) => Promise.resolve(records.get(id)),
-      own: (stored: Stored, next: LeaseRecord) => {
+      own: (stored: StoredLease, next: LeaseRecord) => {
         const { id } = stored.record.order;
         if (away) return Promise.reject(new FaultError(AWAY));
         overtaking?.(id);
@@ -69,7 +69,7 @@ function telling() {
       },
     },
     sign: (unsigned: Omit<Result, "signature">) => ({ ...unsigned, signature: new Uint8Array(64).fill(key) }),
-    feedback: async ({ id, number, deleted, result: answer }: Answer) => {
+    feedback: async ({ id, number, deleted, result: answer }: LeaseFeedback) => {
       asked += 1;
       results.push(answer);
       await answers?.promise;

@@ -2,8 +2,8 @@ import { FaultError, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
-import type { Capacity } from "../domain/claim.ts";
-import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import type { EngineCapacity } from "../domain/claim.ts";
+import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
 import { openLeaseRegistry } from "../holdings/holdings.ts";
 
@@ -18,8 +18,8 @@ const WITHIN = ',"network":"net"';
 type World = {
   readonly before?: readonly Order[];
   readonly fault?: Fault;
-  readonly capacity?: Capacity;
-  readonly phase?: Phase;
+  readonly capacity?: EngineCapacity;
+  readonly phase?: LeasePhase;
   /** The leases that exist already. */
   readonly there?: readonly Pick<LeaseRecord, "order" | "phase">[];
 };

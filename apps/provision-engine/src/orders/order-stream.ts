@@ -7,7 +7,7 @@ import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/signed-content.ts";
 import { SOURCES } from "../domain/lease.ts";
 import { makeDeferredMessages } from "./waiting-orders.ts";
-import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
+import { takeOrder, type OrderResult, type RequestDeps } from "./requests.ts";
 import type { ReportDeps } from "../lead/report-lease.ts";
 
 type OrderStreamDeps = {
@@ -28,7 +28,7 @@ const DEFER_MS = 10_000;
 /** Maximum number of orders of this process that are deferred; more are refused. */
 const MAX_DEFERRED = 1000;
 /** An earlier order of the same user is deferred in this process. */
-const BEHIND_EARLIER: Ordered = refuseOrder({
+const BEHIND_EARLIER: OrderResult = refuseOrder({
   code: "limit_exceeded",
   what: "number of deferred orders in the engine",
   limit: MAX_DEFERRED,

@@ -7,7 +7,7 @@ import { openLeaseRegistry } from "../holdings/holdings.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 
 const NS_PER_DAY = 86_400_000_000_000n;
 const policy = {
@@ -88,7 +88,7 @@ const ordered: Extract<LeaseJob, { kind: "order" }> = {
 /** Takes one order that the store refuses the first time with this fault. */
 async function take(fault: Fault) {
   let tries = 0;
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   const create = (record: LeaseRecord) => {
     tries += 1;
     return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
@@ -149,7 +149,7 @@ it("takes an order over its user's limit once it fits, and orders of other users
   const others = Array.from({ length: 70 }, (_, at) => ({ ...second, order: { ...order, id: `2-${at}` } }));
   const foreign = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
   const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   const taken: string[] = [];
   const stop = new AbortController();
   async function* jobs(): AsyncGenerator<LeaseJob> {
@@ -298,7 +298,7 @@ it("reports the history as read only once none of its orders waits", async () =>
 it("refuses an order without room if too many wait already", async () => {
   const stop = new AbortController();
   const orders = Array.from({ length: 1100 }, (_, at) => ({ ...ordered, order: { ...order, id: `2-${at}` } }));
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   await takeAll({
     stop: stop.signal,
     jobs: (async function* () {

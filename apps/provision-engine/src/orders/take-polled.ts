@@ -7,12 +7,12 @@ import { runInPolledTrace } from "../lead/lease-trace.ts";
 import { takeOrder, withdrawOrder, type RequestDeps } from "./requests.ts";
 import { makeWaitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
-import type { Stored } from "../holdings/records.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 
 export type TakePolledDeps = {
   readonly requests: RequestDeps;
-  readonly feedback: (answer: Answer) => Promise<void>;
+  readonly feedback: (answer: LeaseFeedback) => Promise<void>;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   /** All orders that existed at the start are taken. */
   readonly historyTaken: (source: string) => void;
@@ -245,11 +245,11 @@ async function reportRefusal(
 }
 
 /** The stored lease of an id; undefined also for an invalid id. */
-async function storedOf({ requests }: TakePolledDeps, id: string): Promise<Stored | undefined> {
+async function storedOf({ requests }: TakePolledDeps, id: string): Promise<StoredLease | undefined> {
   return isLeaseId(id) ? requests.records.get(id) : undefined;
 }
 
 /** Sends an answer about an order that is not stored, once for each time it is listed. */
-async function report({ feedback, failed }: TakePolledDeps, answer: Answer): Promise<void> {
+async function report({ feedback, failed }: TakePolledDeps, answer: LeaseFeedback): Promise<void> {
   await feedback(answer).catch((error: unknown) => failed(answer.id, "unreported", error));
 }

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import type { Order } from "@muster/leases";
 import { labels } from "@muster/proto";
 import { base32nopad } from "@scure/base";
-import type { Claim, Read } from "../domain/claim.ts";
+import type { LeaseClaim, ReadResult } from "../domain/claim.ts";
 import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 
 /** Labels that find the objects of a lease and mark them as its own. */
 export type Labels = Readonly<Record<string, string>>;
 
 /** Owner of an object by its labels: this run of the lease, another run, or another owner. */
-export type Owner = "this-run" | "earlier-run" | "later-run" | "other";
+export type ObjectOwner = "this-run" | "earlier-run" | "later-run" | "other";
 
 const USER_BYTES = 20;
 
@@ -23,7 +23,10 @@ export function buildLeaseLabels(lease: Pick<LeaseRecord, "order" | "run" | "mad
   };
 }
 
-export function getOwner(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Owner {
+export function getOwner(
+  found: Labels | undefined,
+  lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,
+): ObjectOwner {
   const origin = getOrigin(lease);
   const run = Number(found?.[labels.leaseRun]);
   if (!isOfUser(found, origin.id, lease.order.user) || !Number.isSafeInteger(run)) return "other";
@@ -48,7 +51,7 @@ function userHash(user: string): string {
   return base32nopad.encode(digest.subarray(0, USER_BYTES)).toLowerCase();
 }
 
-export type Place = { readonly name: string; readonly namespace: string };
+export type ObjectPlace = { readonly name: string; readonly namespace: string };
 
 /** Name of all objects of a lease, which differ by kind. Fits a DNS label. */
 export function buildLeaseName(id: string): string {
@@ -61,7 +64,11 @@ export function buildNetworkNamespaceName(user: string, network: string): string
 }
 
 /** Namespace of an order's objects: that of its network, or else the engine's own. */
-export function getNamespace({ user }: Pick<Order, "user">, claim: Read<Claim>, engineNamespace: string): string {
+export function getNamespace(
+  { user }: Pick<Order, "user">,
+  claim: ReadResult<LeaseClaim>,
+  engineNamespace: string,
+): string {
   const [network] = claim.ok ? claim.value.needs.networks : [];
   return network === undefined ? engineNamespace : buildNetworkNamespaceName(user, network);
 }

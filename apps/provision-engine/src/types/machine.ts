@@ -3,7 +3,7 @@ import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { NO_UNITS } from "../domain/claim.ts";
 import { findQueueWait, type LeaseQueue, type MachineRequest } from "./lease-queue.ts";
 import { requireData, makeWorkloadType } from "./workload-type.ts";
-import type { Ledger, Workload } from "./workload.ts";
+import type { LeaseLedger, Workload } from "./workload.ts";
 
 /** Machines use none of the engine's capacity: the ledger decides about them. */
 export const MACHINE = makeWorkloadType({
@@ -58,7 +58,7 @@ export function buildMachineRequest(lease: LeaseRecord): MachineRequest {
 }
 
 /** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
-export function makeMachineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
+export function makeMachineWorkload(ledger: LeaseLedger, queue: LeaseQueue): Workload {
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
     const request = buildMachineRequest(lease);
     const { pool, needs } = request;
@@ -110,7 +110,7 @@ type MachineSeen = { readonly node: string; readonly standing: string };
 
 /** The first machine of the owner with such a standing. Rejects with unavailable while the ledger does not know every node. */
 async function findMachine(
-  ledger: Pick<Ledger, "listMachines">,
+  ledger: Pick<LeaseLedger, "listMachines">,
   { owner, pool }: { readonly owner: string; readonly pool: string },
   standings: ReadonlySet<string>,
   signal: AbortSignal,
@@ -157,7 +157,7 @@ const MAX_RELEASES = 3;
 
 /** Resolves once the owner has no reservation. Rejects with unavailable if it gets a new one each time. */
 async function releaseMachines(
-  ledger: Pick<Ledger, "ask" | "release">,
+  ledger: Pick<LeaseLedger, "ask" | "release">,
   owner: string,
   signal: AbortSignal,
 ): Promise<void> {

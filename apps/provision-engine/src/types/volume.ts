@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { computeDiskUnits, GIB } from "../domain/claim.ts";
-import { isOfUser, type Place } from "./lease-names.ts";
+import { isOfUser, type ObjectPlace } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { getLeasePlace, requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseCluster, LeaseObjects, Workload } from "./workload.ts";
@@ -22,7 +22,7 @@ export const VOLUME = makeWorkloadType({
 
 /** Builds the claim of a volume; without a storage class, the cluster's default is used. */
 export function buildVolumeClaim(
-  place: Place,
+  place: ObjectPlace,
   { size }: Pick<LeaseData<"volume">, "size">,
   storageClass: string | undefined,
 ) {
@@ -65,7 +65,7 @@ function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluste
 export async function requireClaim(
   objects: LeaseObjects,
   lease: LeaseRecord,
-  { name, namespace }: Place,
+  { name, namespace }: ObjectPlace,
   signal: AbortSignal,
 ): Promise<void> {
   const { id } = getOrigin(lease);

@@ -2,7 +2,7 @@ import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { computeDiskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
-import { buildLeaseLabels, type Place } from "./lease-names.ts";
+import { buildLeaseLabels, type ObjectPlace } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { buildPod, describeNodes, describePods, isBlocked, type LeaseNodes } from "./pods.ts";
 import { buildVolumeClaim, requireClaim } from "./volume.ts";
@@ -22,7 +22,7 @@ export const ZDB = makeWorkloadType({
 });
 
 type ZdbOptions = {
-  readonly place: Place;
+  readonly place: ObjectPlace;
   /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"zdb">;

@@ -13,14 +13,14 @@ import { makeFarm, type Farm } from "../farm.ts";
 import { getUrgency } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass-deps.ts";
 import type { RequestDeps } from "../request-deps.ts";
-import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
+import { openAlerts, type SetAlert, type SetAlerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { followForeignPods } from "./foreign-pods.ts";
 import { rolloutCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
 import { openSetQueues } from "./set-queues.ts";
-import { makePods, type CreateOutcome, type Pods } from "./pods.ts";
+import { makePods, type CreateOutcome, type FarmPods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
 
@@ -121,7 +121,7 @@ function templateHash({ spec }: ReplicaSet): string {
   return createHash("sha256").update(spec.template).digest("hex").slice(0, 16);
 }
 
-function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
+function podsOfSets(pods: FarmPods, policy: PodPolicy): PassDeps["pods"] {
   return {
     ...pods,
     create: (set, place) => create(pods, policy, set, place),
@@ -130,7 +130,7 @@ function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
 }
 
 async function create(
-  pods: Pods,
+  pods: FarmPods,
   policy: PodPolicy,
   set: ReplicaSet,
   place: { readonly node: string; readonly ordinal: number },
@@ -145,7 +145,7 @@ async function create(
 }
 
 /** True from the start until some set wants replicas. It never becomes true again, because sets without replicas are intended then. */
-function watchFailsafe(world: World, alerts: Alerts, logger: Pick<Logger, "info">): () => boolean {
+function watchFailsafe(world: World, alerts: SetAlerts, logger: Pick<Logger, "info">): () => boolean {
   let lifted = false;
   let isLogged = false;
   return () => {
@@ -187,8 +187,8 @@ function gaugesOf(world: World, owned: () => number): FarmGauges {
 }
 
 /** Raises alerts for unreadable records, which stay unchanged. Returns the function that stops it. */
-function alertUnreadable(world: World, alerts: Alerts): () => void {
-  const unreadable = new Map<string, Alert>();
+function alertUnreadable(world: World, alerts: SetAlerts): () => void {
+  const unreadable = new Map<string, SetAlert>();
   const update = (kind: "set" | "roll", name: string): void => {
     const read = (kind === "set" ? world.set(name) : world.rollout(name))?.read;
     const incidentKey = `unreadable_${kind}_${name}`

@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { aRollout, aSet } from "../../test/a-set.ts";
-import { explainAnswer, type ShownSet } from "./explain-answer.ts";
+import { explainAnswer, type ExplainedSet } from "./explain-answer.ts";
 
 const { HEALTH_NOT_READY, HEALTH_READY } = muster.health.v1.Health;
 const MESSAGE = {
@@ -10,7 +10,7 @@ const MESSAGE = {
   farm: "farm-1",
 };
 
-function shown(rest: Partial<ShownSet> = {}): ShownSet {
+function shown(rest: Partial<ExplainedSet> = {}): ExplainedSet {
   return { set: aSet(), message: MESSAGE, rollout: undefined, nodes: [], ...rest };
 }
 

@@ -14,8 +14,8 @@ import { requireSet, type RequestDeps, type StoredSet } from "../request-deps.ts
 import { enableSet, holdTransfers, removeSet, scaleSet, transferNode } from "../requests.ts";
 import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
 import { explainAnswer } from "./explain-answer.ts";
-import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";
-import type { Stored } from "./records.ts";
+import { toSpec, toWireAudit, toWireRollout, toWireSet, type StoredValue } from "./messages.ts";
+import type { StoredRecord } from "./records.ts";
 
 const MAX_PAGE = 500;
 const AUDITS = { fallback: 100, max: 500 };
@@ -93,7 +93,7 @@ function makeSetHandlers(deps: RequestDeps) {
 }
 
 function makeRolloutHandlers(deps: RequestDeps) {
-  const roll = async (stored: Promise<Stored<Rollout>>) => ({ roll: rolloutMessage(deps, await stored) });
+  const roll = async (stored: Promise<StoredRecord<Rollout>>) => ({ roll: rolloutMessage(deps, await stored) });
   return {
     createRoll: ({ requestId, oldSet, newSet, spec, templateJson, replicasDesired, ...rest }) =>
       roll(
@@ -128,9 +128,9 @@ function makeRolloutHandlers(deps: RequestDeps) {
 
 /** One page of the readable records. */
 function pageOf<Record, Wire>(
-  seen: readonly { readonly read: Readable<Record>; readonly revision: number }[],
+  seen: readonly { readonly read: StoredValue<Record>; readonly revision: number }[],
   keyOf: (record: Record) => string,
-  messageOf: (stored: Stored<Record>) => Wire,
+  messageOf: (stored: StoredRecord<Record>) => Wire,
   { limit, continue: after, ...size }: PageRequest<Wire>,
 ): { readonly messages: readonly Wire[]; readonly next: string } {
   const readable = seen
@@ -175,7 +175,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
 }
 
 /** The rolling update of the set, if it can be read. */
-function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): Stored<Rollout> | undefined {
+function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): StoredRecord<Rollout> | undefined {
   const found = roll === undefined ? undefined : world.rollout(roll);
   return found !== undefined && "record" in found.read
     ? { record: found.read.record, revision: found.revision }
@@ -187,7 +187,7 @@ function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {
   return state?.deleted === true ? undefined : state;
 }
 
-function rolloutMessage(deps: RequestDeps, { record: roll, revision }: Stored<Rollout>): WireRollout {
+function rolloutMessage(deps: RequestDeps, { record: roll, revision }: StoredRecord<Rollout>): WireRollout {
   const nowMs = deps.now();
   const sight = (name: string) => {
     const read = deps.world.set(name)?.read;

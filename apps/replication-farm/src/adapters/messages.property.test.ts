@@ -3,7 +3,7 @@ import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { aRollout, aSpec, aTransfer, placedOn } from "../../test/a-set.ts";
-import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
+import type { AuditRecord, ReplicaSet, SetTrouble } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import { rolloutCodec, setCodec, toSpec } from "./messages.ts";
 
@@ -11,7 +11,7 @@ const whole = fc.nat();
 const word = fc.stringMatching(/^[a-z0-9-]{1,12}$/);
 const maybeWord = fc.option(word, { nil: undefined });
 
-const trouble: fc.Arbitrary<Trouble> = fc.record({
+const trouble: fc.Arbitrary<SetTrouble> = fc.record({
   code: fc.constantFrom("TOO_FEW_NODES", "POD_REFUSED", "TRANSFER_FAILED"),
   message: fc.string(),
   sinceMs: whole,

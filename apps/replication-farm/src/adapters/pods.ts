@@ -22,7 +22,7 @@ export type CreateOutcome =
   | { readonly kind: "refused"; readonly message: string };
 
 /** The pods of replica sets at the API server. Everything rejects with FaultError while it is unavailable. */
-export type Pods = {
+export type FarmPods = {
   create(manifest: PodManifest): Promise<CreateOutcome>;
   /** Throws invalid_request when the API server would refuse the pod. */
   check(manifest: PodManifest): Promise<void>;
@@ -40,7 +40,7 @@ const PAGE = 500;
 const MAX_MESSAGE_LENGTH = 1024;
 
 /** `installation`: id of this installation. */
-export function makePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): FarmPods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
     // A conflict: the name now belongs to a pod with another uid.

@@ -6,7 +6,7 @@ import { openLedgerClient, type Reservation, type ReservationCalls } from "@must
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
 import { buildMachineOwner, readMachineOwner } from "../domain/plan-set-machines.ts";
-import type { Trouble } from "../domain/replica-set.ts";
+import type { SetTrouble } from "../domain/replica-set.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
 import { toMachineState } from "./messages.ts";
 
@@ -25,7 +25,7 @@ export type PoolScheduler = AsyncDisposable & {
   /** The names of all pools; undefined: the ledger does not answer, or knows no pool yet. */
   pools(): Promise<readonly string[] | undefined>;
   /** Why the state of the ledger is unknown; undefined: it is known, or was not requested yet. */
-  trouble(): Omit<Trouble, "sinceMs"> | undefined;
+  trouble(): Omit<SetTrouble, "sinceMs"> | undefined;
   /** Called with the name of a set after each change of its machines; undefined: of any set. */
   onChange(listener: (set: string | undefined) => void): () => void;
   /** Calls the listeners: something about any set has changed. */

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { aRollout, aSet, aSpec, aTransfer } from "../../test/a-set.ts";
 import type { NodeCode, NodeVerdict } from "./explain-nodes.ts";
 import { explainSet, getSetPhase, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
@@ -25,7 +25,7 @@ function node(name: string, code: NodeCode, message = ""): NodeVerdict {
   return { node: name, code, message };
 }
 
-function trouble(code: TroubleCode, message: string): Trouble {
+function trouble(code: TroubleCode, message: string): SetTrouble {
   return { code, message, sinceMs: 7 };
 }
 

@@ -1,9 +1,9 @@
 import { formatElapsed } from "@muster/faults";
-import { because, type Reason } from "@muster/ledger-client/explanation";
+import { because, type StateReason } from "@muster/ledger-client/explanation";
 import { adviseNode, adviseReplica, adviseRollout, adviseTrouble } from "./advise-set.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
-import type { ReplicaSet, Transfer } from "./replica-set.ts";
+import type { ReplicaSet, PodTransfer } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import { computeMinimum, type Rollout } from "./rollout.ts";
 
@@ -59,7 +59,7 @@ const BLOCKS_CHANGES: ReadonlySet<TroubleCode> = new Set([
  * Explains the state of a set by its first obstacle: DELETING, NO_FARM, IN_ROLL, TRANSFERRING, DISABLED, NODES_UNKNOWN, the code of its trouble, PLACING,
  * TOO_FEW_NODES, REMOVING, NOT_HEALTHY, STATIC, TRANSFERS_HELD, LEAVING, RENEWING, READY or CHANGING.
  */
-export function explainSet(seen: SetSeen, nowMs: number): Reason {
+export function explainSet(seen: SetSeen, nowMs: number): StateReason {
   const state = explainState(seen);
   if (state === undefined) return explainPlaces(seen, nowMs) ?? explainWell(seen);
   const { trouble } = seen.set;
@@ -82,7 +82,7 @@ export function getSetPhase(seen: Omit<SetSeen, "farm" | "nodes">): {
   return { phase: isSettled(seen) ? "READY" : "CHANGING", sinceMs: 0 };
 }
 
-function explainState(seen: SetSeen): Reason | undefined {
+function explainState(seen: SetSeen): StateReason | undefined {
   const { set, farm, replicas, rollout } = seen;
   const { name, deletion, transfer, disabled } = set;
   if (deletion !== undefined) {
@@ -107,7 +107,7 @@ function explainState(seen: SetSeen): Reason | undefined {
   return undefined;
 }
 
-function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer): Reason {
+function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: PodTransfer): StateReason {
   const { oldNode, newNode, deadlineMs } = transfer;
   const by = new Date(deadlineMs).toISOString();
   const needsNode = newNode === undefined && set.spec.pool === undefined;
@@ -123,7 +123,7 @@ function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer):
   return { code: "TRANSFERRING", message: parts.join("; "), next: isShort ? adviseNode(set, replicas.length - 1) : "" };
 }
 
-function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
+function explainPlaces(seen: SetSeen, nowMs: number): StateReason | undefined {
   const { set, desired, healthy, replicas, nodes } = seen;
   const { trouble } = set;
   if (nodes === undefined)
@@ -163,7 +163,7 @@ function explainLeaving(
   replicas: readonly ReplicaSeen[],
   nodes: readonly NodeVerdict[],
   nowMs: number,
-): Reason | undefined {
+): StateReason | undefined {
   const leaving = replicas.filter(({ eligible }) => !eligible).map(({ node }) => node);
   const [first] = leaving;
   if (first === undefined) return undefined;
@@ -189,7 +189,7 @@ function explainLeaving(
   return because("LEAVING", `${where}; the transfer to another node begins ${when}`);
 }
 
-function explainWell(seen: SetSeen): Reason {
+function explainWell(seen: SetSeen): StateReason {
   return because(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
 }
 

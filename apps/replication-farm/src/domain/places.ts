@@ -1,5 +1,5 @@
-import { buildPodName, type Placement, type ReplicaSet } from "./replica-set.ts";
-import type { Audit } from "./set-plan.ts";
+import { buildPodName, type ReplicaPlacement, type ReplicaSet } from "./replica-set.ts";
+import type { SetAudit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Lists eligible nodes without a pod of this pod id that no older set has, ordered by name. */
@@ -18,7 +18,7 @@ export function placeReplica(
   set: ReplicaSet,
   node: string,
 ): ReplicaSet {
-  const placement: Placement = {
+  const placement: ReplicaPlacement = {
     node,
     ordinal: set.nextOrdinal,
     templateHash: snapshot.templateHash,
@@ -38,7 +38,7 @@ export function renumberReplica(set: ReplicaSet, ordinal: number): ReplicaSet {
 }
 
 /** Builds the audit of a change of the nodes; it lists all nodes after the change. */
-export function auditNodes(set: ReplicaSet): Audit {
+export function auditNodes(set: ReplicaSet): SetAudit {
   const nodes = set.placements.map(({ node }) => node);
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
@@ -47,18 +47,18 @@ export function auditNodes(set: ReplicaSet): Audit {
 export function findReplicaPod(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],
-  { node, ordinal }: Placement,
+  { node, ordinal }: ReplicaPlacement,
 ): SetPod | undefined {
   const pod = pods.get(buildPodName(set.name, ordinal));
   return pod?.node === "" || pod?.node === node ? pod : undefined;
 }
 
-export function isReady({ set, pods }: SetSnapshot, placement: Placement): boolean {
+export function isReady({ set, pods }: SetSnapshot, placement: ReplicaPlacement): boolean {
   const pod = findReplicaPod(set, pods, placement);
   return pod?.health === "READY" && !pod.deleting;
 }
 
-export function compareNodes(a: Placement, b: Placement): number {
+export function compareNodes(a: ReplicaPlacement, b: ReplicaPlacement): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
 }
 

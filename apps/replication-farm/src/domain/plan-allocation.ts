@@ -1,5 +1,5 @@
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
-import type { Standing } from "@muster/ledger-client/plan-sweep";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
 import { buildPodName, type ReplicaSet } from "./replica-set.ts";
 import type { LedgerState } from "./set-snapshot.ts";
 
@@ -84,7 +84,7 @@ export type OwnedReservation = { readonly set: string; readonly number: number; 
 export function decideReservationStanding(
   { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },
-): Standing {
+): OwnerStanding {
   if (sets.has(set)) return { kind: "owned", because: "its set exists" };
   return withPods.has(set) ? { kind: "blocked", because: "pods-there" } : { kind: "left", because: "orphan" };
 }

@@ -4,10 +4,10 @@ import { nextAvailableAtMs } from "./decide-available.ts";
 import { planAnswers, type PodAnswer } from "./plan-answers.ts";
 import { planAllocation, type AllocationStep } from "./plan-allocation.ts";
 import { computeLossEndMs } from "./plan-set-machines.ts";
-import { planPods, type PodAction, type Restarts } from "./plan-pods.ts";
+import { planPods, type PodAction, type PlacementRestarts } from "./plan-pods.ts";
 import { planRollout, type RolloutSet, type RolloutStep } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 import type { SetChange, SetChangeReason, SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
@@ -25,7 +25,7 @@ export type PassSnapshot = {
   readonly snapshot: SetSnapshot | undefined;
   /** Nodes with a live pod of the set's pod id, by the pod's name. */
   readonly occupied: ReadonlyMap<string, string>;
-  readonly restarts: ReadonlyMap<number, Restarts>;
+  readonly restarts: ReadonlyMap<number, PlacementRestarts>;
   /** Uids of pods that this farm has confirmed. */
   readonly confirmed: ReadonlySet<string>;
   /** Pods whose steps of earlier rounds have not been evaluated. */
@@ -60,7 +60,7 @@ export type RolloutPlan =
   | {
       readonly kind: "step";
       readonly step: RolloutStep;
-      readonly trouble: Trouble | undefined;
+      readonly trouble: SetTrouble | undefined;
       readonly wait: RolloutWait | undefined;
       readonly isNews: boolean;
     };

@@ -1,9 +1,9 @@
 import { isFrozen } from "./desired-of.ts";
-import { buildPodName, type Placement } from "./replica-set.ts";
+import { buildPodName, type ReplicaPlacement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Restarts of one placement, observed by this process. */
-export type Restarts = {
+export type PlacementRestarts = {
   /** Recreations of ended pods since the last pod that was ready for a while. */
   readonly times: number;
   readonly notBeforeMs: number;
@@ -44,7 +44,7 @@ export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
 export function planPods(
   snapshot: SetSnapshot,
   occupied: ReadonlyMap<string, string>,
-  restarts: ReadonlyMap<number, Restarts>,
+  restarts: ReadonlyMap<number, PlacementRestarts>,
 ): PodStep[] {
   const { set, pods, nodes, nowMs } = snapshot;
   const places = new Map(set.placements.map((placement) => [buildPodName(set.name, placement.ordinal), placement]));
@@ -75,7 +75,10 @@ export function planPods(
 }
 
 /** A disabled set creates no pods, not even after a manual deletion. Its transfer continues, and needs the new pod. */
-export function isMakingPod({ set, rollout }: Pick<SetSnapshot, "set" | "rollout">, node: Placement["node"]): boolean {
+export function isMakingPod(
+  { set, rollout }: Pick<SetSnapshot, "set" | "rollout">,
+  node: ReplicaPlacement["node"],
+): boolean {
   return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }
 

@@ -3,7 +3,7 @@ import { decideMinimum } from "./decide-minimum.ts";
 import { buildClientDetails } from "./audit.ts";
 import { MAX_SHARES, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
 import { computeMinimum, type Rollout } from "./rollout.ts";
-import type { Audit } from "./set-plan.ts";
+import type { SetAudit } from "./set-plan.ts";
 
 /** The present state of a set in a rolling update. */
 export type RolloutSet = {
@@ -36,21 +36,21 @@ export type RolloutStep =
       readonly kind: "write";
       readonly next: Rollout;
       readonly because: RolloutReason;
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   /** Writes a set whose owner may be another farm; the write names the revision that was read. */
   | {
       readonly kind: "write-set";
       readonly next: ReplicaSet;
       readonly because: RolloutReason;
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   /** Only after every set that names the update was written: they need it until then. */
   | {
       readonly kind: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
       /** The audit of an abandoned update. */
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   | {
       readonly kind: "wait";
@@ -245,11 +245,11 @@ function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
 function completion(
   rollout: Rollout,
   outcome: { readonly succeeded: boolean; readonly canceled: boolean; readonly reason?: RolloutReason },
-): Audit {
+): SetAudit {
   return record("ROLLING_UPDATE_COMPLETION", rollout, outcome);
 }
 
-function record(eventType: AuditEvent, rollout: Rollout, rest: Readonly<Record<string, unknown>>): Audit {
+function record(eventType: AuditEvent, rollout: Rollout, rest: Readonly<Record<string, unknown>>): SetAudit {
   const { id, oldSet, newSet, target, minimum, leaveOld } = rollout;
   const details = {
     roll_id: id,

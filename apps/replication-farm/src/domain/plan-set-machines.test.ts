@@ -11,13 +11,13 @@ import {
   readMachineOwner,
 } from "./plan-set-machines.ts";
 import { planSet } from "./plan-set.ts";
-import type { Machine, ReplicaSet } from "./replica-set.ts";
+import type { ReplicaMachine, ReplicaSet } from "./replica-set.ts";
 import type { LedgerState, MachineState, SetSnapshot } from "./set-snapshot.ts";
 
 const NOW_MS = 1_000_000;
 
-const wished = (number: number, pool = "gpu"): Machine => ({ number, pool, grant: undefined, sinceMs: 0 });
-const granted = (number: number, node: string, sinceMs = 0): Machine => {
+const wished = (number: number, pool = "gpu"): ReplicaMachine => ({ number, pool, grant: undefined, sinceMs: 0 });
+const granted = (number: number, node: string, sinceMs = 0): ReplicaMachine => {
   return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
 };
 const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineState] => {

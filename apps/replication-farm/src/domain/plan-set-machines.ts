@@ -1,7 +1,7 @@
 import { PART_SEPARATOR } from "@muster/names";
 import { countDesired, isFrozen } from "./desired-of.ts";
 import { countPlaced } from "./places.ts";
-import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaMachine, ReplicaSet, SetTrouble } from "./replica-set.ts";
 import { buildSetWait, type SetPlan } from "./set-plan.ts";
 import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
@@ -27,7 +27,7 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
   const { pool } = set.spec;
   const missing = needed - kept.size;
   if (missing <= 0 || pool === undefined) return recorded;
-  const wanted = Array.from({ length: missing }, (_, index): Machine => {
+  const wanted = Array.from({ length: missing }, (_, index): ReplicaMachine => {
     return { number: set.nextMachine + index, pool, grant: undefined, sinceMs: nowMs };
   });
   const next = { ...set, machines: [...set.machines, ...wanted], nextMachine: set.nextMachine + missing };
@@ -38,7 +38,7 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
 function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, ledger, nowMs } = snapshot;
   const isHeld = isLost(snapshot) && nowMs < computeLossEndMs(set, policy);
-  const machines = set.machines.flatMap((machine): Machine[] => {
+  const machines = set.machines.flatMap((machine): ReplicaMachine[] => {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
     if (grant !== undefined) return isOver(grant.reservation, sight) && !isHeld ? [] : [machine];
@@ -72,7 +72,7 @@ function isOver(reservation: string, sight: MachineState | undefined): boolean {
 }
 
 /** Returns whether a machine can have a replica. A node that is not visible yet may be a new grant: the ledger follows nodes independently. */
-function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: Machine): boolean {
+function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: ReplicaMachine): boolean {
   if (machine.pool !== set.spec.pool) return false;
   const { grant, sinceMs } = machine;
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
@@ -88,13 +88,13 @@ function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
 }
 
 /** Orders granted machines first, then earlier requests. */
-function compareWorth(a: Machine, b: Machine): number {
-  const waits = ({ grant }: Machine): number => (grant === undefined ? 1 : 0);
+function compareWorth(a: ReplicaMachine, b: ReplicaMachine): number {
+  const waits = ({ grant }: ReplicaMachine): number => (grant === undefined ? 1 : 0);
   return waits(a) - waits(b) || a.number - b.number;
 }
 
 /** Explains why a set does not get its machines. */
-export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
+export function findMachineTrouble(snapshot: SetSnapshot): Omit<SetTrouble, "sinceMs"> | undefined {
   const { set, ledger } = snapshot;
   if (isLost(snapshot)) {
     const message = `the ledger has none of its machines of pool ${set.spec.pool ?? ""} any more; its replicas stay, and other machines are requested if that lasts`;

@@ -12,7 +12,7 @@ import {
 import { findMachineTrouble, planSetMachines } from "./plan-set-machines.ts";
 import { planObsoleteTransfer, planTransfer } from "./plan-transfer.ts";
 import { countDesiredInRollout } from "./rollout.ts";
-import { buildPodName, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
+import { buildPodName, type ReplicaPlacement, type ReplicaSet, type SetTrouble } from "./replica-set.ts";
 import { buildSetWait, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
@@ -70,7 +70,8 @@ function planLost(snapshot: SetSnapshot): SetPlan {
   if (rollout?.newSet !== set.name || set.transfer !== undefined) return buildSetWait();
   if (set.spec.allocationStrategy === "static" || countDesiredInRollout(rollout, set.name) === undefined)
     return buildSetWait();
-  const isLost = (each: Placement): boolean => nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
+  const isLost = (each: ReplicaPlacement): boolean =>
+    nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
   const candidates = findCandidateNodes(snapshot).slice(0, GROUP_NODES);
   const lost = set.placements.filter(isLost).slice(0, candidates.length);
   if (lost.length === 0) return buildSetWait();
@@ -116,7 +117,7 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
 function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   const { set, nodes, rollout } = snapshot;
   const { oldNode, newNode } = set.transfer ?? {};
-  const rank = (placement: Placement): number => {
+  const rank = (placement: ReplicaPlacement): number => {
     const isLeaving = nodes?.eligible.has(placement.node) === false;
     // A rolling update relies on unavailable replicas going first.
     const pod = findReplicaPod(set, snapshot.pods, placement);
@@ -133,7 +134,7 @@ function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
 
 function removePlaces(
   snapshot: SetSnapshot,
-  placements: readonly Placement[],
+  placements: readonly ReplicaPlacement[],
   because: "too-many" | "overlap" = "too-many",
 ): SetPlan {
   if (placements.length === 0) return buildSetWait();
@@ -173,7 +174,7 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
 }
 
 /** Returns whether a known trouble persists although the plan does not find it. */
-function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: Trouble): boolean {
+function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: SetTrouble): boolean {
   switch (code) {
     case "TRANSFER_FAILED":
       return set.placements.some(({ node }) => nodes?.eligible.has(node) === false);
@@ -191,7 +192,7 @@ function overlapOf(
   { spec }: ReplicaSet,
   older: string,
   contested: readonly (readonly [string, string])[],
-): Omit<Trouble, "sinceMs"> {
+): Omit<SetTrouble, "sinceMs"> {
   const nodes = contested.slice(0, MAX_NODES_NAMED).map(([node]) => node);
   const message = `replica set ${older}, which is older, runs pod id ${spec.podId} too and has the nodes that both select, such as ${nodes.join(", ")}`;
   return { code: "OVERLAP", message };
@@ -201,7 +202,7 @@ function isAllReady(snapshot: SetSnapshot): boolean {
   return snapshot.set.placements.every((placement) => isReady(snapshot, placement));
 }
 
-function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefined {
+function ofHealth(nodes: readonly string[]): Omit<SetTrouble, "sinceMs"> | undefined {
   if (nodes.length === 0) return undefined;
   const named = nodes.slice(0, MAX_NODES_NAMED).join(", ");
   return {
@@ -210,7 +211,7 @@ function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefine
   };
 }
 
-function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Trouble, "sinceMs"> | undefined {
+function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<SetTrouble, "sinceMs"> | undefined {
   const { set, rollout, nodes, contest, unhealthy } = snapshot;
   const ofMachines = findMachineTrouble(snapshot);
   if (ofMachines !== undefined) return ofMachines;

@@ -1,5 +1,5 @@
 import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
-import type { OwnedObject, Standing } from "@muster/ledger-client/plan-sweep";
+import type { OwnedObject, OwnerStanding } from "@muster/ledger-client/plan-sweep";
 
 /** A pod with the labels of a set. */
 export type OwnedPod = OwnedObject & {
@@ -24,7 +24,7 @@ export function decidePodStanding(
   setUids: ReadonlyMap<string, string | undefined>,
   nowMs: number,
   policy: ForcePolicy,
-): Standing {
+): OwnerStanding {
   if (kept) return { kind: "owned", because: "a user has marked it to stay" };
   if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { kind: "owned", because: "its set exists" };
   if (!deleting) return { kind: "left", because: "orphan" };

@@ -4,9 +4,9 @@ import { countDesired, isFrozen } from "./desired-of.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidateNodes, isReady, placeReplica, findReplicaPod, auditNodes } from "./places.ts";
-import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
-import { buildSetWait, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
-import type { Nodes } from "./eligible-nodes.ts";
+import type { ReplicaPlacement, ReplicaSet, PodTransfer } from "./replica-set.ts";
+import { buildSetWait, type SetAudit, type SetChange, type SetPlan } from "./set-plan.ts";
+import type { ObservedNodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
 
@@ -39,7 +39,7 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, rollout, nodes, nowMs } = snapshot;
   if (set.spec.allocationStrategy === "static" || set.spec.daemon || rollout !== undefined || nodes === undefined)
     return buildSetWait();
-  const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
+  const isWell = (placement: ReplicaPlacement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
   // The transfer costs an unhealthy replica nothing, so it does not wait for healthy ones.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
@@ -48,7 +48,7 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   if (nowMs < set.transferNotBeforeMs) return buildSetWait("transfer-pause");
   if (snapshot.failsafe) return buildSetWait("failsafe");
   if (isWell(old) && !set.placements.every(isWell)) return buildSetWait("others-unhealthy");
-  const transfer: Transfer = {
+  const transfer: PodTransfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
     newNode: undefined,
@@ -63,13 +63,13 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   };
 }
 
-function whyIneligible({ spec }: ReplicaSet, { usable, unusable, foreign }: Nodes, node: string): string {
+function whyIneligible({ spec }: ReplicaSet, { usable, unusable, foreign }: ObservedNodes, node: string): string {
   const pod = foreign.get(node);
   if (!usable.has(node)) return unusable.get(node) ?? "it is gone";
   return pod === undefined ? "its labels no longer match" : describeForeign(pod, spec.podId);
 }
 
-function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transfer): SetPlan {
+function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: PodTransfer): SetPlan {
   const { set, nodes, nowMs } = snapshot;
   const old = set.placements.find(({ node }) => node === transfer.oldNode);
   const fresh = set.placements.find(({ node }) => node === transfer.newNode);
@@ -91,7 +91,7 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
   return { change: { next, because: "transfer-placed", audits: [] }, waits: [] };
 }
 
-function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChange {
+function complete(set: ReplicaSet, transfer: PodTransfer, old: ReplicaPlacement): SetChange {
   const next: ReplicaSet = {
     ...set,
     placements: set.placements.filter((each) => each !== old),
@@ -109,7 +109,7 @@ function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChang
 function rollBack(
   { set, nowMs, nodes }: SetSnapshot,
   { transferMs, transferRetry }: SetPolicy,
-  transfer: Transfer,
+  transfer: PodTransfer,
   lost: boolean,
 ): SetChange {
   const { oldNode, newNode } = transfer;
@@ -143,7 +143,7 @@ function rollBack(
   };
 }
 
-function audit(eventType: Audit["eventType"], set: ReplicaSet, transfer: Transfer, reason?: string): Audit {
+function audit(eventType: SetAudit["eventType"], set: ReplicaSet, transfer: PodTransfer, reason?: string): SetAudit {
   const { id, oldNode, newNode } = transfer;
   const { podId, nodeSelector, replicasDesired } = set.spec;
   return {

@@ -1,4 +1,4 @@
-import type { AuditRecord, Trouble } from "./replica-set.ts";
+import type { AuditRecord, SetTrouble } from "./replica-set.ts";
 
 /** CREATING: both sets are being marked. FINISHING: the new set has its replicas; the old one is deleted, or stays. */
 type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
@@ -30,7 +30,7 @@ export type Rollout = {
   readonly fence: number;
   /** Number of swaps of old and new. */
   readonly undone: number;
-  readonly trouble: Trouble | undefined;
+  readonly trouble: SetTrouble | undefined;
   readonly outbox: readonly AuditRecord[];
   readonly requestId: string;
   readonly traceparent: string;

@@ -34,10 +34,10 @@ export type SetChangeReason =
 export type SetChange = {
   readonly next: ReplicaSet;
   readonly because: SetChangeReason;
-  readonly audits: readonly Audit[];
+  readonly audits: readonly SetAudit[];
 };
 
-export type Audit = { readonly eventType: AuditEvent; readonly details: Readonly<Record<string, unknown>> };
+export type SetAudit = { readonly eventType: AuditEvent; readonly details: Readonly<Record<string, unknown>> };
 
 export type SetWait =
   | "nodes-unknown"

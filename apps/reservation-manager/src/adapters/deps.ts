@@ -11,7 +11,7 @@ import { getReservationId } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
-import { makeHandlers, type ShownViews } from "./handlers.ts";
+import { makeHandlers, type ReportedViews } from "./handlers.ts";
 import { queueCodec } from "./queue-messages.ts";
 import { followQueues } from "./queue-view.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
@@ -172,7 +172,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
   }
 }
 
-function viewsOf({ scalings, queues }: Manager): ShownViews {
+function viewsOf({ scalings, queues }: Manager): ReportedViews {
   return {
     scaledAtMs: (pool) => scalings.get(pool)?.value.atMs ?? 0,
     namespacesOf: (queue) => queues.get(queue)?.value.namespaces,

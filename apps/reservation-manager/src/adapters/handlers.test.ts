@@ -3,9 +3,9 @@ import { expect, it } from "vitest";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import { buildOwnerKey, type Reservation } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
-import { makeHandlers, type ShownViews } from "./handlers.ts";
+import { makeHandlers, type ReportedViews } from "./handlers.ts";
 
-const VIEWS: ShownViews = { scaledAtMs: () => 0, namespacesOf: () => undefined };
+const VIEWS: ReportedViews = { scaledAtMs: () => 0, namespacesOf: () => undefined };
 
 /** Gangs of 1,000 members with long names. */
 const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {

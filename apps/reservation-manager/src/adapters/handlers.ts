@@ -14,7 +14,7 @@ const MAX_PAGE_SIZE = 500;
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
 /** The views beside the ledger that answers show. */
-export type ShownViews = {
+export type ReportedViews = {
   /** Returns when a pool's scaling was last written; 0: the pool is not scaled. */
   readonly scaledAtMs: (pool: string) => number;
   /** Returns the namespaces that a queue states; undefined for none. The ledger decides without them. */
@@ -24,7 +24,7 @@ export type ShownViews = {
 /** Builds the handlers of ReservationService on the ledger's keeper. */
 export function makeHandlers(
   keeper: LedgerKeeper,
-  { scaledAtMs, namespacesOf }: ShownViews,
+  { scaledAtMs, namespacesOf }: ReportedViews,
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
@@ -115,7 +115,7 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
 
 function queueHandlers(
   keeper: LedgerKeeper,
-  namespacesOf: ShownViews["namespacesOf"],
+  namespacesOf: ReportedViews["namespacesOf"],
 ): Pick<Handlers<typeof ReservationService>, "listQueues" | "listUsage"> {
   const { QueueState, QueueUsage } = muster.reservation.v1;
   return {

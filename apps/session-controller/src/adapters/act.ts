@@ -5,7 +5,7 @@ import {
   askMachines,
   describeRefusal,
   ledgerCalls,
-  type AskedMachines,
+  type MachineAnswers,
   type ExplainCalls,
   type LedgerCalls,
   type Reservation,
@@ -18,22 +18,22 @@ import { decideSessionRelease } from "../domain/decide-session-release.ts";
 import { nodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
 import { inDomain, buildComponentNeed, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
-import type { Owned } from "../domain/plan-sweep.ts";
+import type { OwnedObject } from "../domain/plan-sweep.ts";
 import { REPLACEMENT_KIND, buildReplacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import type { Acted, CollectStep, QuickStep } from "../session-deps.ts";
+import type { StepResult, CollectStep, QuickStep } from "../session-deps.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
 import { isRefusal, toOwnedReplacement, toOwnedReservation, toReservationSeen, toWaitReason } from "./messages.ts";
-import type { Pods } from "./pods.ts";
+import type { SessionPods } from "./pods.ts";
 import type { ChooseQueue } from "./queues.ts";
 import { runInStepSpan } from "./trace.ts";
 
 export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
-  readonly pods: Pods;
+  readonly pods: SessionPods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly maxExecutors: number;
   /** The requests that admission adds to pods now; absent: none. */
@@ -65,8 +65,8 @@ export function performStep(
   record: SessionRecord,
   step: QuickStep,
   isHeld: () => boolean,
-): Promise<Acted> {
-  return runInStepSpan(record, step, async (): Promise<Acted> => {
+): Promise<StepResult> {
+  return runInStepSpan(record, step, async (): Promise<StepResult> => {
     switch (step.kind) {
       case "reserve":
         return { kind: "reservation", reservation: await reserve(deps, record) };
@@ -108,8 +108,8 @@ export function collectSessionLogs(
 }
 
 /** Lists what sessions may leave behind: pods, then reservations, then replacement machines. */
-export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<Owned[]> {
-  const owned: Owned[] = await pods.ofAllSessions();
+export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<OwnedObject[]> {
+  const owned: OwnedObject[] = await pods.ofAllSessions();
   for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(toOwnedReservation));
   for await (const page of ledger.replacements.list()) owned.push(...page.reservations.map(toOwnedReplacement));
   return owned;
@@ -158,7 +158,7 @@ export async function explainWaiting(
 }
 
 /** Asks the ledger and the node-scaler about the machines of the session, and of components that wait for other ones. */
-export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<AskedMachines> {
+export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<MachineAnswers> {
   const owner = { kind: SESSION_KIND, id: name };
   return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
 }

@@ -1,9 +1,9 @@
-import { forEachSome, pause, type Turns } from "@muster/backoff";
+import { forEachSome, pause, type TakeTurn } from "@muster/backoff";
 import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { MAX_LOGS_MS } from "../config.ts";
 import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
-import type { SessionRecord, Warning } from "../domain/session.ts";
+import type { SessionRecord, SessionWarning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
 import type { LogStore } from "./log-store.ts";
@@ -27,7 +27,7 @@ export type LogReading = {
   /** As `patienceMs`, for the driver's log, which has the result. */
   readonly resultPatienceMs: number;
   /** Limits concurrent reads over all sessions of this process: each turn holds up to the kept size of a log in memory. */
-  readonly turns: Turns;
+  readonly turns: TakeTurn;
   /** Aborts all reads. */
   readonly deadline: AbortSignal;
 };
@@ -199,6 +199,6 @@ function reasonOf(error: unknown): string {
   return describeFault(fault);
 }
 
-function warning(code: Warning["code"], text: string): Warning {
+function warning(code: SessionWarning["code"], text: string): SessionWarning {
   return { code, message: text.slice(0, 256) };
 }

@@ -4,7 +4,7 @@ import { component, record } from "../../test/samples.ts";
 import type { PodPolicy } from "../domain/build-pod.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { createPod } from "./create-pod.ts";
-import type { Created } from "./pods.ts";
+import type { PodCreation } from "./pods.ts";
 
 const POLICY: PodPolicy = {
   namespace: "default",
@@ -35,12 +35,12 @@ const STEP = {
   workers: [],
   because: "accepted",
 } as const;
-const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
+const UNCONFIRMED: PodCreation = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
 /** The calls, in order, of an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
 async function calls(
   stored: SessionRecord | undefined,
-  created: Created,
+  created: PodCreation,
   isHeld = false,
 ): Promise<{ asked: string[]; came: unknown }> {
   const asked: string[] = [];

@@ -29,10 +29,10 @@ import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { explainCalls } from "@muster/ledger-client";
 import type { Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { makeFollowers, type Followers } from "../followers.ts";
+import { makeFollowers, type SessionFollowers } from "../followers.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { LeadDeps } from "../lead-sessions.ts";
-import type { Led } from "../sessions.ts";
+import type { HintReceivers } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
 import {
   performStep,
@@ -53,7 +53,14 @@ import { makePodLogs } from "./pod-logs.ts";
 import { arePodsFresh } from "./pods-fresh.ts";
 import { makePods } from "./pods.ts";
 import { openQueues, type SessionQueues } from "./queues.ts";
-import { formatNames, loadAllRecords, openIndex, openRecords, type Index, type Records } from "./records.ts";
+import {
+  formatNames,
+  loadAllRecords,
+  openIndex,
+  openRecords,
+  type SessionIndex,
+  type SessionRecords,
+} from "./records.ts";
 import { buildPassSpan, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
@@ -92,7 +99,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { mark, states } = await openNodeViews(connection, { signal, onProblem });
   const followers = makeFollowers();
   const leftover = makeBell();
-  let led: Led | undefined;
+  let led: HintReceivers | undefined;
   const hints = { followers, leftover, index, pods, led: () => led };
   followViews(hints);
   const grants = await followGrants(bus, hints);
@@ -168,7 +175,9 @@ async function followQueues(
     calls,
     led,
     onProblem,
-  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "onProblem"> & { readonly led: () => Led | undefined },
+  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "onProblem"> & {
+    readonly led: () => HintReceivers | undefined;
+  },
 ): Promise<SessionQueues> {
   const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
   const view = await openView(bucket, { signal, onProblem });
@@ -206,14 +215,14 @@ type World = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
   readonly metrics: SessionMetrics;
-  readonly records: Records;
-  readonly index: Index;
+  readonly records: SessionRecords;
+  readonly index: SessionIndex;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
   /** The view of the watchers' mark, which confirms that they see the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
-  readonly followers: Followers;
+  readonly followers: SessionFollowers;
   /** Rings when a pod of a finished session is observed. */
   readonly leftover: Bell;
   readonly logStore: LogStore;

@@ -5,7 +5,7 @@ import { record, START_MS } from "../../test/samples.ts";
 import { buildDigest, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers } from "../followers.ts";
-import type { Led } from "../sessions.ts";
+import type { HintReceivers } from "../sessions.ts";
 import { followViews } from "./hints.ts";
 
 /** A view of one session that the test writes. */
@@ -37,11 +37,11 @@ function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
   const priorities: unknown[] = [];
   const sessions = { has: () => has, isUnseenChange: (_name: string, newest: number) => newest > revision };
-  const add: Led["queue"]["add"] = (name, priority) => {
+  const add: HintReceivers["queue"]["add"] = (name, priority) => {
     woken.push(name);
     priorities.push(priority);
   };
-  const led = { queue: { add }, sessions } as unknown as Led;
+  const led = { queue: { add }, sessions } as unknown as HintReceivers;
   const pods = { ...view, get: () => undefined, entries: () => [], onChange: () => () => undefined };
   followViews({ followers: makeFollowers(), leftover: makeBell(), index: view, pods, led: () => led });
   return { woken, priorities };

@@ -7,7 +7,7 @@ import { decideVerdict } from "../domain/decide-verdict.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import { buildRecord, type SessionRecord } from "../domain/session.ts";
 import { summariseComponents } from "../domain/summarise-components.ts";
-import { transitionRecord, type Outcome } from "../domain/transition-record.ts";
+import { transitionRecord, type SessionOutcome } from "../domain/transition-record.ts";
 import { validateSession } from "../domain/validate-session.ts";
 import { recordCodec } from "./messages.ts";
 
@@ -38,7 +38,7 @@ function filled(made: SessionRecord): SessionRecord {
   const machines = made.components.map(({ name, pool }) => ({ component: name, pool, node: "n".repeat(253) }));
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
   const uid = "0".repeat(36);
-  const outcomes: Outcome[] = [
+  const outcomes: SessionOutcome[] = [
     { kind: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
     { kind: "accept", event: granted, machines, because: "machines-granted" },
     ...made.components.map(
@@ -79,7 +79,7 @@ function filled(made: SessionRecord): SessionRecord {
   if (verdict === undefined) throw new Error("a failed component is no verdict");
   const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
   const resultJson = `{"r":"${"x".repeat(32 * 1024 - 8)}"}`;
-  const ending: Outcome[] = [
+  const ending: SessionOutcome[] = [
     { kind: "conclude", verdict, because: "COMPONENT_FAILED" },
     { kind: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
     // All but one component, which gives the largest record.

@@ -12,9 +12,9 @@ import {
   type SessionEvent,
   type SessionRecord,
   type SessionSpec,
-  type Verdict,
+  type SessionVerdict,
 } from "../domain/session.ts";
-import { WAIT_CODES, type Refusal, type ReservationSeen, type WaitReason } from "../domain/snapshot.ts";
+import { WAIT_CODES, type LedgerRefusal, type ReservationSeen, type WaitReason } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 import type { SessionDraft } from "../domain/validate-session.ts";
 
@@ -153,7 +153,7 @@ export function toOwnedReplacement({ id, ownerId, createdAtMs }: Reservation): O
 }
 
 /** Faults of Reserve that a retry cannot fix. */
-export function isRefusal(fault: Fault): fault is Refusal {
+export function isRefusal(fault: Fault): fault is LedgerRefusal {
   if (fault.code === "limit_exceeded") return !isRetryable(fault);
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
@@ -192,7 +192,7 @@ function eventOfWire({ kind, atMs, description, reason }: muster.session.v1.Sess
   };
 }
 
-function verdictOf(event: muster.session.v1.SessionEvent): Verdict {
+function verdictOf(event: muster.session.v1.SessionEvent): SessionVerdict {
   const read = eventOfWire(event);
   const kind = wordOf(TERMINAL_KINDS, read.kind);
   if (kind === undefined) throw new Error(`a stored verdict has the kind ${read.kind}`);

@@ -19,12 +19,12 @@ import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { buildPod } from "../domain/build-pod.ts";
 import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { LivePod, Obstacle } from "../domain/snapshot.ts";
+import type { LivePod, PodObstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 
 /** The outcome of creating a pod: our pod exists, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
-export type Created =
-  { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
+export type PodCreation =
+  { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | PodObstacle;
 
 type DeleteOptions = {
   /** Deletes without waiting for the pod's node. */
@@ -33,8 +33,8 @@ type DeleteOptions = {
 };
 
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
-export type Pods = {
-  create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
+export type SessionPods = {
+  create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<PodCreation>;
   /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
   confirm(pod: string, uid: string): Promise<void>;
   /** Deletes exactly this pod; one that is missing, replaced, or of another version is no error. */
@@ -48,7 +48,7 @@ export type Pods = {
 const PAGE = 500;
 
 /** `installation`: id of this installation. */
-export function makePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): SessionPods {
   const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
@@ -141,7 +141,7 @@ export function adoptPod(
     node,
     installation,
   }: { readonly component: string; readonly node: string; readonly installation: string },
-): Created {
+): PodCreation {
   const { name = "", uid = "", labels: owner = {} } = pod.metadata ?? {};
   const whose = ownerOf(pod, installation);
   const isForeigners = isForeign(whose, record.uid);
@@ -159,7 +159,7 @@ export function adoptPod(
 }
 
 /** Permanent refusals end the session; everything else is retried. */
-function decideRefusal(fault: Fault, component: string, error: unknown): Created {
+function decideRefusal(fault: Fault, component: string, error: unknown): PodCreation {
   switch (fault.code) {
     case "invalid_request":
       return {

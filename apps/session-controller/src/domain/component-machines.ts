@@ -1,4 +1,4 @@
-import { commonTolerations, type Place, type Toleration } from "@muster/resources";
+import { commonTolerations, type ComponentPlace, type Toleration } from "@muster/resources";
 import { templateRequests } from "@muster/session-limits";
 import { listComponentTolerations, getTemplate } from "./component-need.ts";
 import { findGrantedNode } from "./replace-machines.ts";
@@ -56,9 +56,9 @@ export function listComponentPlaces({
   record,
   replacements,
   pods,
-}: Session & Pick<Snapshot, "pods">): readonly Place[] {
+}: Session & Pick<Snapshot, "pods">): readonly ComponentPlace[] {
   const statuses = new Map(record.components.map((status) => [status.name, status]));
-  return record.spec.components.flatMap((component): Place[] => {
+  return record.spec.components.flatMap((component): ComponentPlace[] => {
     const status = statuses.get(component.name);
     if (!component.shared || status === undefined || hasEnded(status) || status.podIp !== "") return [];
     const nodes = [status.node, status.lostNode, findGrantedNode(replacements.get(component.name)) ?? ""];

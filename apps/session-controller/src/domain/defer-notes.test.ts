@@ -3,10 +3,14 @@ import { provisioning, record, snapshot } from "../../test/samples.ts";
 import { deferNotes, isFoundAgain } from "./defer-notes.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
-import type { Outcome } from "./transition-record.ts";
+import type { SessionOutcome } from "./transition-record.ts";
 
 const YOUNG_MS = 400;
-const EXPLAIN: SessionStep & Outcome = { kind: "explain-wait", text: "server-0 is NOT_READY", because: "wait-changed" };
+const EXPLAIN: SessionStep & SessionOutcome = {
+  kind: "explain-wait",
+  text: "server-0 is NOT_READY",
+  because: "wait-changed",
+};
 const session = provisioning(["server-0"]);
 
 /** A note about this change of the server. */
@@ -52,9 +56,9 @@ it.each([
   expect(deferNotes(seen, [EXPLAIN], unchangedMs)).toEqual({ steps: [EXPLAIN], notesInMs: undefined });
 });
 
-const CREATED: Outcome = { kind: "pod-created", component: "server-0", uid: "u", node: "workers-0" };
+const CREATED: SessionOutcome = { kind: "pod-created", component: "server-0", uid: "u", node: "workers-0" };
 
-it.each<[string, SessionRecord, Outcome, boolean]>([
+it.each<[string, SessionRecord, SessionOutcome, boolean]>([
   ["a pod, by its name", session, CREATED, true],
   ["an explanation", session, EXPLAIN, true],
   ["the release of machines", session, { kind: "released" }, false],

@@ -1,11 +1,21 @@
-import { adviseWait, because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import {
+  adviseWait,
+  because,
+  reasonOfWait,
+  type StateReason,
+  type SeenMachines,
+} from "@muster/ledger-client/explanation";
 import { isFinished, type EventKind, type SessionRecord } from "./session.ts";
 
 /**
  * Explains the phase of a session: FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's reason for the wait.
  * `waitingCode` is the ledger's reason if it has no reservation yet; `machines` is undefined if the ledger has none.
  */
-export function explainSession(record: SessionRecord, waitingCode: string, machines: SeenMachines | undefined): Reason {
+export function explainSession(
+  record: SessionRecord,
+  waitingCode: string,
+  machines: SeenMachines | undefined,
+): StateReason {
   if (isFinished(record)) return explainEnd(record);
   const waits = record.waitingBecause;
   if (record.cancelRequested) {
@@ -32,7 +42,7 @@ export function getExplainedPhase({ events }: Pick<SessionRecord, "events">): Ev
   return events.at(-1)?.kind ?? "QUEUE";
 }
 
-function explainEnd(record: SessionRecord): Reason {
+function explainEnd(record: SessionRecord): StateReason {
   const phase = getExplainedPhase(record);
   if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
   const { reason = "", description = "" } = record.events.at(-1) ?? {};
@@ -43,7 +53,7 @@ function explainEnd(record: SessionRecord): Reason {
   return { code: "FINISHED", message: `it is over, ${phase}: ${why}`, next };
 }
 
-function explainQueue(code: string, waits: string): Reason {
+function explainQueue(code: string, waits: string): StateReason {
   if (code !== "") return { code, message: waits, next: adviseWait({ code, pools: [] }) };
   return because("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
 }

@@ -1,11 +1,11 @@
 import { decideForce } from "@muster/health";
 import { planExplanation, shortenText } from "./explain-wait.ts";
 import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
-import { isFinished, type SessionRecord, type Verdict, type Warning } from "./session.ts";
+import { isFinished, type SessionRecord, type SessionVerdict, type SessionWarning } from "./session.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /** Ends a session whose outcome is known: stores the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last. */
-export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
+export function planCleanup(snapshot: Snapshot, verdict: SessionVerdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
   const late = nowMs >= computeCleanupEndMs(record, verdict, policy);
   if (!record.podsDeleted) {
@@ -32,14 +32,14 @@ function planRelease({ reservationId }: SessionRecord): ActStep {
 /** Most clean-ups end before this time: a note about the remaining pods would be outdated immediately. */
 const BRIEF_CLEANUP_MS = 2000;
 
-function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): boolean {
+function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: SessionVerdict): boolean {
   return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
 }
 
 /** Returns when the clean-up exceeds its limit. */
 export function computeCleanupEndMs(
   { spec }: SessionRecord,
-  { atMs }: Verdict,
+  { atMs }: SessionVerdict,
   { cleanupLimitMs }: SessionPolicy,
 ): number {
   return atMs + cleanupLimitMs + spec.killAfterMs;
@@ -58,7 +58,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
   const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
   const results = gone.filter(({ kind }) => kind === "driver");
-  const warnings: Warning[] = [
+  const warnings: SessionWarning[] = [
     ...results.map(
       () => ({ code: "RESULT_LOST", message: "the driver's pod was gone before its log was read" }) as const,
     ),
@@ -90,7 +90,7 @@ export function planAbandonedCleanup({
   trouble,
   nowMs,
 }: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
-  const warnings: Warning[] = [];
+  const warnings: SessionWarning[] = [];
   const suffix = trouble === undefined ? "" : `: ${trouble}`;
   if (!record.logsCollected) {
     const kept =

@@ -5,9 +5,9 @@ import { needsListing } from "./decide-listing.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
 import { findEvent, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
-import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
+import type { LivePod, PodObstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
 import { hasEnded, type PodSeen } from "./summarise-components.ts";
-import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+import { transitionCancel, transitionRecord, transitionTakeOver, type SessionOutcome } from "./transition-record.ts";
 
 /** A cluster and a ledger in memory, which follow the steps and random events. */
 type World = {
@@ -16,11 +16,11 @@ type World = {
   reservation: ReservationSeen;
   held: boolean;
   pods: Map<string, PodSeen & { alive: boolean; deleting: boolean }>;
-  obstacles: Obstacle[];
+  obstacles: PodObstacle[];
   trouble: string | undefined;
   made: number;
   /** Outcomes that may be replayed: those that change the record once and permanently. */
-  written: Outcome[];
+  written: SessionOutcome[];
 };
 
 /** An event between two passes. `which` picks a component by its position. */
@@ -183,7 +183,7 @@ function expectWorkersUsable(world: World): void {
 }
 
 /** Writes every outcome twice, as a replica does whose first write was not acknowledged. */
-function remember(world: World, outcome: Outcome): void {
+function remember(world: World, outcome: SessionOutcome): void {
   world.record = transitionRecord(world.record, outcome);
   if (["record", "accept", "pod-created", "conclude"].includes(outcome.kind)) world.written.push(outcome);
   expect(transitionRecord(world.record, outcome)).toEqual(world.record);

@@ -7,7 +7,7 @@ import {
   isForeign,
   planRecords,
   decideStanding,
-  type Owned,
+  type OwnedObject,
   type OwnedPod,
   type RecordStep,
   type SweepSnapshot,
@@ -19,7 +19,7 @@ const name = fc.constantFrom("a", "b", "c");
 const uid = fc.constantFrom("u-1", "u-2");
 const atMs = fc.integer({ min: 1, max: 5000 });
 
-const objects: fc.Arbitrary<Owned[]> = fc
+const objects: fc.Arbitrary<OwnedObject[]> = fc
   .tuple(
     fc.uniqueArray(
       fc.record({
@@ -86,7 +86,7 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
 });
 
 type Step = { readonly session: string } & (
-  RecordStep | { readonly kind: "remove"; readonly object: Owned; readonly because: string }
+  RecordStep | { readonly kind: "remove"; readonly object: OwnedObject; readonly because: string }
 );
 
 /** Plans one sweep over the listed objects, and returns its steps and whose objects it reports. */
@@ -110,7 +110,7 @@ function foreignOf({ sessions, objects: listed }: SweepSnapshot): OwnedPod[] {
 }
 
 function withoutForeign(snapshot: SweepSnapshot): SweepSnapshot {
-  const foreign: readonly Owned[] = foreignOf(snapshot);
+  const foreign: readonly OwnedObject[] = foreignOf(snapshot);
   return { ...snapshot, objects: snapshot.objects.filter((object) => !foreign.includes(object)) };
 }
 

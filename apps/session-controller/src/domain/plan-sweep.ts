@@ -1,5 +1,5 @@
 import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
-import type { Standing } from "@muster/ledger-client/plan-sweep";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
 import { getReplacementPrefix, buildReplacementPrefix } from "./replacement-owner.ts";
 import { isQueuedAtLedger, computeQueuedUntilMs, type SessionRecord } from "./session.ts";
 
@@ -74,14 +74,14 @@ export type OwnedReplacement = {
 };
 
 /** An object that a session may leave behind. */
-export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
+export type OwnedObject = OwnedPod | OwnedReservation | OwnedReplacement;
 
 /** Objects are listed before sessions, so that each belongs to a listed session or to none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
   /** The result of `attribute`. */
-  readonly objects: readonly Owned[];
+  readonly objects: readonly OwnedObject[];
 };
 
 export type SweepPolicy = ForcePolicy & {
@@ -110,7 +110,7 @@ type StandingReason =
   | "other-installation"
   | ForceReason;
 
-type SessionStanding = Standing<StandingReason>;
+type SessionStanding = OwnerStanding<StandingReason>;
 
 /** A step on the record of a session that no executor runs. */
 export type RecordStep = { readonly session: string; readonly uid: string } & (
@@ -137,7 +137,10 @@ export function isForeign(
 }
 
 /** Completes the session name of each replacement, and removes the other installation from pods that are ours. */
-export function attributeObject(objects: readonly Owned[], sessions: readonly SessionDigest[]): readonly Owned[] {
+export function attributeObject(
+  objects: readonly OwnedObject[],
+  sessions: readonly SessionDigest[],
+): readonly OwnedObject[] {
   const uids = new Map(sessions.map(({ name, uid }) => [name, uid]));
   const names = new Map(sessions.map((session) => [buildReplacementPrefix(session), session.name]));
   return objects.map((object) => {
@@ -168,7 +171,7 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
  * Returns whether an object is left over. Machines are blocked while a pod of their session is listed. An object of another installation is reported as left
  * over, and kept.
  */
-export function decideStanding(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => SessionStanding {
+export function decideStanding(snapshot: SweepSnapshot, policy: SweepPolicy): (object: OwnedObject) => SessionStanding {
   const { nowMs } = snapshot;
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
   const withPods = sessionsWithPods(snapshot);

@@ -1,4 +1,4 @@
-import type { Crowded } from "@muster/resources";
+import type { CrowdedComponent } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { livePod, podSeen, POLICY, provisioning, snapshot, START_MS } from "../../test/samples.ts";
 import { planSession, computeWakeAtMs } from "./plan-session.ts";
@@ -256,7 +256,7 @@ it("keeps the replacement if an earlier executor's pod runs there, though its ow
 });
 
 describe("a shared component", () => {
-  const crowding = (node: string, isLost: boolean): Crowded => ({
+  const crowding = (node: string, isLost: boolean): CrowdedComponent => ({
     ...{ component: "server-0", node, sinceMs: START_MS, isLost },
     resources: [{ resource: "cpu", requested: 500, free: 100 }],
     foreign: { pods: 1, examples: ["shop/web"] },

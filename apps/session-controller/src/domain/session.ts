@@ -83,7 +83,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly reason: EndReason | "";
 };
 
-export type Verdict = SessionEvent<TerminalKind>;
+export type SessionVerdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 /**
@@ -124,7 +124,7 @@ export type ComponentStatus = {
 /** OTHER: a word that this version does not know. */
 export const WARNING_CODES = ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE", "NOT_RELEASED", "OTHER"] as const;
 
-export type Warning = {
+export type SessionWarning = {
   readonly code: (typeof WARNING_CODES)[number];
   readonly message: string;
 };
@@ -138,7 +138,7 @@ export type SessionRecord = {
   readonly events: readonly SessionEvent[];
   readonly components: readonly ComponentStatus[];
   readonly resultJson: string;
-  readonly warnings: readonly Warning[];
+  readonly warnings: readonly SessionWarning[];
   readonly createdAtMs: number;
   /** 0 until the terminal event. */
   readonly finishedAtMs: number;
@@ -152,7 +152,7 @@ export type SessionRecord = {
   /** Consecutive executors, including the present one, that took the session over without progress. An executor that hands it back does not count. */
   readonly attempts: number;
   /** The outcome once decided; it becomes the terminal event after the clean-up. */
-  readonly verdict: Verdict | undefined;
+  readonly verdict: SessionVerdict | undefined;
   readonly logsCollected: boolean;
   /** Names of the pods whose logs are stored or lost; empty again once `logsCollected` is true. */
   readonly logsRead: readonly string[];

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { component, record, running, spec, START_MS } from "../../test/samples.ts";
 import type { ComponentState } from "./session.ts";
-import { transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+import { transitionRecord, transitionTakeOver, type SessionOutcome } from "./transition-record.ts";
 
 it.each<[ComponentState, ComponentState]>([
   ["READY", "STOPPED"],
@@ -38,7 +38,7 @@ it("takes the pool and the machine of each component from the grant", () => {
   expect(accepted.components).toMatchObject([{ pool: "a100", node: "a100-0" }]);
 });
 
-it.each<[string, Outcome, number]>([
+it.each<[string, SessionOutcome, number]>([
   ["counts when it has only explained a wait", { kind: "explain-wait", text: "away", because: "wait-changed" }, 2],
   ["does not count when it handed the session back", { kind: "hand-back" }, 1],
   [

@@ -15,8 +15,8 @@ import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
 import { buildGroupRules, makePodReader, toWatchedNode, type GroupRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
 import { makeNodesPublication } from "./nodes-publication.ts";
-import { makeObserver, type Observer } from "./observer.ts";
-import { makePublication, type Publication } from "./publication.ts";
+import { makeObserver, type ClusterObserver } from "./observer.ts";
+import { makePublication, type StatePublication } from "./publication.ts";
 import { runInPassSpan, makeWatcherMetrics } from "./telemetry.ts";
 
 /** Freshness of this replica's views. */
@@ -105,7 +105,7 @@ export async function openWatcher(
 function writersOf(
   { podSide, nodeSide, markSide }: Pick<Publications, "podSide" | "nodeSide" | "markSide">,
   by: {
-    readonly observer: Pick<Observer, "recheck">;
+    readonly observer: Pick<ClusterObserver, "recheck">;
     readonly metrics: ReturnType<typeof makeWatcherMetrics>;
     readonly logger: Logger;
   },
@@ -113,7 +113,7 @@ function writersOf(
   const { observer, metrics, logger } = by;
   const counted = async <State>(
     bucket: "pods" | "nodes",
-    side: Publication<State>,
+    side: StatePublication<State>,
     step: PublishStep<State>,
   ): Promise<WriteOutcome> => {
     const outcome = await side.write(step);
@@ -172,9 +172,9 @@ function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<
 type Publications = {
   readonly publishedPods: PublishedBucket<PodState>;
   readonly publishedNodes: PublishedBucket<NodeRecord>;
-  readonly podSide: Publication<PodState>;
-  readonly nodeSide: Publication<NodeState>;
-  readonly markSide: Publication<NodesMark>;
+  readonly podSide: StatePublication<PodState>;
+  readonly nodeSide: StatePublication<NodeState>;
+  readonly markSide: StatePublication<NodesMark>;
 };
 
 /** Opens the buckets of pods and nodes, and their writers. */

@@ -2,7 +2,7 @@ import type { Bucket, Entry, View } from "@muster/store";
 import type { NodeState } from "../domain/node-state.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import { isNode, type NodeRecord } from "./messages.ts";
-import { makePublication, type Publication } from "./publication.ts";
+import { makePublication, type StatePublication } from "./publication.ts";
 
 type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
 type Seen<State> = Pick<View<State>, "get" | "entries">;
@@ -13,7 +13,7 @@ export function makeNodesPublication(
   bucket: Written,
   view: Seen<NodeRecord>,
   onFault: OnFault,
-): { readonly nodes: Publication<NodeState>; readonly mark: Publication<NodesMark> } {
+): { readonly nodes: StatePublication<NodeState>; readonly mark: StatePublication<NodesMark> } {
   return {
     nodes: makePublication<NodeState>(bucket, only(view, nodeOf), onFault),
     mark: makePublication<NodesMark>(bucket, only(view, markOf), onFault),

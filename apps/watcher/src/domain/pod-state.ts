@@ -1,6 +1,6 @@
 import { podHealth, type Health, type PodFacts } from "@muster/health";
 import type { Amounts, Taint } from "@muster/resources";
-import type { PublishRules, Stated } from "./plan-publish.ts";
+import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
 
@@ -31,7 +31,7 @@ export type WatchedPod = {
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
 /** The published state of a pod. */
-export type PodState = Stated & {
+export type PodState = PublishedFields & {
   readonly owner: Owner;
   readonly component: string;
   readonly namespace: string;

@@ -1,11 +1,11 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
-import { openBucket, type Change, type Watchable } from "@muster/store";
+import { openBucket, type Change, type WatchableBucket } from "@muster/store";
 import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
 import { makePodsByOwner, getOwner } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodUpdate } from "./subscriber.ts";
-import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
+import { makeSubscription, type BucketState, type PodSubscription } from "./subscription.ts";
 
 /** Subscriptions to the pods of many owners, one subscriber per owner. They share one connection and one copy of the states. */
 type PodSubscriptions = AsyncDisposable & {
@@ -46,11 +46,14 @@ export async function openPodSubscriptions(
 }
 
 /** As `openPodSubscriptions`, on any watchable bucket of pod states. */
-export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
+export function followPods(
+  bucket: WatchableBucket<PodWatchEvent>,
+  options: PodSubscriptionsOptions = {},
+): PodSubscriptions {
   const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
   const pods = makePodsByOwner();
-  const subscriptions = new Map<string, Subscription>();
-  const following: Following = { whole: false, ended: false, failure: undefined };
+  const subscriptions = new Map<string, PodSubscription>();
+  const following: BucketState = { whole: false, ended: false, failure: undefined };
   const stop = new AbortController();
 
   const onStatus = (status: "current" | "interrupted"): void => {

@@ -1,7 +1,7 @@
 import type { WorkKind } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 
-export type Present = {
+export type PresentWork = {
   readonly name: string;
   readonly kind: WorkKind;
   readonly work: string;
@@ -10,7 +10,7 @@ export type Present = {
 
 /** The pods that should not exist at the end of the run: all pods of sessions, and the pods of jobs that their policies remove. */
 export function leftoverPods(
-  present: readonly Present[],
+  present: readonly PresentWork[],
   jobs: readonly JobShape[],
   exists: (job: string) => boolean,
 ): string[] {

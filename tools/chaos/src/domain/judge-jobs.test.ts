@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
 import { leftoverJobs, leftoverPods, leftoverServices } from "./decide-leftovers.ts";
 import { judgeJobs } from "./judge-jobs.ts";
-import { type JobSeen, type Observed, type PodSeen, workOf } from "./observed.ts";
+import { type JobSeen, type RunObservations, type PodSeen, workOf } from "./observed.ts";
 import { type UserAction, type JobIntent, type JobShape, planJobs } from "./plan-jobs.ts";
 
 const POLICY = { jobs: 1, windowMs: 0, pools: { drivers: 4, workers: 12 } };
@@ -51,7 +51,7 @@ const POD: PodSeen = {
 const AGAIN: PodSeen = { ...POD, uid: "u2", boundPlace: 5, endPlace: 6 };
 const THIRD: PodSeen = { ...POD, uid: "u3", boundPlace: 7, endPlace: 8 };
 
-const CLEAN: Observed = {
+const CLEAN: RunObservations = {
   sessions: new Map(),
   jobs: new Map([["j001", DONE]]),
   acknowledged: new Set(["j001"]),
@@ -65,11 +65,11 @@ const CLEAN: Observed = {
   left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], deadLetters: [], locks: [] },
 };
 
-function seen(changes: Partial<JobSeen>): Partial<Observed> {
+function seen(changes: Partial<JobSeen>): Partial<RunObservations> {
   return { jobs: new Map([["j001", { ...DONE, ...changes }]]) };
 }
 
-function rules(changes: Partial<Observed>, job = shape()): string[] {
+function rules(changes: Partial<RunObservations>, job = shape()): string[] {
   return judgeJobs([job], { ...CLEAN, ...changes }).map(({ rule }) => rule);
 }
 
@@ -78,7 +78,7 @@ describe("judgeJobs", () => {
     expect(judgeJobs([shape()], CLEAN)).toEqual([]);
   });
 
-  it.each<[string, Partial<Observed>]>([
+  it.each<[string, Partial<RunObservations>]>([
     ["an acknowledged submission is never lost", { jobs: new Map() }],
     ["every submission is acknowledged in the end", { jobs: new Map(), acknowledged: new Set() }],
     ["a valid request is not refused", { refused: new Map([["j001", "submission: j001 exists already"]]) }],

@@ -1,8 +1,8 @@
 import type { Finding } from "./finding.ts";
-import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
+import { nodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
 
 /** Checks that no pod runs twice and no machine has two owners, by the ledger's log and by the pods on each machine. */
-export function judgeMachines(observed: Observed): Finding[] {
+export function judgeMachines(observed: RunObservations): Finding[] {
   return [
     ...judgeTwins(observed),
     ...judgeLedger(observed),
@@ -23,7 +23,7 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
 }
 
 /** A session may replace a pod that never started if its machine was off, and a pod that found no room for its part. */
-function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
+function judgeTwins({ pods, outages, ledger }: RunObservations): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
   const nodes = nodesByWork(ledger);
   const mayReplace = ({ work, states, isShared, boundPlace }: PodSeen): boolean => {
@@ -49,7 +49,7 @@ function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
 type Holder = { readonly reservation: string; readonly work: string };
 
 /** Replays the log: the owner of a machine is its only holder until the reservation ends. */
-function judgeLedger({ ledger }: Observed): Finding[] {
+function judgeLedger({ ledger }: RunObservations): Finding[] {
   const holders = new Map<string, Holder>();
   const sharers = new Map<string, readonly Holder[]>();
   const findings: Finding[] = [];
@@ -82,7 +82,7 @@ function judgeLedger({ ledger }: Observed): Finding[] {
   return findings;
 }
 
-function judgePlaces({ pods, ledger }: Observed): Finding[] {
+function judgePlaces({ pods, ledger }: RunObservations): Finding[] {
   const granted = nodesByWork(ledger);
   return pods
     .filter(({ work, node }) => node !== "" && granted.get(work)?.has(node) !== true)

@@ -1,9 +1,9 @@
 import { useOf, type Amounts } from "@muster/resources";
 import type { Finding } from "./finding.ts";
-import type { LedgerFact, Observed, RoomSeen } from "./observed.ts";
+import type { LedgerFact, RunObservations, RoomSeen } from "./observed.ts";
 
 /** Checks that bound pods and granted parts fit into their nodes, and that no node with a resident was granted as a whole. */
-export function judgeRoom({ room, ledger }: Pick<Observed, "room" | "ledger">): Finding[] {
+export function judgeRoom({ room, ledger }: Pick<RunObservations, "room" | "ledger">): Finding[] {
   if (room === undefined) return [];
   return [
     ...[...room.exceeded].map(([node, found]) => ({

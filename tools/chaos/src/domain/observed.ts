@@ -11,7 +11,7 @@ export type RoomSeen = {
 };
 
 /** The observations of one run, as plain data for the checks and for reports. */
-export type Observed = {
+export type RunObservations = {
   /** Final states of sessions by name. */
   readonly sessions: ReadonlyMap<string, SessionSeen>;
   /** Every job that ever existed, by name. */

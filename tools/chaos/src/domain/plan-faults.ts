@@ -1,5 +1,5 @@
 import { type JobShape, membersOf } from "./plan-jobs.ts";
-import { PHASES, type Phase, type Shape } from "./plan-shapes.ts";
+import { PHASES, type Phase, type SessionShape } from "./plan-shapes.ts";
 import { type Random, randomFrom } from "./random.ts";
 
 export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
@@ -56,7 +56,7 @@ export type FaultPolicy = {
 };
 
 /** The planned sessions and jobs. */
-export type PlannedWork = { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] };
+export type PlannedWork = { readonly shapes: readonly SessionShape[]; readonly jobs: readonly JobShape[] };
 
 /** Weights of the drawn faults. They are every second fault; the others hit a service at a phase of a session or job. */
 const WEIGHTS = {
@@ -210,7 +210,7 @@ function drawJob(random: Random, { jobs }: PlannedWork): Drawn {
   return job === undefined ? { name: "", pods: [] } : { name: job.name, pods: membersOf(job) };
 }
 
-const COMPLETE: ReadonlySet<Shape["intent"]> = new Set(["good", "driver-fails", "time-limit"]);
+const COMPLETE: ReadonlySet<SessionShape["intent"]> = new Set(["good", "driver-fails", "time-limit"]);
 
 /** Describes a fault on one line. */
 export function describeFault({ id, trigger, action }: Fault): string {

@@ -16,7 +16,7 @@ export const INTENTS = [
   "pool-unknown",
   "pool-too-small",
 ] as const;
-export type Intent = (typeof INTENTS)[number];
+export type SessionIntent = (typeof INTENTS)[number];
 
 export type PodShape = {
   readonly name: string;
@@ -33,9 +33,9 @@ export type PodShape = {
 };
 
 /** One drawn session: its behaviour, its submission, and the actions of its user. */
-export type Shape = {
+export type SessionShape = {
   readonly name: string;
-  readonly intent: Intent;
+  readonly intent: SessionIntent;
   /** Milliseconds after the start of the run. */
   readonly submitAtMs: number;
   /** The user sends the same submission twice concurrently. */
@@ -59,7 +59,7 @@ export const DRIVERS = "drivers";
 export const WORKERS = "workers";
 const NEVER_MS = 3_600_000;
 
-const WEIGHTS: Readonly<Record<Intent, number>> = {
+const WEIGHTS: Readonly<Record<SessionIntent, number>> = {
   good: 55,
   "driver-fails": 8,
   "worker-fails": 7,
@@ -72,7 +72,7 @@ const WEIGHTS: Readonly<Record<Intent, number>> = {
 };
 
 /** Plans the sessions of one run. The same seed and policy give the same sessions. */
-export function planSessionShapes(seed: number, policy: ShapePolicy): Shape[] {
+export function planSessionShapes(seed: number, policy: ShapePolicy): SessionShape[] {
   const random = randomFrom(seed, "shapes");
   return Array.from({ length: policy.sessions }, (_, index) => {
     const name = `s${String(index + 1).padStart(3, "0")}`;
@@ -82,16 +82,16 @@ export function planSessionShapes(seed: number, policy: ShapePolicy): Shape[] {
   });
 }
 
-function planCancel(random: Random): Shape["cancel"] {
+function planCancel(random: Random): SessionShape["cancel"] {
   if (!random.chance(0.12)) return undefined;
   return { phase: random.pick(PHASES), afterMs: random.chance(0.5) ? 0 : random.integer(0, 500) };
 }
 
 function planShape(
   random: Random,
-  { name, intent, cancel }: Pick<Shape, "name" | "intent" | "cancel">,
+  { name, intent, cancel }: Pick<SessionShape, "name" | "intent" | "cancel">,
   policy: ShapePolicy,
-): Shape {
+): SessionShape {
   const workers = Array.from({ length: random.integer(1, 5) }, (_, index) => planWorker(random, index));
   const driver = planDriver(random, intent);
   const endless = cancel !== undefined && cancel.phase !== "cleaning-up" && intent === "good" && random.chance(0.7);
@@ -115,7 +115,7 @@ function planWorker(random: Random, index: number): PodShape {
   return { name: `${kind}-${index}`, kind, pool: WORKERS, ...planTimes(random), ends, imageMissing: false };
 }
 
-function planDriver(random: Random, intent: Intent): PodShape {
+function planDriver(random: Random, intent: SessionIntent): PodShape {
   const endless = intent === "worker-fails" || intent === "time-limit";
   const ends = { afterMs: random.integer(100, 3000), code: intent === "driver-fails" ? random.integer(1, 100) : 0 };
   return {
@@ -137,7 +137,12 @@ function planTimes(random: Random): Pick<PodShape, "startMs" | "readyMs" | "term
 }
 
 /** Applies the failure of the intent to a random pod. */
-function applyIntent(random: Random, intent: Intent, pods: readonly PodShape[], policy: ShapePolicy): PodShape[] {
+function applyIntent(
+  random: Random,
+  intent: SessionIntent,
+  pods: readonly PodShape[],
+  policy: ShapePolicy,
+): PodShape[] {
   const worker = random.integer(0, pods.length - 2);
   const any = random.integer(0, pods.length - 1);
   const change = (at: number, changes: Partial<PodShape>): PodShape[] =>

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { parse } from "yaml";
-import { isList, isObject, type Json, type JsonObject } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject } from "./json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import { badRequest, fail, FailureError, tooLarge, unsupportedMediaType } from "./status.ts";
 
@@ -84,7 +84,7 @@ function parseAs(type: string, bytes: Buffer, expected: Expected): JsonObject {
 }
 
 /** Fails with 400 for invalid YAML. Kubernetes reads YAML 1.1, where `yes` and `on` are booleans. */
-export function parseYaml(text: string, what: string): Json {
+export function parseYaml(text: string, what: string): JsonValue {
   let parsed: unknown;
   try {
     parsed = parse(text, {
@@ -103,7 +103,7 @@ export function parseYaml(text: string, what: string): Json {
 const YAML_ALIAS_LIMIT = 100;
 
 /** Fails with 400 for invalid JSON, or for JSON that is nested deeper than any object of the API. */
-export function parseJson(text: string, what: string): Json {
+export function parseJson(text: string, what: string): JsonValue {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -116,7 +116,7 @@ export function parseJson(text: string, what: string): Json {
 }
 
 /** JSON.parse returns nothing else; the check exists only for the type. */
-function isJson(value: unknown): value is Json {
+function isJson(value: unknown): value is JsonValue {
   return value === null || ["boolean", "number", "string"].includes(typeof value) || isList(value) || isObject(value);
 }
 

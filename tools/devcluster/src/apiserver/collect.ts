@@ -1,4 +1,4 @@
-import { at, type Json, type JsonObject, listAt, put, textAt, textsAt } from "./json.ts";
+import { at, type JsonValue, type JsonObject, listAt, put, textAt, textsAt } from "./json.ts";
 import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
@@ -52,14 +52,14 @@ function planDependent(
   const owners = listAt(object, "metadata", "ownerReferences");
   if (owners.length === 0) return undefined;
   // An owner of a kind that another server stores may exist.
-  const isKnown = (owner: Json): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
-  const ownerOf = (owner: Json): JsonObject | undefined => {
+  const isKnown = (owner: JsonValue): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
+  const ownerOf = (owner: JsonValue): JsonObject | undefined => {
     const found = byUid.get(textAt(owner, "uid"))?.object;
     return found !== undefined && canOwn(namespaceOf(found), namespaceOf(object)) ? found : undefined;
   };
-  const isGone = (owner: Json): boolean => isKnown(owner) && ownerOf(owner) === undefined;
-  const isWaiting = (owner: Json): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
-  const isOrphaning = (owner: Json): boolean => isHeldBy(ownerOf(owner), ORPHAN);
+  const isGone = (owner: JsonValue): boolean => isKnown(owner) && ownerOf(owner) === undefined;
+  const isWaiting = (owner: JsonValue): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
+  const isOrphaning = (owner: JsonValue): boolean => isHeldBy(ownerOf(owner), ORPHAN);
 
   const orphaned = owners.filter((owner) => !isOrphaning(owner));
   if (orphaned.length < owners.length)
@@ -137,6 +137,6 @@ function isHeldBy(object: JsonObject | undefined, finalizer: string): boolean {
   return object !== undefined && isDeleting(object) && finalizersOf(object).includes(finalizer);
 }
 
-function withOwners({ resource, object }: CollectableObject, owners: readonly Json[]): CollectableObject {
+function withOwners({ resource, object }: CollectableObject, owners: readonly JsonValue[]): CollectableObject {
   return { resource, object: put(object, ["metadata", "ownerReferences"], owners.length === 0 ? undefined : owners) };
 }

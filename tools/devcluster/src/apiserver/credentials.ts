@@ -2,7 +2,7 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Certificate, makeAuthority } from "./certificates.ts";
-import { at, isObject, type Json, textAt } from "./json.ts";
+import { at, isObject, type JsonValue, textAt } from "./json.ts";
 
 /** The certificates by which a server is recognised and recognises others. */
 export type Credentials = {
@@ -54,7 +54,7 @@ async function read(file: string): Promise<Credentials | undefined> {
   }
 }
 
-function certificateOf(value: Json | undefined): Certificate {
+function certificateOf(value: JsonValue | undefined): Certificate {
   return { cert: textAt(value, "cert"), key: textAt(value, "key") };
 }
 

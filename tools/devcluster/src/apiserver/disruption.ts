@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "./json.ts";
+import { type JsonValue, type JsonObject, listAt, numberAt, objectAt, textAt } from "./json.ts";
 import { isDeleting, nameOf } from "./metadata.ts";
 import { matchesSelector } from "./object-selector.ts";
 import { labelsOf } from "./selectors.ts";
@@ -25,7 +25,7 @@ export function buildBudgetStatus(budget: JsonObject, pods: readonly JsonObject[
 
 const CONDITION = "DisruptionAllowed";
 
-function buildConditions(budget: JsonObject, allowed: boolean, observedGeneration: number, time: string): Json[] {
+function buildConditions(budget: JsonObject, allowed: boolean, observedGeneration: number, time: string): JsonValue[] {
   const known = listAt(budget, "status", "conditions");
   const before = known.find((condition) => textAt(condition, "type") === CONDITION);
   const status = allowed ? "True" : "False";

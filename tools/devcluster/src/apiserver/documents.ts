@@ -1,4 +1,4 @@
-import { answer, answerBytes, answerText, type Exchange } from "./answer.ts";
+import { answer, answerBytes, answerText, type HttpExchange } from "./answer.ts";
 import { discoveryDocument } from "./discovery.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Catalogue } from "./resources.ts";
@@ -17,7 +17,7 @@ function isBuiltIn(path: string, catalogue: Catalogue): boolean {
 }
 
 /** Discovery and OpenAPI: the server's description of itself. Fails with 404 for other paths. */
-export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
+export function serveDocument(exchange: HttpExchange, catalogue: Catalogue): void {
   const { request, path } = exchange;
   const isOpenApi = path.startsWith("/openapi/");
   const document = isOpenApi

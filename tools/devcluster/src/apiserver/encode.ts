@@ -4,14 +4,14 @@ import { apiVersionOf, type Resource } from "./resource.ts";
 import { buildTable, partialMetadata, type TableOptions } from "./table.ts";
 
 /** The requested form of objects. */
-export type View = {
+export type ObjectForm = {
   readonly resource: Resource;
   readonly form: Representation;
   readonly includeObject: TableOptions["includeObject"];
 };
 
 /** Builds one object in the requested form. */
-export function buildItem(view: View, object: JsonObject, nowMs: number): JsonObject {
+export function buildItem(view: ObjectForm, object: JsonObject, nowMs: number): JsonObject {
   switch (view.form) {
     case "json":
       return object;
@@ -22,7 +22,12 @@ export function buildItem(view: View, object: JsonObject, nowMs: number): JsonOb
   }
 }
 
-export function buildList(view: View, objects: readonly JsonObject[], metadata: JsonObject, nowMs: number): JsonObject {
+export function buildList(
+  view: ObjectForm,
+  objects: readonly JsonObject[],
+  metadata: JsonObject,
+  nowMs: number,
+): JsonObject {
   const { resource, form } = view;
   if (form === "table") return table(view, objects, metadata, nowMs, true);
   if (form === "metadata") {
@@ -36,13 +41,13 @@ export function buildList(view: View, objects: readonly JsonObject[], metadata: 
 }
 
 /** Builds the object of a watch event; only the first has columns. */
-export function buildWatched(view: View, object: JsonObject, nowMs: number, first: boolean): JsonObject {
+export function buildWatched(view: ObjectForm, object: JsonObject, nowMs: number, first: boolean): JsonObject {
   if (view.form !== "table") return buildItem(view, object, nowMs);
   return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, first);
 }
 
 function table(
-  view: View,
+  view: ObjectForm,
   objects: readonly JsonObject[],
   metadata: JsonObject,
   nowMs: number,

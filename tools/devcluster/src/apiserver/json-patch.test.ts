@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "./json.ts";
+import type { JsonValue } from "./json.ts";
 import { jsonPatch } from "./json-patch.ts";
 
 describe("a JSON patch", () => {
-  it.each<[string, Json, Json, Json]>([
+  it.each<[string, JsonValue, JsonValue, JsonValue]>([
     ["adds a member", { a: 1 }, [{ op: "add", path: "/b", value: 2 }], { a: 1, b: 2 }],
     ["adds null", {}, [{ op: "add", path: "/a", value: null }], { a: null }],
     ["adds into a list", { a: [1, 3] }, [{ op: "add", path: "/a/1", value: 2 }], { a: [1, 2, 3] }],
@@ -29,13 +29,13 @@ describe("a JSON patch", () => {
       "takes odd keys for keys",
       {},
       [{ op: "add", path: "/__proto__", value: 1 }],
-      JSON.parse('{"__proto__":1}') as Json,
+      JSON.parse('{"__proto__":1}') as JsonValue,
     ],
   ])("%s", (_title, document, patch, expected) => {
     expect(JSON.stringify(jsonPatch(document, patch))).toBe(JSON.stringify(expected));
   });
 
-  it.each<[string, Json]>([
+  it.each<[string, JsonValue]>([
     ["an unknown operation", [{ op: "turn", path: "/a" }]],
     ["a missing value", [{ op: "add", path: "/a" }]],
     ["a missing path", [{ op: "remove" }]],
@@ -62,7 +62,7 @@ describe("a JSON patch", () => {
         fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),
         fc.string({ minLength: 1 }),
         (dictionary, name) => {
-          const document = dictionary as Json;
+          const document = dictionary as JsonValue;
           const before = JSON.stringify(document);
           const path = `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
           fc.pre(!Object.hasOwn(dictionary, name));

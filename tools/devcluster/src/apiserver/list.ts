@@ -1,5 +1,5 @@
 import { type LabelSelector, matchesLabels } from "@muster/names";
-import { buildList, type View } from "./encode.ts";
+import { buildList, type ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { decodePosition, encodePosition, pageOf } from "./page.ts";
 import { integerOf, versionQuery } from "./query.ts";
@@ -35,7 +35,7 @@ export const CONTINUE_TOO_OLD =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /** Lists a page of a resource. All pages of one list show the state of one revision. */
-export function list({ store, nowMs }: ListDeps, target: Target, view: View, query: URLSearchParams): JsonObject {
+export function list({ store, nowMs }: ListDeps, target: Target, view: ObjectForm, query: URLSearchParams): JsonObject {
   const selectors = selectorsOf(target.resource, query);
   const isSelective = selectors.labels.length + selectors.fields.length > 0;
   const { entries, revision, after, limit } = stateOf(store, target, query);

@@ -1,11 +1,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { type CallOptions, KubeError, type KubeCalls, type KubeObject, type ListWatch } from "@muster/kube";
 import type { ClusterApi } from "../cluster-api.ts";
-import type { View } from "./encode.ts";
-import { isList, isObject, type Json, type JsonObject, mapEntries, mapItems, textAt } from "./json.ts";
+import type { ObjectForm } from "./encode.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapEntries, mapItems, textAt } from "./json.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
 import { revisionOf } from "./metadata.ts";
-import { bindObject, createObject, patchObject, replaceObject, type Write } from "./operations.ts";
+import { bindObject, createObject, patchObject, replaceObject, type WriteRequest } from "./operations.ts";
 import { patchTypeOf } from "./patch.ts";
 import { deleteOptionsOf } from "./query.ts";
 import type { Registry } from "./registry.ts";
@@ -54,7 +54,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
     if (isClosed) throw new Error(`${doing}: the calls have been closed`);
     return orKubeError(doing, work);
   };
-  const writeTo = (target: Target): Write => ({ registry, target, dryRun: false, fieldValidation: "Ignore" });
+  const writeTo = (target: Target): WriteRequest => ({ registry, target, dryRun: false, fieldValidation: "Ignore" });
   return {
     create: async (resource, object, options = {}) =>
       serve(`creating one of the ${resource.plural}`, options, () => {
@@ -148,7 +148,7 @@ function localListWatch<Object extends KubeObject>(
 type PageOf<Object extends KubeObject> = Awaited<ReturnType<ListWatch<Object>["list"]>>;
 
 function pageOf<Object extends KubeObject>(deps: LocalApiDeps, target: Target, query: URLSearchParams): PageOf<Object> {
-  const view: View = { resource: target.resource, form: "json", includeObject: "Metadata" };
+  const view: ObjectForm = { resource: target.resource, form: "json", includeObject: "Metadata" };
   const page = list(deps, target, view, query);
   const items = isList(page["items"]) ? page["items"] : [];
   const token = textAt(page, "metadata", "continue");
@@ -240,11 +240,11 @@ function plain(value: object): JsonObject {
   return isObject(json) ? json : {};
 }
 
-function toJson(value: unknown): Json | undefined {
+function toJson(value: unknown): JsonValue | undefined {
   if (value instanceof Date) return value.toISOString();
   if (isList(value)) return mapItems(value, (item) => toJson(item) ?? null);
   if (isObject(value)) return mapEntries(value, (_key, field) => toJson(field));
-  return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<Json>(value) : undefined;
+  return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<JsonValue>(value) : undefined;
 }
 
 /** JSON of the API becomes the type that the caller states, as in `kubeCalls`. */

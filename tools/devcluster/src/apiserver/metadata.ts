@@ -1,4 +1,4 @@
-import { at, type Json, type JsonObject, listAt, numberAt, objectAt, put, textAt, textsAt } from "./json.ts";
+import { at, type JsonValue, type JsonObject, listAt, numberAt, objectAt, put, textAt, textsAt } from "./json.ts";
 import { type Check, checkLabelKey, checkLabelValue } from "./names.ts";
 import { forbiddenValue, invalidValue, type Problem, required } from "./status.ts";
 
@@ -31,7 +31,7 @@ export function isDeleting(object: JsonObject): boolean {
 }
 
 /** The reference to the one owner that manages an object. */
-export function controllerOf(object: JsonObject): Json | undefined {
+export function controllerOf(object: JsonObject): JsonValue | undefined {
   return listAt(object, "metadata", "ownerReferences").find((owner) => at(owner, "controller") === true);
 }
 

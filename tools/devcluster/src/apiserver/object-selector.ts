@@ -1,12 +1,12 @@
 import { type LabelSelector, matchesLabels, type Requirement } from "@muster/names";
-import { type Json, type JsonObject, listAt, objectAt, textAt, textsAt } from "./json.ts";
+import { type JsonValue, type JsonObject, listAt, objectAt, textAt, textsAt } from "./json.ts";
 
 /** Returns whether labels match the selector in an object (`matchLabels`, `matchExpressions`). */
-export function matchesSelector(selector: Json, labels: JsonObject): boolean {
+export function matchesSelector(selector: JsonValue, labels: JsonObject): boolean {
   return matchesLabels(requirementsOf(selector), labels);
 }
 
-function requirementsOf(selector: Json): LabelSelector {
+function requirementsOf(selector: JsonValue): LabelSelector {
   const labels = objectAt(selector, "matchLabels");
   return [
     ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [textAt(labels, key)] })),
@@ -14,7 +14,7 @@ function requirementsOf(selector: Json): LabelSelector {
   ];
 }
 
-function requirementOf(expression: Json): Requirement {
+function requirementOf(expression: JsonValue): Requirement {
   const key = textAt(expression, "key");
   const values = textsAt(expression, "values");
   switch (textAt(expression, "operator")) {

@@ -1,6 +1,6 @@
 import { groupVersions } from "./discovery.ts";
 import { definitionOf, definitions, referTo } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, objectAt, textAt } from "./json.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
@@ -52,8 +52,8 @@ function schemaOf(resource: Resource): JsonObject {
 
 /** Adds all schemas that these refer to. */
 function withReferences(schemas: JsonObject): JsonObject {
-  const found = new Map<string, Json>();
-  const visit = (value: Json): void => {
+  const found = new Map<string, JsonValue>();
+  const visit = (value: JsonValue): void => {
     if (isList(value)) value.forEach(visit);
     if (!isObject(value)) return;
     const name = textAt(value, "$ref").replace("#/components/schemas/", "");

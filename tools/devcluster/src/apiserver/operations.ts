@@ -2,14 +2,14 @@ import { type JsonObject, put, textAt } from "./json.ts";
 import { bindPod } from "./kinds/pod.ts";
 import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
 import { APPLY, applyPatch, type PatchRequest } from "./patch.ts";
-import type { ObjectName, Registry, Written } from "./registry.ts";
+import type { ObjectName, Registry, WriteResult } from "./registry.ts";
 import { apiVersionOf, type Resource } from "./resource.ts";
-import type { Decoded } from "./schema.ts";
+import type { DecodedObject } from "./schema.ts";
 import { badRequest, conflict, fail, invalid, invalidValue } from "./status.ts";
 import type { Target } from "./target.ts";
 
 /** One write, from any kind of request. Refusals are thrown as failures. */
-export type Write = {
+export type WriteRequest = {
   readonly registry: Registry;
   readonly target: Target;
   readonly dryRun: boolean;
@@ -17,15 +17,15 @@ export type Write = {
   readonly fieldValidation: string;
 };
 
-export type Outcome = Written & { readonly warnings: readonly string[] };
+export type Outcome = WriteResult & { readonly warnings: readonly string[] };
 
-export function createObject(write: Write, body: JsonObject): Outcome {
+export function createObject(write: WriteRequest, body: JsonObject): Outcome {
   const { registry, target, dryRun } = write;
   const { object, warnings } = decodeBody(write, body, refuseBody(target.resource));
   return { object: registry.create(target.resource, target.namespace, object, dryRun), created: true, warnings };
 }
 
-export function replaceObject(write: Write, body: JsonObject, subresource?: "status" | "finalize"): Outcome {
+export function replaceObject(write: WriteRequest, body: JsonObject, subresource?: "status" | "finalize"): Outcome {
   const { registry, target, dryRun } = write;
   const decoded = decodeBody(write, body, refuseBody(target.resource));
   refuseOtherName(target, decoded.object);
@@ -37,7 +37,7 @@ export function replaceObject(write: Write, body: JsonObject, subresource?: "sta
 }
 
 export function patchObject(
-  write: Write,
+  write: WriteRequest,
   { type, patch }: Pick<PatchRequest, "type" | "patch">,
   subresource?: "status",
 ): Outcome {
@@ -61,7 +61,7 @@ export function patchObject(
 }
 
 /** Binds the target pod to the node that the binding names. */
-export function bindObject({ registry, target, dryRun }: Write, binding: JsonObject, nowMs: number): void {
+export function bindObject({ registry, target, dryRun }: WriteRequest, binding: JsonObject, nowMs: number): void {
   const node = textAt(binding, "target", "name");
   if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });
   const resource = { group: "", plural: "pods/binding" };
@@ -78,11 +78,11 @@ export function bindObject({ registry, target, dryRun }: Write, binding: JsonObj
 
 /** Decodes the fields of the kind. */
 export function decodeBody(
-  { target, fieldValidation }: Pick<Write, "target" | "fieldValidation">,
+  { target, fieldValidation }: Pick<WriteRequest, "target" | "fieldValidation">,
   body: JsonObject,
   refuse: (because: string) => never,
   stored?: JsonObject,
-): Decoded {
+): DecodedObject {
   const { resource } = target;
   const kind = textAt(body, "kind");
   const apiVersion = textAt(body, "apiVersion");

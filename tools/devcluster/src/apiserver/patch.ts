@@ -1,5 +1,5 @@
 import { definitionOf, definitions } from "./definitions.ts";
-import { isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
+import { isObject, type JsonValue, type JsonObject, objectAt, textAt } from "./json.ts";
 import { jsonPatch } from "./json-patch.ts";
 import { mergePatch } from "./merge-patch.ts";
 import { nameOf, uidOf } from "./metadata.ts";
@@ -28,7 +28,7 @@ export function patchTypeOf(mediaType: string, strategic: boolean): PatchType {
 export type PatchRequest = {
   readonly resource: Resource;
   readonly type: PatchType;
-  readonly patch: Json;
+  readonly patch: JsonValue;
 };
 
 /** Fails with 422 for options that do not fit the type of the patch. */
@@ -69,6 +69,6 @@ function checkApplied(current: JsonObject | undefined, { resource }: PatchReques
   }
 }
 
-function requireObject(patched: Json): JsonObject {
+function requireObject(patched: JsonValue): JsonObject {
   return isObject(patched) ? patched : fail(badRequest("error decoding patch: the result is no object"));
 }

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { answerFailure, type Exchange } from "./answer.ts";
+import { answerFailure, type HttpExchange } from "./answer.ts";
 import type { JsonObject } from "./json.ts";
 import { textAt } from "./json.ts";
 import {
@@ -39,7 +39,12 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
 }
 
 /** Connects a client's WebSocket to the kubelet; when one side ends, the other ends too. */
-export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, kubelets: KubeletClient): void {
+export function tunnelExec(
+  exchange: HttpExchange,
+  address: KubeletAddress,
+  path: string,
+  kubelets: KubeletClient,
+): void {
   const { request, tunnel } = exchange;
   if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));
   const client = tunnel.socket;

@@ -1,4 +1,4 @@
-import type { Exchange } from "./answer.ts";
+import type { HttpExchange } from "./answer.ts";
 import { answerFailure } from "./answer.ts";
 import { type JsonObject, listAt, textAt } from "./json.ts";
 import {
@@ -50,7 +50,7 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
 }
 
 /** Streams the kubelet's answer to the client; when one side ends, the other ends too. */
-export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
+export function streamLog(exchange: HttpExchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
   // A log that is not followed arrives soon, so its header is sent with the first bytes.
   const isFollowed = booleanOf(exchange.query, "follow") === true;

@@ -1,5 +1,5 @@
 import type { DeleteOptions, Propagation } from "./deletion.ts";
-import { type Json, type JsonObject, listAt, numberAt, textAt } from "./json.ts";
+import { type JsonValue, type JsonObject, listAt, numberAt, textAt } from "./json.ts";
 import { badRequest, fail, invalid, unsupported } from "./status.ts";
 import type { VersionQuery } from "./watch-events.ts";
 
@@ -57,7 +57,7 @@ export function deleteOptionsOf(
   };
 }
 
-function textOrNothing(body: Json, key: string): string | undefined {
+function textOrNothing(body: JsonValue, key: string): string | undefined {
   const text = textAt(body, "preconditions", key);
   return text === "" ? undefined : text;
 }

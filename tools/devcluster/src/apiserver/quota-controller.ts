@@ -2,7 +2,7 @@ import { type JsonObject, put, sameJson } from "./json.ts";
 import { resourceQuotas } from "./kinds/resource-quota.ts";
 import { nameOf } from "./metadata.ts";
 import { passNamespaces } from "./pass-namespaces.ts";
-import { buildQuotaStatus, type Counted, decideQuota } from "./quota.ts";
+import { buildQuotaStatus, type CountedObject, decideQuota } from "./quota.ts";
 import type { Registry } from "./registry.ts";
 import { bucketOf, type Resource } from "./resource.ts";
 import { FailureError } from "./status.ts";
@@ -26,7 +26,7 @@ const QUOTAS = bucketOf(resourceQuotas);
 export function refuseByQuota(
   { store, kinds }: Pick<QuotaDeps, "store" | "kinds">,
   namespace: string,
-  added: Counted,
+  added: CountedObject,
 ): string | undefined {
   const quotas = inside(store, resourceQuotas, namespace);
   if (quotas.length === 0) return undefined;
@@ -65,7 +65,7 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
   }
 }
 
-function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): Counted[] {
+function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): CountedObject[] {
   return kinds
     .filter((resource) => resource.namespaced)
     .flatMap((resource) => inside(store, resource, namespace).map((object) => ({ resource, object })));

@@ -1,5 +1,5 @@
 import { NANO, parseQuantity, printQuantity } from "@muster/resources";
-import { type Json, type JsonObject, listAt, mapEntries, objectAt, textAt } from "./json.ts";
+import { type JsonValue, type JsonObject, listAt, mapEntries, objectAt, textAt } from "./json.ts";
 import { pods } from "./kinds/pod.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
 import { nameOf } from "./metadata.ts";
@@ -10,7 +10,7 @@ type Amount = { readonly nano: bigint; readonly like: string };
 export type Usage = ReadonlyMap<string, Amount>;
 
 /** An object and its kind. */
-export type Counted = { readonly resource: Resource; readonly object: JsonObject };
+export type CountedObject = { readonly resource: Resource; readonly object: JsonObject };
 
 const COMPUTE = ["cpu", "memory", "ephemeral-storage"];
 /** Objects of the core group that are counted by their plural alone. */
@@ -18,7 +18,7 @@ const COUNTED = ["configmaps", "persistentvolumeclaims", "pods", "resourcequotas
 const ONE: Amount = { nano: NANO, like: "" };
 
 /** Computes the status of a quota from the objects of its namespace. */
-export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): JsonObject {
+export function buildQuotaStatus(quota: JsonObject, world: readonly CountedObject[]): JsonObject {
   const hard = objectAt(quota, "spec", "hard");
   const total = totalOf(quota, world);
   return {
@@ -31,7 +31,11 @@ export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): 
 }
 
 /** Returns why a quota refuses an object; undefined: it does not. */
-export function decideQuota(quota: JsonObject, added: Counted, world: readonly Counted[]): string | undefined {
+export function decideQuota(
+  quota: JsonObject,
+  added: CountedObject,
+  world: readonly CountedObject[],
+): string | undefined {
   if (!isInScope(quota, added)) return undefined;
   const hard = objectAt(quota, "spec", "hard");
   const wanted = usageOf(added);
@@ -51,7 +55,7 @@ export function decideQuota(quota: JsonObject, added: Counted, world: readonly C
   return `exceeded quota: ${nameOf(quota)}, requested: ${print(wanted)}, used: ${print(used)}, limited: ${limited}`;
 }
 
-function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
+function totalOf(quota: JsonObject, world: readonly CountedObject[]): Usage {
   const total = new Map<string, Amount>();
   for (const counted of world)
     if (isInScope(quota, counted)) for (const [name, amount] of usageOf(counted)) add(total, name, amount);
@@ -59,14 +63,14 @@ function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
 }
 
 /** Returns whether the quota counts the object. The only scope here, priority classes, counts the pods that have a class. */
-function isInScope(quota: JsonObject, { resource, object }: Counted): boolean {
+function isInScope(quota: JsonObject, { resource, object }: CountedObject): boolean {
   return (
     listAt(quota, "spec", "scopes").length === 0 ||
     (resource === pods && textAt(object, "spec", "priorityClassName") !== "")
   );
 }
 
-function usageOf({ resource, object }: Counted): Usage {
+function usageOf({ resource, object }: CountedObject): Usage {
   const { group, plural } = resource;
   const usage = new Map<string, Amount>([[`count/${plural}${group === "" ? "" : `.${group}`}`, ONE]]);
   if (resource === pods) {
@@ -92,7 +96,7 @@ function addPod(usage: Map<string, Amount>, pod: JsonObject): void {
 /** Sums containers and sidecars, or takes an init container with its earlier sidecars if that is more. */
 function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
   const total = new Map<string, Amount>();
-  const amounts = (container: Json): [string, Amount][] =>
+  const amounts = (container: JsonValue): [string, Amount][] =>
     Object.entries(objectAt(container, "resources", kind)).map(([name, text]) => [name, amountOf(text)]);
   for (const container of listAt(pod, "spec", "containers"))
     for (const [name, amount] of amounts(container)) add(total, name, amount);
@@ -114,7 +118,7 @@ function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
 }
 
 /** Lists resources that a quota limits and a container does not declare. */
-function missingIn({ resource, object }: Counted, limited: readonly string[]): string[] {
+function missingIn({ resource, object }: CountedObject, limited: readonly string[]): string[] {
   if (resource !== pods) return [];
   const containers = [...listAt(object, "spec", "containers"), ...listAt(object, "spec", "initContainers")];
   return limited.toSorted().flatMap((name) => {
@@ -126,7 +130,7 @@ function missingIn({ resource, object }: Counted, limited: readonly string[]): s
   });
 }
 
-function amountOf(text: Json | undefined): Amount {
+function amountOf(text: JsonValue | undefined): Amount {
   // In JSON and YAML a quantity may also be a number.
   const like = typeof text === "string" || typeof text === "number" ? String(text) : "0";
   return { nano: parseQuantity(like) ?? 0n, like };

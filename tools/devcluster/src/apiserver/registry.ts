@@ -42,9 +42,9 @@ export type RegistryDeps = {
 
 export type ObjectName = { readonly resource: Resource; readonly namespace: string; readonly name: string };
 
-export type Written = { readonly object: JsonObject; readonly created: boolean };
+export type WriteResult = { readonly object: JsonObject; readonly created: boolean };
 
-export type Update = {
+export type ObjectUpdate = {
   readonly subresource?: "status" | "finalize" | undefined;
   /** Returns the new state from the current one, which is undefined if an update may create. */
   readonly change: (current: JsonObject | undefined) => JsonObject;
@@ -58,7 +58,7 @@ export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;
   create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
-  update(target: ObjectName, update: Update): Written;
+  update(target: ObjectName, update: ObjectUpdate): WriteResult;
   /** Writes a pod with its node, which an update may not change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
   /** `gone` is false while the object waits for something. */
@@ -111,7 +111,7 @@ function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRu
   return store.commit(bucket, keyOf(namespace, name), object).after ?? object;
 }
 
-function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written {
+function update(deps: RegistryDeps, target: ObjectName, wanted: ObjectUpdate): WriteResult {
   const { subresource, change, upsert, dryRun } = wanted;
   const { resource, namespace, name } = target;
   const before = stored(deps, target);
@@ -261,7 +261,7 @@ function nextState(
   before: JsonObject,
   update: {
     readonly proposed: JsonObject;
-    readonly subresource: Update["subresource"];
+    readonly subresource: ObjectUpdate["subresource"];
     readonly others: () => readonly JsonObject[];
   },
 ): JsonObject {

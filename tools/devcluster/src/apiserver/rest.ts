@@ -1,9 +1,9 @@
 import type { AccountTokens } from "./access/account-tokens.ts";
 import { answerTokenRequest } from "./access/token-request.ts";
 import { negotiate } from "./accept.ts";
-import { answer, answerJson, type Exchange } from "./answer.ts";
+import { answer, answerJson, type HttpExchange } from "./answer.ts";
 import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
-import { buildItem, type View } from "./encode.ts";
+import { buildItem, type ObjectForm } from "./encode.ts";
 import { evictPod } from "./eviction.ts";
 import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
 import { list, matcher, selectorsOf } from "./list.ts";
@@ -18,7 +18,7 @@ import {
   patchObject,
   refuseBody,
   replaceObject,
-  type Write,
+  type WriteRequest,
 } from "./operations.ts";
 import { APPLY, checkPatchOptions, patchTypeOf } from "./patch.ts";
 import { type KubeletClient, locateKubelet } from "./kubelet-request.ts";
@@ -26,7 +26,7 @@ import { locateExec, tunnelExec } from "./pod-exec.ts";
 import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
 import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
-import { apiVersionOf, type Asker, type Resource } from "./resource.ts";
+import { apiVersionOf, type RequestUser, type Resource } from "./resource.ts";
 import {
   badRequest,
   fail,
@@ -53,20 +53,20 @@ export type RestDeps = {
 
 type Call = {
   readonly deps: RestDeps;
-  readonly exchange: Exchange;
+  readonly exchange: HttpExchange;
   readonly target: Target;
-  readonly view: View;
-  readonly asker: Asker;
+  readonly view: ObjectForm;
+  readonly asker: RequestUser;
 };
 
 /** Serves a request for a resource. Refusals are thrown as failures. */
 export async function serveTarget(
   deps: RestDeps,
-  exchange: Exchange,
+  exchange: HttpExchange,
   { target, asker }: Pick<Call, "target" | "asker">,
 ): Promise<void> {
   const include = exchange.query.get("includeObject");
-  const view: View = {
+  const view: ObjectForm = {
     resource: target.resource,
     form: negotiate(exchange.request.headers.accept) ?? fail(notAcceptable()),
     includeObject: include === "Object" || include === "None" ? include : "Metadata",
@@ -166,7 +166,7 @@ function watch({ deps, exchange, target, view }: Call): void {
 }
 
 /** Reads the options of a write outside its body. */
-function writeOf({ deps, exchange, target }: Call, options: string): Write {
+function writeOf({ deps, exchange, target }: Call, options: string): WriteRequest {
   const { query } = exchange;
   const fieldValidation = query.get("fieldValidation") ?? "Warn";
   return { registry: deps.registry, target, dryRun: dryRunOf(query, options), fieldValidation };
@@ -239,7 +239,7 @@ async function deleteCollection(call: Call): Promise<void> {
 }
 
 /** A deletion may come without a body. */
-async function optionalBody(exchange: Exchange): Promise<JsonObject> {
+async function optionalBody(exchange: HttpExchange): Promise<JsonObject> {
   return readOptions(exchange.request);
 }
 

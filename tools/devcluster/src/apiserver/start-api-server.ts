@@ -9,7 +9,7 @@ import { attributesOf } from "./access/attributes.ts";
 import { findGrant, refusal, type RoleBook } from "./access/decide-access.ts";
 import { roleBook } from "./access/role-book.ts";
 import { ADMIN, type User } from "./access/user.ts";
-import { answerError, answerFailure, answerText, type Exchange, type Tunnel } from "./answer.ts";
+import { answerError, answerFailure, answerText, type HttpExchange, type Tunnel } from "./answer.ts";
 import { bearerOf, isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startClaimProtection } from "./claim-protection.ts";
@@ -191,7 +191,7 @@ type Guard = {
   readonly catalogue: Catalogue;
 };
 
-type Asked = Pick<Exchange, "request" | "response" | "tunnel">;
+type Asked = Pick<HttpExchange, "request" | "response" | "tunnel">;
 
 /** Answers an upgrade request like any other, unless its answer opens a tunnel. */
 function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Asked {
@@ -208,7 +208,7 @@ function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): 
 async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> {
   const { request, response } = asked;
   const { pathname, searchParams } = parseUrl(request.url ?? "/");
-  const exchange: Exchange = { ...asked, path: pathname, query: searchParams };
+  const exchange: HttpExchange = { ...asked, path: pathname, query: searchParams };
   response.on("error", () => request.destroy());
   try {
     if (HEALTH_PATHS.includes(pathname)) {

@@ -1,4 +1,4 @@
-import type { Journal, Kept } from "./journal.ts";
+import type { Journal, JournalEntry } from "./journal.ts";
 import { type JsonObject, put } from "./json.ts";
 import { revisionOf } from "./metadata.ts";
 
@@ -133,7 +133,7 @@ function memoryBuckets(historyLimit: number) {
         bucket.start = revision;
       }
     },
-    everything: (): Iterable<Kept> => allOf(buckets),
+    everything: (): Iterable<JournalEntry> => allOf(buckets),
   };
 }
 
@@ -145,7 +145,7 @@ function sortedEntries(bucket: Bucket): readonly Entry[] {
   });
 }
 
-function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<Kept> {
+function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<JournalEntry> {
   for (const [bucket, { objects }] of buckets) {
     for (const [key, object] of objects) yield { bucket, key, object };
   }

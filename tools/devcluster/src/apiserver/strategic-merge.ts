@@ -1,5 +1,5 @@
 import { resolveSchema, type Schema } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, listAt, mapEntries, sameJson, textAt } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, listAt, mapEntries, sameJson, textAt } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
 const PATCH = "$patch";
@@ -58,7 +58,7 @@ function mergeObject(target: JsonObject, patch: JsonObject, place: Place): JsonO
   return { ...merged, ...added };
 }
 
-function mergeField(key: string, value: Json | undefined, patch: JsonObject, place: Place): Json | undefined {
+function mergeField(key: string, value: JsonValue | undefined, patch: JsonObject, place: Place): JsonValue | undefined {
   const change = Object.hasOwn(patch, key) ? patch[key] : undefined;
   const order = patch[ORDER + key];
   const gone = listAt(patch, DELETE + key);
@@ -76,22 +76,22 @@ function mergeField(key: string, value: Json | undefined, patch: JsonObject, pla
 }
 
 function mergeList(
-  target: readonly Json[],
-  patch: readonly Json[],
-  order: readonly Json[] | undefined,
+  target: readonly JsonValue[],
+  patch: readonly JsonValue[],
+  order: readonly JsonValue[] | undefined,
   place: Place,
-): readonly Json[] {
+): readonly JsonValue[] {
   const key = mergeKey(place);
   if (key === undefined) return order === undefined || patch.length > 0 ? patch.map(plain) : target;
   if (key === VALUE) {
     const added = patch.filter((item) => !target.some((one) => sameJson(one, item)));
     return sortByOrder([...target, ...added], order, (item) => JSON.stringify(item));
   }
-  const identity = (item: Json): string => JSON.stringify(isObject(item) ? (item[key] ?? null) : null);
+  const identity = (item: JsonValue): string => JSON.stringify(isObject(item) ? (item[key] ?? null) : null);
   if (patch.some((item) => textAt(item, PATCH) === "replace" && isObject(item) && Object.keys(item).length === 1)) {
     return patch.filter((item) => textAt(item, PATCH) === "").map(plain);
   }
-  const merged = patch.reduce<Json[]>(
+  const merged = patch.reduce<JsonValue[]>(
     (items, change) => {
       if (!isObject(change))
         return fail(badRequest(`invalid element in list ${place.path.join(".")}: an object is needed`));
@@ -106,11 +106,11 @@ function mergeList(
 }
 
 function mergeElement(
-  items: readonly Json[],
+  items: readonly JsonValue[],
   change: JsonObject,
-  identity: (item: Json) => string,
+  identity: (item: JsonValue) => string,
   place: Place,
-): Json[] {
+): JsonValue[] {
   const position = items.findIndex((item) => identity(item) === identity(change));
   if (textAt(change, PATCH) === "delete") return items.filter((_item, index) => index !== position);
   const current = items[position];
@@ -120,10 +120,10 @@ function mergeElement(
 
 /** Elements that the order names come in that order; the others keep their place after the element they followed. */
 function sortByOrder(
-  items: readonly Json[],
-  order: readonly Json[] | undefined,
-  identity: (item: Json) => string,
-): Json[] {
+  items: readonly JsonValue[],
+  order: readonly JsonValue[] | undefined,
+  identity: (item: JsonValue) => string,
+): JsonValue[] {
   if (order === undefined) return [...items];
   const wanted = order.map(identity);
   const named = items
@@ -134,7 +134,7 @@ function sortByOrder(
 }
 
 /** Returns a patch's value as it is stored: without directives and nulls. */
-function plain(value: Json): Json {
+function plain(value: JsonValue): JsonValue {
   if (isList(value)) return value.map(plain);
   return isObject(value) ? plainObject(value) : value;
 }

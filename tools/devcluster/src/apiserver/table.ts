@@ -1,5 +1,5 @@
 import { humanDuration } from "./duration.ts";
-import { type Json, type JsonObject, objectAt, textAt } from "./json.ts";
+import { type JsonValue, type JsonObject, objectAt, textAt } from "./json.ts";
 import { nameOf } from "./metadata.ts";
 
 /** One column of `kubectl get`. */
@@ -11,7 +11,7 @@ export type Column = {
   /** Above 0: shown with `-o wide` only. */
   readonly priority: number;
   readonly description: string;
-  readonly cell: (object: JsonObject, nowMs: number) => Json;
+  readonly cell: (object: JsonObject, nowMs: number) => JsonValue;
 };
 
 export type TableOptions = {

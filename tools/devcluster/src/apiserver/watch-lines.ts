@@ -1,4 +1,4 @@
-import { buildWatched, type View } from "./encode.ts";
+import { buildWatched, type ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { textOf } from "./object-text.ts";
 import { apiVersionOf } from "./resource.ts";
@@ -15,7 +15,7 @@ export type WatchLines = {
 
 type Matches = (key: string, stored: JsonObject) => boolean;
 
-export function watchLines(view: View, matches: Matches, nowMs: () => number): WatchLines {
+export function watchLines(view: ObjectForm, matches: Matches, nowMs: () => number): WatchLines {
   const { resource, form } = view;
   let isFirst = true;
   const line = (type: string, object: JsonObject): Buffer => {

@@ -1,5 +1,5 @@
-import type { Exchange } from "./answer.ts";
-import type { View } from "./encode.ts";
+import type { HttpExchange } from "./answer.ts";
+import type { ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
 import { bucketOf } from "./resource.ts";
 import { expired, fail, type Failure, failureStatus, futureRevision, tooManyRequests } from "./status.ts";
@@ -19,7 +19,7 @@ export type WatchLimits = {
 };
 
 export type WatchRequest = {
-  readonly view: View;
+  readonly view: ObjectForm;
   readonly plan: WatchPlan;
   /** Returns whether the watch selects an object, by its key and stored form. */
   readonly matches: (key: string, stored: JsonObject) => boolean;
@@ -28,7 +28,7 @@ export type WatchRequest = {
 };
 
 export type Watches = {
-  serve(exchange: Exchange, request: WatchRequest): void;
+  serve(exchange: HttpExchange, request: WatchRequest): void;
   count(): number;
   /** Breaks every open watch, as a broken connection would. */
   close(): void;
@@ -61,7 +61,7 @@ export function watches(deps: WatchDeps): Watches {
 }
 
 /** Serves one watch; the returned function breaks it. */
-function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchRequest): () => void {
+function serveWatch(deps: WatchDeps, { response }: HttpExchange, request: WatchRequest): () => void {
   const { store, limits } = deps;
   const { view, plan, matches } = request;
   const bucket = bucketOf(view.resource);

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, isObject, type Json, type JsonObject, listAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isObject, type JsonValue, type JsonObject, listAt, textAt } from "../../src/apiserver/json.ts";
 import { type Api, configMap, pod } from "./api.ts";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -265,10 +265,10 @@ export function describeTables(api: () => Api): void {
   });
 }
 
-function textOf(cell: Json): string {
+function textOf(cell: JsonValue): string {
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
-function cells(table: JsonObject): readonly Json[] {
+function cells(table: JsonObject): readonly JsonValue[] {
   return listAt(listAt(table, "rows")[0], "cells");
 }

@@ -6,7 +6,7 @@ import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import { explainCalls, logNotRemoved } from "@muster/ledger-client";
 import { LeaseService } from "@muster/proto";
 import { makeBusFeedback } from "@muster/provision-engine/feedback";
-import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
+import { openCleaner, type LeaseCleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
 import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
@@ -151,11 +151,11 @@ function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] 
 }
 
 /** Runs the engine and the cleaner; a failure of one stops both. */
-function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
+function lead(ops: EngineOps, cleaner: LeaseCleaner, leadership: Leadership): Promise<void> {
   return runParts(leadership, [(own) => runEngine(ops, own), ({ signal }) => cleaner.run(signal)]);
 }
 
-function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
+function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): LeaseCleaner {
   const logger = traceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
   const inLedger = openLedgerLeftovers(makeLeaseLedger(bus), (_kind, error) => failed(error));

@@ -13,19 +13,19 @@ import {
 } from "@muster/session-controller/act";
 import { publishSessionEvents } from "@muster/session-controller/announce";
 import { readConfig } from "@muster/session-controller/config";
-import { makeFollowers, type Followers } from "@muster/session-controller/followers";
+import { makeFollowers, type SessionFollowers } from "@muster/session-controller/followers";
 import { followGrants, followViews } from "@muster/session-controller/hints";
 import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
 import { digestCodec, toPodSeen, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
 import { buildOccupancy, type Occupant } from "@muster/session-controller/occupancy";
-import type { Pods } from "@muster/session-controller/pods";
+import type { SessionPods } from "@muster/session-controller/pods";
 import { arePodsFresh } from "@muster/session-controller/pods-fresh";
 import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
-import type { Stored } from "@muster/session-controller/session-deps";
-import type { Led } from "@muster/session-controller/sessions";
+import type { StoredSession } from "@muster/session-controller/session-deps";
+import type { HintReceivers } from "@muster/session-controller/sessions";
 import { protoCodec, type Bucket, type View } from "@muster/store";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
@@ -57,12 +57,12 @@ type Parts = {
   readonly pods: View<muster.watch.v1.PodState>;
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
-  readonly livePods: Pods;
+  readonly livePods: SessionPods;
   readonly logStore: LogStore;
-  readonly followers: Followers;
+  readonly followers: SessionFollowers;
   readonly leftover: Bell;
   readonly ledger: ActDeps["ledger"];
-  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly load: (name: string) => Promise<StoredSession | undefined>;
 };
 
 type Index = View<SessionDigest & Occupant>;
@@ -79,7 +79,7 @@ export async function runController(
 ): Promise<void> {
   const { process, gone, stop, bus } = replica;
   const parts = await openParts(world, replica);
-  let led: Led | undefined;
+  let led: HintReceivers | undefined;
   const hints = { ...parts, led: () => led };
   followViews(hints);
   await followGrants(bus, hints);

@@ -7,16 +7,16 @@ import { nodeRecordCodec, podCodec } from "@muster/watcher/messages";
 import { makeNodesPublication } from "@muster/watcher/nodes-publication";
 import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
-import { makePublication, type Publication } from "@muster/watcher/publication";
+import { makePublication, type StatePublication } from "@muster/watcher/publication";
 import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/keep-published";
 import { simInformer } from "../sim-informer.ts";
 import { traceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 
 /** Informers that faults can interrupt, by replica. */
-export type Interruptible = Map<Replica, { interrupt(): void }[]>;
+export type InterruptibleInformers = Map<Replica, { interrupt(): void }[]>;
 
-export async function runWatcher(world: World, replica: Replica, informers: Interruptible): Promise<void> {
+export async function runWatcher(world: World, replica: Replica, informers: InterruptibleInformers): Promise<void> {
   const { time, network, cluster } = world;
   const { process, gone, stop } = replica;
   const { systemNamespaces, policy, ageLimitMs } = readConfig({});
@@ -43,7 +43,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   });
   observer.onChange(wakeup.ring);
   const writing =
-    <State>(kind: "pods" | "nodes", side: Publication<State>) =>
+    <State>(kind: "pods" | "nodes", side: StatePublication<State>) =>
     async (step: PublishStep<State>): Promise<WriteOutcome> => {
       const outcome = await side.write(step);
       if (outcome === "lost" || outcome === "failed") observer.recheck(kind, step.key);

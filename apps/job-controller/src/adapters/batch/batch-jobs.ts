@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
-import { runController, runPeriodically, workQueue, type Lead } from "@muster/controller";
+import { runController, runPeriodically, workQueue, type ControllerLead } from "@muster/controller";
 import type { KubeCalls } from "@muster/kube";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
@@ -21,7 +21,7 @@ import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
 /** Work of Kubernetes that has a queue: Jobs of the API group `batch`, JobSets and pods. */
 export type BatchJobs = AsyncDisposable & {
   /** Runs them until the lead is lost or the service stops. */
-  run(lead: Lead, signal: AbortSignal): Promise<void>;
+  run(lead: ControllerLead, signal: AbortSignal): Promise<void>;
   /** Wakes all Jobs, because the queue of any of them may have changed. */
   wakeAll(): void;
   /** Describes the lists that the service may not read. */
@@ -134,7 +134,11 @@ type Running = {
   readonly sweep: () => Promise<boolean>;
 };
 
-async function run({ context, passing, wakers, sweep }: Running, lead: Lead, signal: AbortSignal): Promise<void> {
+async function run(
+  { context, passing, wakers, sweep }: Running,
+  lead: ControllerLead,
+  signal: AbortSignal,
+): Promise<void> {
   const { config, logger } = context;
   // The former leader may have released machines, and its notification may have been lost.
   const all = Object.values(passing.machines);

@@ -1,5 +1,5 @@
 import { forEachSome } from "@muster/backoff";
-import { reconciler, type Observed, type Reconcile, type Reconciled } from "@muster/controller";
+import { reconciler, type ObservedInput, type Reconcile, type ReconcileResult } from "@muster/controller";
 import { kubeFault } from "@muster/kube";
 import type { BatchKind } from "@muster/names";
 import { inSpan, contextOfIds } from "@muster/tracing";
@@ -7,7 +7,7 @@ import type { Nodes } from "@muster/watch";
 import { setOfPlace, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
 import { runningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
-import { fenced, type Fence } from "../fence.ts";
+import { fenced, type LeadCheck } from "../fence.ts";
 import type { Queues } from "../follow-queues.ts";
 import type { Machines } from "../machines.ts";
 import { readyNodes } from "../observe.ts";
@@ -35,7 +35,7 @@ const STALE_MS = 180_000;
 const MAX_POD_STEPS = 8;
 
 /** Makes passes over batch Jobs, as long as this process leads. */
-export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
+export function batchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reconcile {
   const { world, reports, policy } = deps;
   const act = fenced(isHeld, actOnBatchJob);
   return reconciler<Seen, BatchPlan>({
@@ -46,7 +46,7 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
       steps.length === 0
         ? undefined
         : { name: "batch job pass", parent: contextOfJob(job), attributes: { "muster.job": keyOfRow(job) } },
-    act: async (seen, { steps, wait, recheckInMs }): Promise<Reconciled | "again"> => {
+    act: async (seen, { steps, wait, recheckInMs }): Promise<ReconcileResult | "again"> => {
       reports.waiting(seen.job, wait);
       const take = (step: BatchStep): Promise<boolean> =>
         inSpan("job-controller", step.kind, { attributes: { "muster.because": step.because } }, async () => {
@@ -70,7 +70,7 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
   });
 }
 
-function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): Observed<Seen> {
+function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): ObservedInput<Seen> {
   const job = world.job(key);
   // The Jobs of a JobSet belong to the gang of the JobSet.
   if (job === undefined || job.parent !== undefined) return {};
@@ -110,7 +110,7 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
 async function takeAll(
   steps: readonly BatchStep[],
   take: (step: BatchStep) => Promise<boolean>,
-): Promise<Reconciled | "again" | undefined> {
+): Promise<ReconcileResult | "again" | undefined> {
   const ofPods = steps.filter((step) => "pod" in step);
   let isChanged = false;
   for (const step of steps) if (!("pod" in step)) isChanged = (await take(step)) || isChanged;

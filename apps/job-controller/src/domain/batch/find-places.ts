@@ -2,7 +2,7 @@ import type { UnitSeen } from "../snapshot.ts";
 import { numberOfPlace, setOfPlace, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
 /** A granted machine, or a granted part of one, for one pod at a time. */
-export type Place = {
+export type PodPlace = {
   readonly unitId: string;
   readonly component: string;
   readonly node: string;
@@ -11,16 +11,16 @@ export type Place = {
 };
 
 /** A pod that must be deleted, so that Kubernetes replaces it. */
-export type Misplaced = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
+export type MisplacedPod = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
 
 /** The places of the pods of a Job, and the free places. */
 export type Placement = {
   /** The places by component. */
-  readonly places: ReadonlyMap<string, Place>;
+  readonly places: ReadonlyMap<string, PodPlace>;
   /** Components of places that have an unfinished pod. */
   readonly occupied: ReadonlySet<string>;
-  readonly misplaced: readonly Misplaced[];
-  readonly placed: readonly { readonly pod: BatchPod; readonly place: Place }[];
+  readonly misplaced: readonly MisplacedPod[];
+  readonly placed: readonly { readonly pod: BatchPod; readonly place: PodPlace }[];
   /** Gated pods without a place, the oldest first. */
   readonly unplaced: readonly BatchPod[];
 };
@@ -33,7 +33,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
   const occupied = new Set<string>();
-  const misplaced: Misplaced[] = [];
+  const misplaced: MisplacedPod[] = [];
   for (const pod of unfinished.filter(({ component }) => component !== "")) {
     const because = whyMisplaced(pod, places.get(pod.component), occupied);
     if (because !== "not-granted") occupied.add(pod.component);
@@ -55,10 +55,10 @@ export function runningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly Bat
   return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
 }
 
-function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): Place[] {
+function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): PodPlace[] {
   const places = units.flatMap((unit) => {
     if (unit.state !== "granted") return [];
-    return [...unit.nodes].map(([component, node]): Place => {
+    return [...unit.nodes].map(([component, node]): PodPlace => {
       const isShared = unit.shares?.has(component) === true;
       return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
     });
@@ -68,9 +68,9 @@ function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): Place[
 
 function whyMisplaced(
   pod: BatchPod,
-  place: Place | undefined,
+  place: PodPlace | undefined,
   occupied: ReadonlySet<string>,
-): Misplaced["because"] | undefined {
+): MisplacedPod["because"] | undefined {
   if (place === undefined || place.node !== pod.place) return "not-granted";
   if (occupied.has(pod.component)) return "place-taken";
   return place.isLost && !pod.scheduled ? "machine-lost" : undefined;

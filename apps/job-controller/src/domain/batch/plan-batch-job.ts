@@ -1,5 +1,5 @@
 import { QUEUED_POD } from "@muster/names";
-import { restrictToGrant, type Unit } from "../build-units.ts";
+import { restrictToGrant, type RequestUnit } from "../build-units.ts";
 import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { RestartPauses } from "../decide-restart.ts";
 import type { Problem } from "../kind.ts";
@@ -20,7 +20,7 @@ import {
   type PodSet,
 } from "./batch-job.ts";
 import { beginStart, decideStart, type LateStart } from "./decide-start.ts";
-import { findPlaces, runningPods, type Misplaced, type Place, type Placement } from "./find-places.ts";
+import { findPlaces, runningPods, type MisplacedPod, type PodPlace, type Placement } from "./find-places.ts";
 import type { StartProgress } from "./start-progress.ts";
 
 /** Why admitted work is suspended, and requests its machines again. */
@@ -36,10 +36,10 @@ export type BatchStep =
   | { readonly kind: "ungate"; readonly because: "label-removed" }
   | {
       readonly kind: "reserve";
-      readonly unit: Unit;
+      readonly unit: RequestUnit;
       readonly priority: number;
       readonly loweredFrom?: number;
-      readonly because: Unit["because"];
+      readonly because: RequestUnit["because"];
     }
   | {
       readonly kind: "release";
@@ -71,7 +71,7 @@ export type BatchStep =
       readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      readonly because: Misplaced["because"];
+      readonly because: MisplacedPod["because"];
     }
   | ForcePreempted;
 
@@ -266,7 +266,7 @@ function planGate({ job }: BatchSnapshot): BatchPlan {
   return { steps: withStartReset(job, [{ kind: "gate", because: "not-gated" }], "not-gated") };
 }
 
-function buildGang({ job }: BatchSnapshot, queue: string): Unit {
+function buildGang({ job }: BatchSnapshot, queue: string): RequestUnit {
   const needs = job.sets.flatMap(({ name, first, pods, need }) => {
     if ("problems" in need) return [];
     return Array.from({ length: pods }, (_, index) => needOf(need, placeName(name, first + index)));
@@ -274,7 +274,7 @@ function buildGang({ job }: BatchSnapshot, queue: string): Unit {
   return { id: gangIdOf(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
 }
 
-function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
+function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): RequestUnit["needs"][number] {
   const accepted = { pool, ...(otherPools && { otherPools }) };
   return {
     component,
@@ -284,7 +284,7 @@ function needOf({ pool, otherPools, shared, selection }: PodNeed, component: str
   };
 }
 
-function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy: BatchPolicy): BatchPlan {
+function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: RequestUnit, policy: BatchPolicy): BatchPlan {
   const { queue, priority, nowMs, units } = snapshot;
   const extras = units
     .filter(({ id, state }) => id !== gang.id && (state === "waiting" || state === "granted"))
@@ -365,7 +365,7 @@ type ExtrasOfSet = {
 
 function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbers }: ExtrasOfSet): BatchStep[] {
   const waiting = extras.filter(isWaiting);
-  const isOfSet = ({ component, isLost }: Place): boolean => setOfPlace(component) === set.name && !isLost;
+  const isOfSet = ({ component, isLost }: PodPlace): boolean => setOfPlace(component) === set.name && !isLost;
   const usable = [...placement.places.values()].filter(isOfSet).length;
   const unplaced = placement.unplaced.filter((pod) => pod.set === set.name).length;
   const wanted = Math.min(unplaced, Math.max(0, set.pods - usable));
@@ -415,6 +415,6 @@ function planExtra(
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
   const needs = [restrictToGrant(gang, needOf(set.need, name))];
-  const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
+  const unit: RequestUnit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
 }

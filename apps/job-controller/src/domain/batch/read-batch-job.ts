@@ -6,7 +6,7 @@ import type { PodTemplate } from "../job.ts";
 import type { KindDefaults } from "../kind.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import { graceOf } from "../read-preemptible.ts";
-import { fieldsOf, type Fields, type Notes } from "../read-fields.ts";
+import { fieldsOf, type Fields, type ReadNotes } from "../read-fields.ts";
 import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";
 import { readTopology } from "../read-topology.ts";
@@ -262,7 +262,7 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
   let topology: string | undefined;
   const replicas: Replica[] = [];
   const sets = shapes.map((shape, index): SetRow => {
-    const notes: Notes = { problems: [], warnings: [] };
+    const notes: ReadNotes = { problems: [], warnings: [] };
     const root = isRead ? fieldsOf(object, "", notes) : undefined;
     const metadata = root?.object("metadata");
     topology = readTopology(metadata);
@@ -286,7 +286,7 @@ function readReplica(
   spec: Fields,
   metadata: Fields | undefined,
   defaults: KindDefaults,
-  notes: Notes,
+  notes: ReadNotes,
 ): Replica | undefined {
   const isShared = readIsShared(spec, readJobSharing(metadata));
   const template = readTemplate(spec, notes);

@@ -2,7 +2,7 @@ import { parseDuration } from "@muster/faults";
 import type { NamespaceSelector } from "@muster/ledger-client/choose-queue";
 import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
 import type { Problem } from "../kind.ts";
-import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
+import { type Fields, fieldsOf, INT32, type ReadNotes } from "../read-fields.ts";
 
 /** A queue as the ledger follows it, with the fields of its message. Amounts are millicores of cpu, and otherwise bytes or pieces. */
 export type QueueRecord = {
@@ -76,7 +76,7 @@ const MAX_SHOWN = 40;
  * being lost. The schema refuses most such fields, but not those of an older definition, and not quantities that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
-  const notes: Notes = { problems: [], warnings: [] };
+  const notes: ReadNotes = { problems: [], warnings: [] };
   const tooLong = findTooLong(name, MAX_LABEL_VALUE);
   if (tooLong !== undefined) notes.problems.push({ field: "metadata.name", reason: tooLong });
   const fields = fieldsOf(spec ?? {}, "spec", notes);

@@ -4,7 +4,7 @@ import { kubeFault, type KubeCalls } from "@muster/kube";
 import { buildKinds } from "../../domain/build-kinds.ts";
 import type { PoolPolicy } from "../../domain/pool.ts";
 import { callProvider } from "../provider-call.ts";
-import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
+import type { BootRequest, Instance, NodeProvider, BootOutcome } from "../provider.ts";
 import { makeClusterApiAccess, type ClusterApiAccess, getReplicas } from "./access.ts";
 import { MAX_NODES, withoutNode } from "./holdings.ts";
 import { buildMachineId, planDeploymentMachines } from "./plan-deployment-machines.ts";
@@ -25,7 +25,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     callProvider({ doing, timeoutMs, outer }, kubeFault, body);
 
-  const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
+  const start = async (boot: BootRequest, signal: AbortSignal): Promise<BootOutcome> => {
     const fitting = deployments.filter((deployment) => isFor(deployment, boot));
     if (fitting.length === 0) return { kind: "unsupported", message: describeMissing(boot) };
     const held = await Promise.all(fitting.map(async (one) => ({ one, held: await access.read(one.name, signal) })));
@@ -119,7 +119,7 @@ function findMissing(policy: PoolPolicy, own: readonly DeploymentSettings[]): re
   });
 }
 
-type Wanted = Pick<Boot, "pool" | "instanceType" | "spot" | "zone">;
+type Wanted = Pick<BootRequest, "pool" | "instanceType" | "spot" | "zone">;
 
 function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Wanted): boolean {
   return (

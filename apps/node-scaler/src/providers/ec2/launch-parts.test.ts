@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Boot } from "../provider.ts";
+import type { BootRequest } from "../provider.ts";
 import { buildUserData, MAX_USER_DATA_BYTES } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
 import { findNewestImage } from "../newest-image.ts";
@@ -8,7 +8,7 @@ import { planSubnets, type Subnet } from "./plan-subnets.ts";
 import { readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 import { ec2Settings } from "./settings.ts";
 
-const boot: Boot = {
+const boot: BootRequest = {
   nodeName: "elastic-1",
   pool: "elastic",
   instanceType: "m5.large",

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
 import { findNewestImage } from "../newest-image.ts";
-import type { NodeProvider, Started } from "../provider.ts";
+import type { NodeProvider, BootOutcome } from "../provider.ts";
 import { callCloud, type CloudRefusal } from "./cloud-client.ts";
 import { buildInstance, shapes } from "./machine-shapes.ts";
 import type { LocalSettings } from "./settings.ts";
@@ -74,7 +74,7 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
 
 type Asked = { readonly name: string; readonly doing: string; readonly zone: string | undefined };
 
-function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): Started {
+function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): BootOutcome {
   const { code, message, zone } = refusal;
   if (code === "invalid" && zone !== undefined)
     return { kind: "no-capacity", zone: asked, subnet: undefined, message, isUnknownZone: true };

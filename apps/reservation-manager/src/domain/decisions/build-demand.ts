@@ -6,11 +6,11 @@ import { hasOtherPools } from "@muster/resources";
 import type { Need, Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import {
-  comparePlaces,
+  compareQueuePositions,
   getNeedsAt,
   listRequestOptions,
   getPlaceAfter,
-  type Place,
+  type QueuePosition,
   type RequestOption,
   type WaitingClass,
   type WaitingKind,
@@ -119,7 +119,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
   const listedByKind = new Map<string, number>();
   let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
-    comparePlaces,
+    compareQueuePositions,
     parts.flatMap(({ heads }) => turnsOf(heads)),
   );
   for (let turn = turns.first(); turn !== undefined && listed.length < limit; turn = turns.first()) {
@@ -166,7 +166,7 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
 }
 
 /** Whether the quota admits no option of the request, given that it does not admit the one at this place. */
-function isStopped({ option, sequence }: Place, world: World): boolean {
+function isStopped({ option, sequence }: QueuePosition, world: World): boolean {
   return option === undefined || listAdmitted(requireKnownReservation(world.ledger, sequence), world).length === 0;
 }
 
@@ -178,7 +178,7 @@ function withAsked({ queue, needs }: Demand, { ledger, machines }: World): World
 }
 
 /** The first turn from that place on; none where the part ends. */
-function turnsOf(heads: WaitingKind["heads"], from?: Place): readonly (readonly [Place, Turn])[] {
+function turnsOf(heads: WaitingKind["heads"], from?: QueuePosition): readonly (readonly [QueuePosition, Turn])[] {
   const head = heads.first(from);
   return head === undefined ? [] : [[head[0], { waiting: head[1], heads }]];
 }

@@ -3,7 +3,7 @@ import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import {
   buildHolder,
-  type Bounded,
+  type TruncatedList,
   type ConcurrencyUse,
   type Explanation,
   type Holder,
@@ -15,13 +15,19 @@ import { listAhead } from "./explain-order.ts";
 import { explainParts } from "./explain-parts.ts";
 import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
-import { holdAheadOf, getRoomBehindHolds, type Hold, type HoldPolicy } from "./fit.ts";
+import { holdAheadOf, getRoomBehindHolds, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { chooseReported, listOptions } from "./choose-option.ts";
 import { requireKnownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { countCapacity, listUnusableNodes, findRoom, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
-import { findFirstPlace, getPlace, findPlacesAround, type Place, type WaitingQueue } from "../ledger/waiting-queue.ts";
+import {
+  findFirstPlace,
+  getQueuePosition,
+  findPlacesAround,
+  type QueuePosition,
+  type WaitingQueue,
+} from "../ledger/waiting-queue.ts";
 import { countMachines, buildViewKey, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -39,7 +45,7 @@ export function buildExplanation(
   const holds = findHolds(world, policy, nowMs);
   const hold = holds.machines;
   const because = explainWaiting(reservation, world, holds);
-  const place = reservation.grant === undefined ? getPlace(reservation) : undefined;
+  const place = reservation.grant === undefined ? getQueuePosition(reservation) : undefined;
   const options = listOptions(reservation);
   const keptFor = place && holdAheadOf(chooseReported(options, world).demand, place, world, hold);
   const needs = uniqueViews(options.flatMap(({ demand }) => demand.needs));
@@ -80,7 +86,7 @@ function explainOutlook(
   return outlook && { ...outlook, victims: bounded(outlook.victims) };
 }
 
-function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Victim> {
+function listPreempted({ sequence }: Reservation, ledger: Ledger): TruncatedList<Victim> {
   const preempted = [...ledger.leaving.keys()].flatMap((leaving): Victim[] => {
     const reservation = requireKnownReservation(ledger, leaving);
     const { beneficiary, reason } = reservation.grant?.preemption ?? {};
@@ -99,7 +105,7 @@ function findGranted(ledger: Ledger): readonly Reservation[] {
 function explainPool(
   need: PoolNeed,
   machines: Machines,
-  keptFor: Hold | undefined,
+  keptFor: MachineHold | undefined,
   granted: readonly Reservation[],
 ): PoolExplanation {
   const { pool } = need;
@@ -128,7 +134,7 @@ function explainPool(
 }
 
 /** Visits each waiting priority once, so the cost grows with the priorities and not with the requests. */
-function explainPlace(place: Place, places: WaitingQueue["places"]): QueuePlace {
+function explainPlace(place: QueuePosition, places: WaitingQueue["places"]): QueuePlace {
   const ahead = places.rank(place);
   const byPriority: { priority: number; requests: number }[] = [];
   let counted = 0;
@@ -161,6 +167,6 @@ function byAge(a: Holder, b: Holder): number {
   return a.sinceMs - b.sinceMs || a.sequence - b.sequence;
 }
 
-function bounded<Entry>(entries: readonly Entry[]): Bounded<Entry> {
+function bounded<Entry>(entries: readonly Entry[]): TruncatedList<Entry> {
   return { listed: entries.slice(0, MAX_LISTED), more: Math.max(0, entries.length - MAX_LISTED) };
 }

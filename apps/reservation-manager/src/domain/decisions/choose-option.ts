@@ -1,5 +1,5 @@
 import { countByPool, type Need, type Reservation } from "../ledger/reservation.ts";
-import { listRequestOptions, type Place } from "../ledger/waiting-queue.ts";
+import { listRequestOptions, type QueuePosition } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { getForest } from "../ledger/queue-forest.ts";
 import { computeDemandLevel } from "./find-queue-obstacle.ts";
@@ -7,7 +7,7 @@ import type { Demand } from "./fit.ts";
 import { findQuotaTooSmall, isPossible } from "./queue-heads.ts";
 
 /** A way to grant a request: its needs with one choice of pools. */
-export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: Place };
+export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: QueuePosition };
 
 /** Lists the options in order of preference. */
 export function listOptions(reservation: Reservation): readonly [Option, ...Option[]] {

@@ -2,7 +2,7 @@ import type { Fault, ShortResource } from "@muster/faults";
 import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, findObstacle, type Obstacle, type WaitCode } from "./fit.ts";
+import { assignMachines, holdAheadOf, findObstacle, type GrantObstacle, type WaitCode } from "./fit.ts";
 import { findReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
 import { isKeepingPlaces, buildWorldForOthers } from "./future.ts";
@@ -30,7 +30,7 @@ export type ReservationPolicy = GrantPolicy & {
 };
 
 /** `events` are the changes of the ledger; a refusal has none. */
-export type Verdict =
+export type ReservationVerdict =
   | {
       readonly kind: "answer";
       readonly sequence: number;
@@ -90,7 +90,7 @@ export function decideReservation(
   world: World,
   policy: ReservationPolicy,
   nowMs: number,
-): Verdict {
+): ReservationVerdict {
   const wrong = checkRequest(request);
   if (wrong !== undefined) return { kind: "refuse", fault: wrong };
   const limit = decideLimit({ ownerKind: request.owner.kind, limit: request.concurrencyLimit }, world.ledger, nowMs);
@@ -110,7 +110,7 @@ function decideWithinLimit(
   world: World,
   policy: ReservationPolicy,
   nowMs: number,
-): Exclude<Verdict, { kind: "limit" }> {
+): Exclude<ReservationVerdict, { kind: "limit" }> {
   const existing = findReservation(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
@@ -136,7 +136,7 @@ function decideWithinLimit(
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
   const open = buildWorldForOthers(world);
   const holds = findHolds(open, policy, nowMs);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => findObstacle(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): GrantObstacle | undefined => findObstacle(demand, place, open, holds);
   const chosen = chooseOption(options, open, (option) => obstacleOf(option) !== undefined);
   const obstacle = chosen === undefined ? obstacleOf(chooseReported(options, world)) : undefined;
 
@@ -181,7 +181,7 @@ export function findImpossible(gang: PoolGang, machines: Machines): Fault | unde
 function decideAgain(
   request: ReservationRequest,
   existing: Reservation,
-): Extract<Verdict, { kind: "answer" | "refuse" }> {
+): Extract<ReservationVerdict, { kind: "answer" | "refuse" }> {
   const { sequence } = existing;
   if (areNeedsEqual(request, existing)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;
@@ -300,7 +300,7 @@ function findShortResources(requests: readonly Amounts[], { sizes }: PoolState):
     .slice(0, MAX_SHORT_RESOURCES);
 }
 
-function faultOf(obstacle: Obstacle, owner: Owner): Fault {
+function faultOf(obstacle: GrantObstacle, owner: Owner): Fault {
   if (obstacle.code === "POOLS_NOT_KNOWN_YET") return NOT_KNOWN_YET;
   if (obstacle.code === "CONCURRENCY_LIMIT") {
     const what = `number of granted reservations of kind ${owner.kind}`;

@@ -1,6 +1,6 @@
 import { findHolds } from "./find-hold.ts";
 import { chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { findVictims, computeVictimRank, type Search, type Worlds } from "./find-victims.ts";
+import { findVictims, computeVictimRank, type VictimSearch, type SearchWorlds } from "./find-victims.ts";
 import { buildFutureWorld } from "./future.ts";
 import { buildHolder, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
@@ -30,10 +30,10 @@ export function explainPreemption(
   return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
 }
 
-type Found = Search & Pick<Option, "demand"> & { readonly isExcluded: boolean };
+type Found = VictimSearch & Pick<Option, "demand"> & { readonly isExcluded: boolean };
 
 /** Searches the option for which work would be preempted. If no option has victims, returns the one that explains the wait. */
-function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number): Found {
+function searchOptions(reservation: Reservation, worlds: SearchWorlds, nowMs: number): Found {
   const { present, future } = worlds;
   const search = ({ demand, place }: Option): Found => {
     const found = findVictims(demand, place, worlds, nowMs);

@@ -1,5 +1,5 @@
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { findObstacle, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
+import { findObstacle, type DomainRoom, type GrantObstacle, type OverdueHolds, type WaitCode } from "./fit.ts";
 import { buildFutureWorld, isChanging, buildWorldForOthers } from "./future.ts";
 import { refineWait, type PreciseWait } from "./refine-wait.ts";
 import type { Reservation } from "../ledger/reservation.ts";
@@ -35,7 +35,7 @@ export type WaitReason = {
 const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 
 /** Returns why the reservation waits, given the holds in force (`findHolds`); undefined: it is granted or about to be. */
-export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
+export function explainWaiting(reservation: Reservation, world: World, holds: OverdueHolds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { queue } = reservation;
   const ahead = countAhead(reservation, world.ledger.queue);
@@ -43,7 +43,7 @@ export function explainWaiting(reservation: Reservation, world: World, holds: Ho
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
   const open = buildWorldForOthers(world);
   const options = listOptions(reservation);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => findObstacle(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): GrantObstacle | undefined => findObstacle(demand, place, open, holds);
   if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;
   const reported = chooseReported(options, world);
   const obstacle = obstacleOf(reported);

@@ -1,16 +1,22 @@
-import { canFitBehindHolds, findObstacle, type Holds } from "./fit.ts";
+import { canFitBehindHolds, findObstacle, type OverdueHolds } from "./fit.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import { findRoom, type Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
-import { comparePlaces, listGroups, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  compareQueuePositions,
+  listGroups,
+  type QueuePosition,
+  type RequestShape,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Finds the classes without a queue whose first request has no obstacle, by the place of that request. */
-export function findCandidateClasses(world: World, holds: Holds): SortedMap<Place, WaitingClass> {
+export function findCandidateClasses(world: World, holds: OverdueHolds): SortedMap<QueuePosition, WaitingClass> {
   const hold = holds.machines;
-  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
+  let candidates = SortedMap.empty<QueuePosition, WaitingClass>(compareQueuePositions);
   for (const shape of findShapes(world)) {
     const fitsBehindHold = canFitBehindHolds(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
@@ -24,7 +30,7 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
 }
 
 /** Yields the shapes for which enough machines are free, including kept ones. Room for their parts may still be missing. */
-function* findShapes({ ledger, machines }: World): Generator<Shape> {
+function* findShapes({ ledger, machines }: World): Generator<RequestShape> {
   for (const { name, free, partial, cordoned } of machines.pools.values()) {
     if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
     for (const { pools, hasViews, shapes, shapesWithParts } of listGroups(ledger.queue, name)) {

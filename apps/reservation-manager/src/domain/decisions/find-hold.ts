@@ -4,11 +4,11 @@ import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { listAlternatives } from "../ledger/topology.ts";
 import {
   getClassOfOption,
-  comparePlaces,
+  compareQueuePositions,
   findFirstPlace,
   listRequestOptions,
   getPlaceAfter,
-  type Place,
+  type QueuePosition,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
 import { requireKnownReservation } from "../ledger/ledger.ts";
@@ -17,7 +17,7 @@ import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
 import { getForest } from "../ledger/queue-forest.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import { findHeldQuota, findQueueObstacle, computeDemandLevel, type QuotaHolds } from "./find-queue-obstacle.ts";
-import { isAtLimit, countMostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import { isAtLimit, countMostAvailable, type MachineHold, type HoldPolicy, type OverdueHolds } from "./fit.ts";
 import {
   findBestRank,
   computeFreeForRequests,
@@ -30,14 +30,14 @@ import {
   type TreeBounds,
 } from "./queue-bounds.ts";
 
-export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
+export function findHolds(world: World, policy: HoldPolicy, nowMs: number): OverdueHolds {
   const overdueSinceMs = nowMs - policy.holdAfterMs;
   const search = { world, overdueSinceMs, trees: buildTreeSummaries(world, overdueSinceMs) };
   const quotas: QuotaHolds = (queue) => findQuotaHold(queue, search);
   return { machines: findMachineHold({ ...search, quotas }), quotas, overdueSinceMs };
 }
 
-export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold | undefined {
+export function findHold(world: World, policy: HoldPolicy, nowMs: number): MachineHold | undefined {
   return findHolds(world, policy, nowMs).machines;
 }
 
@@ -60,7 +60,7 @@ function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota 
  * Finds the hold in force: for the oldest overdue request of the highest priority, among those that do not borrow if any exist. Skips requests that free
  * machines cannot help: those that their concurrency limit or queue stops, and those larger than their pool is or can become now.
  */
-function findMachineHold(search: HoldSearch): Hold | undefined {
+function findMachineHold(search: HoldSearch): MachineHold | undefined {
   const { world, overdueSinceMs } = search;
   const first = findHoldWithoutQueue(world, overdueSinceMs);
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
@@ -71,8 +71,8 @@ function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,
   isAdmitted: (admitted: AdmittedBounds) => boolean,
-  before: Hold | undefined,
-): Hold | undefined {
+  before: MachineHold | undefined,
+): MachineHold | undefined {
   let first = before;
   const orderIfFirst = (admitted: AdmittedBounds): HoldOrder | undefined => {
     const order = { place: admitted.first, isBorrowing: !admitted.isOwner };
@@ -94,10 +94,10 @@ function findHoldInTrees(
 function findHoldInQueue(
   { world, overdueSinceMs, quotas }: HoldSearch,
   { node, requests }: WaitingTree,
-  before: Hold | undefined,
-): Hold | undefined {
+  before: MachineHold | undefined,
+): MachineHold | undefined {
   const free = computeFreeForRequests(node, world);
-  const isStopped = (waiting: WaitingClass, place: Place): boolean =>
+  const isStopped = (waiting: WaitingClass, place: QueuePosition): boolean =>
     findQueueObstacle(waiting, place, world) !== undefined ||
     findHeldQuota(waiting, place, world, quotas) !== undefined;
   let first = before;
@@ -110,7 +110,7 @@ function findHoldInQueue(
   ) ?? []) {
     const isBorrowing = computeDemandLevel(waiting, world) > 0;
     if (!isBefore({ place, isBorrowing }, first) || isStopped(waiting, place)) continue;
-    const isAlike = (other: WaitingClass, at: Place): boolean =>
+    const isAlike = (other: WaitingClass, at: QueuePosition): boolean =>
       computeDemandLevel(other, world) > 0 === isBorrowing && !isStopped(other, at);
     first = holdFor({ waiting, place, isBorrowing }, isAlike, world) ?? first;
   }
@@ -121,13 +121,13 @@ function isBefore(a: HoldOrder, b: HoldOrder | undefined): boolean {
   return b === undefined || compareHolds(a, b) < 0;
 }
 
-type HoldOrder = Pick<Hold, "place" | "isBorrowing">;
+type HoldOrder = Pick<MachineHold, "place" | "isBorrowing">;
 
 function compareHolds(a: HoldOrder, b: HoldOrder): number {
-  return Number(a.isBorrowing) - Number(b.isBorrowing) || comparePlaces(a.place, b.place);
+  return Number(a.isBorrowing) - Number(b.isBorrowing) || compareQueuePositions(a.place, b.place);
 }
 
-function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | undefined {
+function findHoldWithoutQueue(world: World, overdueSinceMs: number): MachineHold | undefined {
   const { heads } = world.ledger.queue;
   for (let head = heads.first(); head !== undefined;) {
     const [place, waiting] = head;
@@ -146,9 +146,9 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
 /** `isAlike`: whether machines may be kept for another option of the request as well. */
 function holdFor(
   { waiting, place, isBorrowing }: HoldOrder & { readonly waiting: WaitingClass },
-  isAlike: (other: WaitingClass, at: Place) => boolean,
+  isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   world: World,
-): Hold | undefined {
+): MachineHold | undefined {
   if (isAtLimit(waiting, world)) return undefined;
   const gangs = place.option === undefined ? [waiting] : listAlike(place, isAlike, world);
   const needs = needsToHold(gangs, world.machines);
@@ -156,8 +156,8 @@ function holdFor(
 }
 
 function listAlike(
-  { sequence }: Place,
-  isAlike: (other: WaitingClass, at: Place) => boolean,
+  { sequence }: QueuePosition,
+  isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   { ledger }: World,
 ): readonly PoolGang[] {
   const reservation = requireKnownReservation(ledger, sequence);

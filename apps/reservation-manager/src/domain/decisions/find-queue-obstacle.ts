@@ -1,6 +1,6 @@
 import type { Ledger } from "../ledger/ledger.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./asked-amounts.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
@@ -37,12 +37,12 @@ export type QuotaShortage = {
 export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
 /** Returns the obstacle that the queue is to a grant at this place now; undefined: none, or the demand has no queue. */
-export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+export function findQueueObstacle(demand: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   const { queue } = demand;
   const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   if (queue !== undefined && node?.problem === undefined && isStrictQueue(queue, world.ledger) && node !== undefined) {
     const strictHead = findStrictHead(node, world);
-    const isBehind = strictHead !== undefined && comparePlaces(strictHead, place) < 0;
+    const isBehind = strictHead !== undefined && compareQueuePositions(strictHead, place) < 0;
     if (isBehind && findQuotaTooSmall(node, demand, world.machines) === undefined)
       return { code: "BEHIND_STRICT_HEAD", queue };
   }
@@ -50,7 +50,7 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
 }
 
 /** As `findQueueObstacle`, but ignores the order in the queue. */
-export function findQuotaShortage(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+export function findQuotaShortage(demand: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   return findShortageAlone(demand, world) ?? findKeptQuota(demand, place, world);
 }
 
@@ -67,7 +67,7 @@ export function findShortageAlone(demand: QueueDemand, world: World): QueueObsta
   return findUnreclaimable(node, asked, world);
 }
 
-function findKeptQuota({ queue, needs }: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+function findKeptQuota({ queue, needs }: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   return (
     node &&
@@ -95,12 +95,12 @@ export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 /** Returns a shortage caused by quota held for another request of the queue. It affects only requests behind that one. */
 export function findHeldQuota(
   { queue, needs }: QueueDemand,
-  place: Place,
+  place: QueuePosition,
   world: World,
   quotas: QuotaHolds,
 ): QueueObstacle | undefined {
   const held = queue === undefined ? undefined : quotas(queue);
-  if (queue === undefined || held === undefined || comparePlaces(held.place, place) >= 0) return undefined;
+  if (queue === undefined || held === undefined || compareQueuePositions(held.place, place) >= 0) return undefined;
   const node = getForest(world.ledger.queues).get(queue);
   if (node === undefined) return undefined;
   const quotaWorld = buildQuotaWorld(world);
@@ -113,7 +113,7 @@ export function findHeldQuota(
 export function findUseObstacle(
   queue: string,
   use: PairAmounts,
-  place: Place,
+  place: QueuePosition,
   world: World,
 ): QueueObstacle | undefined {
   const node = getForest(world.ledger.queues).get(queue);
@@ -128,7 +128,7 @@ function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld
 }
 
 /** The amounts that a demand requests of its queue. */
-type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /** Returns the shortage of borrowed quota beside all quota kept from borrowers. `keptIn`: as for `useWithKept`. */
 export function findKeptShortage(
@@ -142,7 +142,12 @@ export function findKeptShortage(
   return findShortage(asked, (pair) => computeFreeQuota(node, pair, kept));
 }
 
-function findKeptAmounts(node: QueueNode, asked: PairAmounts, place: Place, world: World): QueueObstacle | undefined {
+function findKeptAmounts(
+  node: QueueNode,
+  asked: PairAmounts,
+  place: QueuePosition,
+  world: World,
+): QueueObstacle | undefined {
   const short = findKeptShortage({ node, asked, place }, world);
   return short && { code: "KEPT_FOR_OWNER", queue: node.queue.name, quota: toQuotaShortage(short) };
 }

@@ -1,15 +1,15 @@
-import { requireKnownReservation, type AdmittedKey } from "../ledger/ledger.ts";
+import { requireKnownReservation, type PreemptionOrderKey } from "../ledger/ledger.ts";
 import type { PreemptionReason } from "../ledger/reservation.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, computeFreeQuota, computeQuotaTotal } from "../ledger/quota.ts";
-import type { Place } from "../ledger/waiting-queue.ts";
+import type { QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./asked-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, buildQuotaWorld } from "./queue-heads.ts";
-import { findObstacle, findBeneficiaryObstacle, type Demand, type Holds, type Obstacle } from "./fit.ts";
+import { findObstacle, findBeneficiaryObstacle, type Demand, type OverdueHolds, type GrantObstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -19,7 +19,7 @@ import {
   compareLosses,
   withoutUse,
   type Candidate,
-  type Need,
+  type QuotaNeed,
   type QueueWork,
 } from "./list-candidates.ts";
 import { selectByShare } from "./select-by-share.ts";
@@ -34,7 +34,7 @@ export function computeVictimRank(victims: Victims): number {
   return Math.min(...victims.map(({ reason }) => REASONS.indexOf(reason)));
 }
 
-export type Search = {
+export type VictimSearch = {
   readonly victims: Victims | undefined;
   /** Time at which more work becomes preemptible, because its minimum run time is over. */
   readonly againAtMs: number | undefined;
@@ -43,7 +43,7 @@ export type Search = {
 };
 
 /** `holds` are those of the future. */
-export type Worlds = { readonly present: World; readonly future: World; readonly holds: Holds };
+export type SearchWorlds = { readonly present: World; readonly future: World; readonly holds: OverdueHolds };
 
 /** Limit of victims per request; larger sets are not searched. */
 export const MAX_VICTIMS = 2000;
@@ -57,9 +57,9 @@ type Candidates = {
 };
 
 /** The request that preempts, its queue, and the world in which it asks for a grant. */
-type Preemptor = Need & {
+type Preemptor = QuotaNeed & {
   readonly waiting: Demand;
-  readonly place: Place;
+  readonly place: QueuePosition;
   readonly asked: PairAmounts;
   /** Whether the request can be granted in this world. */
   readonly fits: (world: World) => boolean;
@@ -80,7 +80,12 @@ type Attempt = {
  * the other two. Takes candidates in their order, then spares each that the others make unnecessary, the last one first, as Kueue does. Members beyond the
  * minimum of their jobs come before all other candidates.
  */
-export function findVictims(waiting: Demand, place: Place, { present, future, holds }: Worlds, nowMs: number): Search {
+export function findVictims(
+  waiting: Demand,
+  place: QueuePosition,
+  { present, future, holds }: SearchWorlds,
+  nowMs: number,
+): VictimSearch {
   const preemptor = describePreemptor(waiting, place, future, holds);
   if (preemptor === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
   const candidates = listCandidates(preemptor, present, nowMs);
@@ -100,7 +105,7 @@ export function findVictims(waiting: Demand, place: Place, { present, future, ho
 }
 
 /** Obstacles that preemption can remove. */
-const REMOVABLE_OBSTACLES = new Set<Obstacle["code"]>([
+const REMOVABLE_OBSTACLES = new Set<GrantObstacle["code"]>([
   "POOL_AVAILABILITY",
   "WAITING_FOR_TOPOLOGY",
   "HELD_FOR_OLDER",
@@ -109,7 +114,12 @@ const REMOVABLE_OBSTACLES = new Set<Obstacle["code"]>([
 ]);
 
 /** Undefined: preemption does not help the request. */
-function describePreemptor(waiting: Demand, place: Place, world: World, holds: Holds): Preemptor | undefined {
+function describePreemptor(
+  waiting: Demand,
+  place: QueuePosition,
+  world: World,
+  holds: OverdueHolds,
+): Preemptor | undefined {
   const node = getForest(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
   const obstacle = findObstacle(waiting, place, world, holds);
@@ -216,12 +226,12 @@ function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Ca
   const { node, place, world } = preemptor;
   const spared = requireKnownReservation(world.ledger, place.sequence).preemptedFor;
   let againAtMs: number | undefined;
-  const mayLeave = ({ sequence, grantedAtMs }: AdmittedKey, { queue }: QueueNode): boolean => {
+  const mayLeave = ({ sequence, grantedAtMs }: PreemptionOrderKey, { queue }: QueueNode): boolean => {
     const untilMs = grantedAtMs + (queue.minRunTimeMs ?? 0);
     if (untilMs > nowMs) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
     return untilMs <= nowMs && sequence !== spared;
   };
-  const isOwn = (key: AdmittedKey): boolean => isBehind(key, preemptor) && mayLeave(key, node);
+  const isOwn = (key: PreemptionOrderKey): boolean => isBehind(key, preemptor) && mayLeave(key, node);
   let others: readonly QueueWork[] | undefined;
   return {
     own: node.queue.withinQueue === undefined ? [] : listWork(node, preemptor, present, isOwn),
@@ -234,7 +244,7 @@ function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Ca
 }
 
 /** Whether the request may preempt this work of its own queue: it has a lower priority, or the same and was submitted later. */
-function isBehind({ priority, sequence }: AdmittedKey, { place, node }: Preemptor): boolean {
+function isBehind({ priority, sequence }: PreemptionOrderKey, { place, node }: Preemptor): boolean {
   if (priority !== place.priority) return priority < place.priority;
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }

@@ -1,9 +1,9 @@
 import type { SortedMap, Summaries } from "../ledger/sorted-map.ts";
 import {
   getClassOfOption,
-  comparePlaces,
+  compareQueuePositions,
   listRequestOptions,
-  type Place,
+  type QueuePosition,
   type QueuedRequests,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
@@ -11,7 +11,7 @@ import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { requireKnownReservation } from "../ledger/ledger.ts";
 import { sumRequestedAmounts } from "./asked-amounts.ts";
-import { findObstacle, type Holds } from "./fit.ts";
+import { findObstacle, type OverdueHolds } from "./fit.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
@@ -32,10 +32,10 @@ import { buildQuotaWorld } from "./queue-heads.ts";
 import { getPastShare } from "../ledger/past-use.ts";
 import { compareShares, computeShare, withPastShare } from "../ledger/share.ts";
 
-type Candidate = Asking & { readonly waiting: WaitingClass };
+type Candidate = QueuedRequestRank & { readonly waiting: WaitingClass };
 
 /** A request that names a queue, with the parts of its rank and the use after its grant. */
-export type Asking = Pick<QueueRank, "isLast" | "place"> & {
+export type QueuedRequestRank = Pick<QueueRank, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
@@ -43,12 +43,12 @@ export type Asking = Pick<QueueRank, "isLast" | "place"> & {
   readonly use: QueueUse["tree"];
 };
 
-type Candidates = SortedMap<Place, WaitingClass>;
+type Candidates = SortedMap<QueuePosition, WaitingClass>;
 
 type Search = {
   readonly world: World;
   readonly trees: Summaries<WaitingTree, TreeBounds>;
-  readonly isBlocked: (waiting: WaitingClass, place: Place) => boolean;
+  readonly isBlocked: (waiting: WaitingClass, place: QueuePosition) => boolean;
 };
 
 /**
@@ -62,8 +62,8 @@ type Search = {
 export function takeFirst(
   candidates: Candidates,
   world: World,
-  holds: Holds,
-): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
+  holds: OverdueHolds,
+): { readonly first: readonly [QueuePosition, WaitingClass] | undefined; readonly rest: Candidates } {
   const isBlocked: Search["isBlocked"] = (waiting, place) => findObstacle(waiting, place, world, holds) !== undefined;
   let rest = candidates;
   let head = rest.first();
@@ -135,10 +135,10 @@ function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): C
   return nearest;
 }
 
-export type Head = readonly [Place, WaitingClass];
+export type QueueHead = readonly [QueuePosition, WaitingClass];
 
 /** Returns the first in the order of `takeFirst` of requests that each are the first of their queue. */
-export function findFirstHead(heads: readonly Head[], world: World): Head | undefined {
+export function findFirstHead(heads: readonly QueueHead[], world: World): QueueHead | undefined {
   const forest = getForest(world.ledger.queues);
   const candidates = heads.flatMap(([place, waiting]) => {
     const node = forest.get(waiting.queue ?? "");
@@ -166,11 +166,16 @@ function firstOfCandidates(queue: QueueNode, candidates: readonly Candidate[], w
   return first?.candidate;
 }
 
-function candidateOf(place: Place, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
+function candidateOf(place: QueuePosition, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
   return { ...getWaitingRequest(place, waiting, node, world), waiting };
 }
 
-export function getWaitingRequest(place: Place, { needs }: PoolGang, node: QueueNode, world: World): Asking {
+export function getWaitingRequest(
+  place: QueuePosition,
+  { needs }: PoolGang,
+  node: QueueNode,
+  world: World,
+): QueuedRequestRank {
   const quotas = buildQuotaWorld(world);
   const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
   const use = withTreeUse(quotas.use, node, asked, 1);
@@ -181,7 +186,11 @@ export function getWaitingRequest(place: Place, { needs }: PoolGang, node: Queue
 }
 
 /** The rank of a candidate in or below the queue among the queues of its parent. */
-export function getQueueRank({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): QueueRank {
+export function getQueueRank(
+  { node, level, use, isLast, place }: QueuedRequestRank,
+  queue: QueueNode,
+  world: World,
+): QueueRank {
   const borrowed = computeShare(queue, use.get(queue.queue.name) ?? NO_PAIRS, buildQuotaWorld(world));
   const share = withPastShare(borrowed, getPastShare(queue, world.ledger.pastUse));
   return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
@@ -192,7 +201,7 @@ function compareQueueRanks(a: QueueRank, b: QueueRank): number {
     Number(a.isLast) - Number(b.isLast) ||
     a.level - b.level ||
     compareShares(a.share, b.share) ||
-    comparePlaces(a.place, b.place)
+    compareQueuePositions(a.place, b.place)
   );
 }
 
@@ -200,5 +209,5 @@ type TreeRank = Pick<QueueRank, "isLast" | "place">;
 
 /** Compares without quota and shares, because trees lend nothing to each other. */
 function compareTrees(a: TreeRank, b: TreeRank): number {
-  return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
+  return Number(a.isLast) - Number(b.isLast) || compareQueuePositions(a.place, b.place);
 }

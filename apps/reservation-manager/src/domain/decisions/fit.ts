@@ -21,7 +21,7 @@ import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../led
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
 import { listAlternatives } from "../ledger/topology.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts, sumUsedAmounts } from "./asked-amounts.ts";
 import {
@@ -41,8 +41,8 @@ export type HoldPolicy = {
 };
 
 /** Machines kept for one overdue request; requests behind it may not use them. */
-export type Hold = {
-  readonly place: Place;
+export type MachineHold = {
+  readonly place: QueuePosition;
   readonly needs: readonly PoolNeed[];
   readonly queue: string | undefined;
   /** Its own quota does not suffice. */
@@ -50,8 +50,8 @@ export type Hold = {
 };
 
 /** The machines and quota held for overdue requests. */
-export type Holds = {
-  readonly machines: Hold | undefined;
+export type OverdueHolds = {
+  readonly machines: MachineHold | undefined;
   readonly quotas: QuotaHolds;
   /** Requests that began to wait before this time are overdue. */
   readonly overdueSinceMs: number;
@@ -70,7 +70,8 @@ type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET
 export type WaitCode = "CONCURRENCY_LIMIT" | MachineCode | QueueObstacle["code"];
 
 /** Why a request cannot be granted now. */
-export type Obstacle = { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
+export type GrantObstacle =
+  { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
 
 type MachineObstacle = {
   readonly code: MachineCode;
@@ -92,7 +93,12 @@ export type DomainRoom = { readonly key: string; readonly value: string };
  * Returns the first obstacle to a grant at this place now: the concurrency limit, the queue, then the machines of the pools in name order. Undefined: the
  * demand can be granted.
  */
-export function findObstacle(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
+export function findObstacle(
+  demand: Demand,
+  place: QueuePosition,
+  world: World,
+  holds: OverdueHolds,
+): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findQueueObstacle(demand, place, world) ??
@@ -102,15 +108,15 @@ export function findObstacle(demand: Demand, place: Place, world: World, holds: 
   );
 }
 
-const NO_HOLDS: Pick<Holds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
+const NO_HOLDS: Pick<OverdueHolds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
 
 /** As `findObstacle`, for a beneficiary: no request is ahead of it, and nothing is kept from it. */
 export function findBeneficiaryObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  holds: Pick<Holds, "machines" | "quotas"> = NO_HOLDS,
-): Obstacle | undefined {
+  holds: Pick<OverdueHolds, "machines" | "quotas"> = NO_HOLDS,
+): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findShortageAlone(demand, world) ??
@@ -123,9 +129,9 @@ export function findBeneficiaryObstacle(
 /** Returns an obstacle if the chosen machines exceed the quota, which the smallest accepted ones do not. */
 function findChosenObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): QueueObstacle | undefined {
   const { queue, needs } = demand;
   const { machines } = world;
@@ -144,9 +150,9 @@ function findChosenObstacle(
 
 function findMachineObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
   const ahead = holdAheadOf(demand, place, world, hold);
   const shortage = findShortage(withoutHeldMinima(demand.needs, world.machines), world.machines, ahead);
@@ -157,7 +163,7 @@ function findMachineObstacle(
 function findShortage(
   needs: readonly PoolNeed[],
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
   for (const need of needs) {
     const { available, fits } = countAvailable(need, needs, machines, hold);
@@ -175,7 +181,7 @@ function findTopologyShortage(
   gang: PoolGang,
   key: string,
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
   const lists = listAlternatives(gang, machines);
   if (lists.some((needs) => fitsListBehind(needs, machines, hold))) return undefined;
@@ -195,7 +201,7 @@ function findTopologyShortage(
 export function countMostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): { readonly needs: readonly PoolNeed[]; readonly fitting: number } | undefined {
   const [most] = lists
     .map((needs) => ({ needs, fitting: countFitting(needs, machines, hold) }))
@@ -203,7 +209,7 @@ export function countMostAvailable(
   return most;
 }
 
-function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): number {
+function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: MachineHold | undefined): number {
   return needs.reduce(
     (sum, need) => sum + Math.min(countMachines(need), countAvailable(need, needs, machines, hold).available),
     0,
@@ -219,7 +225,12 @@ function shortageOf(need: PoolNeed, needs: readonly PoolNeed[], machines: Machin
  * Whether the need fits behind the hold beside the other needs of its demand. `available`: the free machines if only whole ones are needed; otherwise the
  * machines and parts of the need that fit now.
  */
-function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {
+function countAvailable(
+  need: PoolNeed,
+  needs: readonly PoolNeed[],
+  machines: Machines,
+  hold: MachineHold | undefined,
+): Fit {
   const { pool, count } = need;
   if (hasOthersOf(need, needs)) {
     const ofPool = getNeeds(pool, needs);
@@ -237,7 +248,7 @@ function isPlain({ shared, selection, domain }: PoolNeed): boolean {
 }
 
 /** Counts whole machines that the hold keeps; undefined: counting does not suffice. */
-function countKept(pool: string, hold: Hold | undefined): number | undefined {
+function countKept(pool: string, hold: MachineHold | undefined): number | undefined {
   let kept = 0;
   for (const need of hold?.needs ?? []) {
     if (need.pool !== pool) continue;
@@ -247,7 +258,11 @@ function countKept(pool: string, hold: Hold | undefined): number | undefined {
   return kept;
 }
 
-function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): readonly PlacedNeed[] {
+function placeInPool(
+  needs: readonly PoolNeed[],
+  machines: Machines,
+  hold: MachineHold | undefined,
+): readonly PlacedNeed[] {
   return placeNeeds(needs.map((need) => ({ need, room: getRoomBehindHolds(need, machines, hold) })));
 }
 
@@ -283,11 +298,11 @@ function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
 }
 
 /** Whether a gang behind the hold fits; with a topology, in one domain. */
-export function canFitBehindHolds(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
+export function canFitBehindHolds(gang: PoolGang, machines: Machines, hold: MachineHold | undefined): boolean {
   return listAlternatives(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
 }
 
-function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
+function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: MachineHold | undefined): boolean {
   if (needs.some((need) => isTooSmallNow(need, machines))) return false;
   return needs.every((need) => countAvailable(need, needs, machines, hold).fits);
 }
@@ -299,7 +314,7 @@ function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Ho
 export function assignMachines(
   { needs, topology, queue }: Gang & Pick<Reservation, "queue">,
   machines: Machines,
-  ahead: Hold | undefined,
+  ahead: MachineHold | undefined,
 ): Omit<Grant, "atMs"> {
   const nodes = new Map<Need, string>();
   const counted = chooseAlternative({ needs: countByPool(needs), topology }, machines, ahead);
@@ -332,7 +347,7 @@ export function assignMachines(
   };
 }
 
-function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
+function chooseAlternative(gang: PoolGang, machines: Machines, hold: MachineHold | undefined): readonly PoolNeed[] {
   if (gang.topology === undefined) return withoutHeldMinima(gang.needs, machines);
   const chosen = listAlternatives(gang, machines).find((needs) => fitsListBehind(needs, machines, hold));
   if (chosen === undefined) throw new Error(`no value of the label ${gang.topology} has room`);
@@ -345,19 +360,26 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
 }
 
 /** Returns the hold if this request is behind it: within its queue by priority and age, between queues after requests that do not borrow. */
-export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
+export function holdAheadOf(
+  demand: QueueDemand,
+  place: QueuePosition,
+  world: World,
+  hold: MachineHold | undefined,
+): MachineHold | undefined {
   if (hold === undefined || hold.place.sequence === place.sequence) return undefined;
   const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : computeDemandLevel(demand, world) > 0;
-  return (Number(isBorrowing) - Number(hold.isBorrowing) || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
+  return (Number(isBorrowing) - Number(hold.isBorrowing) || compareQueuePositions(place, hold.place)) > 0
+    ? hold
+    : undefined;
 }
 
 /** The room that the hold leaves on the nodes that the need accepts. */
-export function getRoomBehindHolds(need: AcceptedNodes, machines: Machines, hold: Hold | undefined): Room {
+export function getRoomBehindHolds(need: AcceptedNodes, machines: Machines, hold: MachineHold | undefined): Room {
   const room = findRoom(machines, need) ?? emptyRoom;
   const kept = hold === undefined ? [] : getNeeds(need.pool, hold.needs);
   const state = machines.pools.get(need.pool);
   if (hold === undefined || kept.length === 0 || state === undefined) return room;
-  const byHold = roomsBehind.get(state) ?? new WeakMap<Hold["needs"], Map<string, Room>>();
+  const byHold = roomsBehind.get(state) ?? new WeakMap<MachineHold["needs"], Map<string, Room>>();
   roomsBehind.set(state, byHold);
   const known = byHold.get(hold.needs) ?? new Map<string, Room>();
   byHold.set(hold.needs, known);
@@ -373,7 +395,7 @@ export function getRoomBehindHolds(need: AcceptedNodes, machines: Machines, hold
 }
 
 /** The room that a hold leaves in a pool, by the `buildViewKey` of the need that uses the rest. */
-const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
+const roomsBehind = new WeakMap<PoolState, WeakMap<MachineHold["needs"], Map<string, Room>>>();
 
 export function isAtLimit({ ownerKind }: Pick<Demand, "ownerKind">, { ledger }: World): boolean {
   return countFreeReservations(ownerKind, ledger) === 0;

@@ -11,7 +11,7 @@ import { assignMachines, findBeneficiaryObstacle } from "./fit.ts";
 import { findFreeAmounts } from "./summarise-pools.ts";
 
 /** The world after all preempted work has left, and its beneficiaries have their machines. */
-export type Future = {
+export type FutureWorld = {
   readonly world: World;
   /** The beneficiaries that have machines in it. */
   readonly placed: ReadonlySet<number>;
@@ -24,7 +24,7 @@ export function isChanging({ ledger }: World): boolean {
   return ledger.leaving.size > 0 || ledger.beneficiaries.length > 0;
 }
 
-const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, Future> }>();
+const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, FutureWorld> }>();
 
 /** The parts left out of a future. */
 type FutureOptions = {
@@ -34,7 +34,7 @@ type FutureOptions = {
   readonly without?: number;
 };
 
-export function buildFutureWorld(world: World, options: FutureOptions = {}): Future {
+export function buildFutureWorld(world: World, options: FutureOptions = {}): FutureWorld {
   const { ledger } = world;
   const { beneficiaries = ledger.beneficiaries.length, without } = options;
   // Without victims that may stay, a cancelled beneficiary only frees machines. One future serves both cases.
@@ -45,10 +45,10 @@ export function buildFutureWorld(world: World, options: FutureOptions = {}): Fut
   );
 }
 
-function knownFuture(world: World, count: number, without: number | undefined): Future {
+function knownFuture(world: World, count: number, without: number | undefined): FutureWorld {
   const { ledger, machines } = world;
   const kept = futures.get(ledger);
-  const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
+  const known = kept?.machines === machines ? kept.known : new Map<string, FutureWorld>();
   futures.set(ledger, { machines, known });
   const key = `${count} ${without}`;
   const future = known.get(key) ?? buildFuture(world, count, without);
@@ -72,7 +72,7 @@ function mayStay(reservation: Reservation | undefined, beneficiary: number | und
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
 }
 
-function buildFuture(world: World, count: number, without: number | undefined): Future {
+function buildFuture(world: World, count: number, without: number | undefined): FutureWorld {
   if (count > 0) {
     const before = knownFuture(world, count - 1, without);
     const sequence = world.ledger.beneficiaries[count - 1]?.sequence;
@@ -95,7 +95,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   return { world: after, placed: new Set(), nodes };
 }
 
-function withPlaced(future: Future, sequence: number | undefined): Future {
+function withPlaced(future: FutureWorld, sequence: number | undefined): FutureWorld {
   const { world, placed, nodes } = future;
   const reservation = sequence === undefined ? undefined : world.ledger.reservations.get(sequence);
   if (sequence === undefined || reservation === undefined || reservation.grant !== undefined) return future;
@@ -173,13 +173,13 @@ function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
   return withNode(machines, { ...facts, occupants, ownerUses });
 }
 
-const othersByFuture = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
+const othersByFuture = new WeakMap<FutureWorld, { readonly present: World; readonly forOthers: World }>();
 
 /**
  * Returns the present world without the machines and quota kept for beneficiaries. Each node offers the amounts that are free both now and in the future, and
  * quota must suffice in both. A grant in this world takes nothing from a beneficiary.
  */
-export function buildWorldForOthers(present: World, future: Future = buildFutureWorld(present)): World {
+export function buildWorldForOthers(present: World, future: FutureWorld = buildFutureWorld(present)): World {
   if (!isChanging(present)) return present;
   const known = othersByFuture.get(future);
   if (known?.present.ledger === present.ledger && known.present.machines === present.machines) return known.forOthers;

@@ -1,9 +1,9 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, type Hold, type HoldPolicy } from "./fit.ts";
+import { assignMachines, holdAheadOf, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { requireKnownReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
-import { countAhead, getNeedsAt, findNextRequest, type Place } from "../ledger/waiting-queue.ts";
+import { countAhead, getNeedsAt, findNextRequest, type QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
 
@@ -95,7 +95,7 @@ function weigh({ machines, use }: GrantStep): number {
   return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, weightOfUse);
 }
 
-function planGrant(place: Place, { ledger, machines }: World, holdAhead: Hold | undefined): GrantStep {
+function planGrant(place: QueuePosition, { ledger, machines }: World, holdAhead: MachineHold | undefined): GrantStep {
   const reservation = requireKnownReservation(ledger, place.sequence);
   const ahead = countAhead(reservation, ledger.queue);
   return {

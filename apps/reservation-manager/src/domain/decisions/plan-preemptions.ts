@@ -3,12 +3,12 @@ import { DEFAULT_GRACE_MS, type PreemptionReason } from "../ledger/reservation.t
 import { getForest, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import { comparePlaces, getNeedsAt, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, getNeedsAt, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { findVictims, computeVictimRank, type Victims } from "./find-victims.ts";
 import { computeDemandLevel } from "./find-queue-obstacle.ts";
 import { isPreemptible } from "./is-preemptible.ts";
-import { findFirstHead, type Head } from "./first-in-order.ts";
+import { findFirstHead, type QueueHead } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, findObstacle } from "./fit.ts";
 import { buildFutureWorld, isChanging, isPlaced, isKeepingPlacesAfter } from "./future.ts";
@@ -112,8 +112,8 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
   const limits = new Set<PreemptionLimit>();
   for (;;) {
     const holds = findHolds(future, policy, nowMs);
-    const found = new Map<Place, Victims>();
-    const rankHelp = (waiting: WaitingClass, place: Place): number | undefined => {
+    const found = new Map<QueuePosition, Victims>();
+    const rankHelp = (waiting: WaitingClass, place: QueuePosition): number | undefined => {
       if (isChanging(world) && findObstacle(waiting, place, future, holds) === undefined)
         return computeDemandLevel(waiting, future);
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
@@ -144,11 +144,11 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
  * others. `rankHelp`: undefined if nothing helps; of the options of one request, the lowest rank counts.
  */
 function firstHelped(
-  candidates: SortedMap<Place, WaitingClass>,
+  candidates: SortedMap<QueuePosition, WaitingClass>,
   world: World,
-  rankHelp: (waiting: WaitingClass, place: Place) => number | undefined,
-): Head | undefined {
-  const heads = new Map<string | undefined, { readonly head: Head; readonly rank: number }>();
+  rankHelp: (waiting: WaitingClass, place: QueuePosition) => number | undefined,
+): QueueHead | undefined {
+  const heads = new Map<string | undefined, { readonly head: QueueHead; readonly rank: number }>();
   for (const [place, waiting] of candidates.entries()) {
     const known = heads.get(waiting.queue);
     if (known !== undefined && known.head[0].sequence !== place.sequence) continue;
@@ -175,8 +175,10 @@ function isServed(world: World, beneficiary: number, victims: Victims, nowMs: nu
 }
 
 /** Lists the first request of each class of queues that may preempt. While work is leaving, all other classes are candidates for its machines. */
-function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Place, WaitingClass> {
-  let candidates = isWorkLeaving ? ledger.queue.heads : SortedMap.empty<Place, WaitingClass>(comparePlaces);
+function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<QueuePosition, WaitingClass> {
+  let candidates = isWorkLeaving
+    ? ledger.queue.heads
+    : SortedMap.empty<QueuePosition, WaitingClass>(compareQueuePositions);
   for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
     const node = getForest(ledger.queues).get(name);
     if (node === undefined || node.problem !== undefined) continue;
@@ -188,7 +190,7 @@ function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Pl
 }
 
 /** Yields the first request of the class. A preempted request may not preempt the work that replaced it, so the next request is a candidate too. */
-function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<Place> {
+function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<QueuePosition> {
   let count = 0;
   for (const place of places.keys()) {
     yield place;
@@ -205,7 +207,7 @@ function isClassCut(waiting: WaitingClass, ledger: Ledger): boolean {
 }
 
 /** Whether `MAX_FIRST_PLACES` excludes this request of the class. */
-export function isPlaceExcluded(waiting: WaitingClass, place: Place, ledger: Ledger): boolean {
+export function isPlaceExcluded(waiting: WaitingClass, place: QueuePosition, ledger: Ledger): boolean {
   return waiting.places.rank(place) >= MAX_FIRST_PLACES && isClassCut(waiting, ledger);
 }
 

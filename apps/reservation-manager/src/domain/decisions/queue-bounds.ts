@@ -13,9 +13,9 @@ import {
 import { compareShares, computeShare, withPastShare, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import {
-  comparePlaces,
+  compareQueuePositions,
   getEndOfOptions,
-  type Place,
+  type QueuePosition,
   type QueuedRequests,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
@@ -33,14 +33,14 @@ export type QueueRank = {
   readonly level: number;
   /** The share of that queue once the request is granted, with the queue's past borrowing. */
   readonly share: Share;
-  readonly place: Place;
+  readonly place: QueuePosition;
 };
 
 /** Lower bounds over several requests, without requests at their concurrency limit. */
-export type Bounds = {
+export type RequestBounds = {
   /** By pair, the minimum quota that any of them needs. Omits pairs that not all of them request. */
   readonly needed: PairAmounts;
-  readonly first: Place;
+  readonly first: QueuePosition;
   readonly oldestMs: number;
 };
 
@@ -54,7 +54,7 @@ export type TreeBounds = {
   readonly admitted: readonly AdmittedBounds[];
 };
 
-export type AdmittedBounds = Bounds & {
+export type AdmittedBounds = RequestBounds & {
   /** The quota of their own queue may suffice. Otherwise they may not use quota that is kept for owners. */
   readonly isOwner: boolean;
   /** They come after the request for which their queue holds quota. `needed` includes that quota. */
@@ -68,15 +68,15 @@ export type AdmittedBounds = Bounds & {
 };
 
 /** Quota that is held for a request. `place` is the end of the request, because its other options are not behind it. */
-export type HeldQuota = { readonly place: Place; readonly asked: PairAmounts };
+export type HeldQuota = { readonly place: QueuePosition; readonly asked: PairAmounts };
 
 /** The free amount of a pair. */
 export type FreeAmounts = (pair: string) => number;
 
 /** Cached results. Valid while the nodes (`sizesMark`) and the set of owner kinds at their concurrency limit stay the same. */
 type Known = {
-  readonly ofClass: WeakMap<WaitingClass, Bounds>;
-  readonly heads: Summaries<WaitingClass, Bounds>["known"];
+  readonly ofClass: WeakMap<WaitingClass, RequestBounds>;
+  readonly heads: Summaries<WaitingClass, RequestBounds>["known"];
   readonly owners: Summaries<WaitingTree, true>["known"];
   readonly ownersOfTree: WeakMap<WaitingTree, boolean>;
   /** Caches by root. */
@@ -116,9 +116,9 @@ type KeptUse = {
 };
 
 /** Summarises the heads of a queue as bounds. */
-export function buildHeadSummaries(world: World): Summaries<WaitingClass, Bounds> {
+export function buildHeadSummaries(world: World): Summaries<WaitingClass, RequestBounds> {
   const { ofClass, heads } = knownOf(world);
-  const of = (waiting: WaitingClass): Bounds | undefined => {
+  const of = (waiting: WaitingClass): RequestBounds | undefined => {
     if (countFreeReservations(waiting.ownerKind, world.ledger) === 0) return undefined;
     const bounds = ofClass.get(waiting) ?? boundsOfClass(waiting, world);
     ofClass.set(waiting, bounds);
@@ -127,16 +127,16 @@ export function buildHeadSummaries(world: World): Summaries<WaitingClass, Bounds
   return { of, merge: mergeBounds, isCurrent: () => true, known: heads };
 }
 
-function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): Bounds {
+function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): RequestBounds {
   const first = places.first()?.[0];
   if (first === undefined) throw new Error("a class without requests waits");
   return { needed: sumRequestedAmounts(needs, machines).amounts, first, oldestMs: first.createdAtMs };
 }
 
-function mergeBounds(a: Bounds, b: Bounds): Bounds {
+function mergeBounds(a: RequestBounds, b: RequestBounds): RequestBounds {
   return {
     needed: minOfBoth(a.needed, b.needed),
-    first: comparePlaces(a.first, b.first) <= 0 ? a.first : b.first,
+    first: compareQueuePositions(a.first, b.first) <= 0 ? a.first : b.first,
     oldestMs: Math.min(a.oldestMs, b.oldestMs),
   };
 }
@@ -185,11 +185,11 @@ function requestsOf({ node, requests }: WaitingTree): QueuedRequests | undefined
 }
 
 /** The last place that the queue admits; undefined: it admits every place. */
-function lastPlaceOf({ node }: WaitingTree, world: World): Place | undefined {
+function lastPlaceOf({ node }: WaitingTree, world: World): QueuePosition | undefined {
   return node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
 }
 
-function limitedBounds({ needed }: Bounds, node: QueueNode): PairAmounts {
+function limitedBounds({ needed }: RequestBounds, node: QueueNode): PairAmounts {
   return new Map([...needed].filter(([pair]) => isLimited(node, pair)));
 }
 
@@ -205,7 +205,7 @@ function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: Pai
  * but that waits because others borrow this quota. Queues that reclaim from all others, and beneficiaries, keep nothing. Quota kept for one option of the
  * request at this place does not stop its other options. `keptIn`: an earlier world that decides which requests keep quota.
  */
-export function useWithKept(node: QueueNode, place: Place, world: World, keptIn = world): QueueUse["tree"] {
+export function useWithKept(node: QueueNode, place: QueuePosition, world: World, keptIn = world): QueueUse["tree"] {
   const known = keptUseOf(node, keptIn);
   if (known === undefined) return world.ledger.use.tree;
   const { kept, withAll } = known;
@@ -231,13 +231,13 @@ function withKept(kept: readonly Kept[], world: World): QueueUse["tree"] {
   return kept.reduce((use, { node, asked }) => withTreeUse(use, node, asked, 1), world.ledger.use.tree);
 }
 
-function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<number>): Place | undefined {
+function firstUnserved(places: Iterable<QueuePosition>, beneficiaries: ReadonlySet<number>): QueuePosition | undefined {
   for (const place of places) if (!beneficiaries.has(place.sequence)) return place;
   return undefined;
 }
 
 /** Quota of a queue that borrowers must leave to a request. */
-type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /** Yields the kept quota, of at most one request per queue. */
 function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
@@ -333,9 +333,9 @@ function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: Worl
   const all = heads.summary(summaries, last);
   const { held, ...times } = findHeld(tree, heads, world, overdueSinceMs);
   const end = last ?? heads.last()?.[0];
-  const hasBehind = held !== undefined && end !== undefined && comparePlaces(held.place, end) < 0;
+  const hasBehind = held !== undefined && end !== undefined && compareQueuePositions(held.place, end) < 0;
   const admitted: AdmittedBounds[] = [];
-  const add = (bounds: Bounds | undefined, kept: PairAmounts | undefined): void => {
+  const add = (bounds: RequestBounds | undefined, kept: PairAmounts | undefined): void => {
     if (bounds === undefined) return;
     const asked = limitedBounds(bounds, node);
     if (![...asked.keys()].every((pair) => mayUse(node, pair))) return;

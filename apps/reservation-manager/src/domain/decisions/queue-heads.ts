@@ -5,7 +5,13 @@ import { sumLimitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/qu
 import { findShortage, computeMaxUse, computeQuotaTotal, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import { listAlternatives } from "../ledger/topology.ts";
-import { comparePlaces, getEndOfOptions, getPlace, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  compareQueuePositions,
+  getEndOfOptions,
+  getQueuePosition,
+  type QueuePosition,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./asked-amounts.ts";
 import { sumPoolAmounts } from "./pool-amounts.ts";
@@ -17,22 +23,24 @@ export function buildQuotaWorld({ ledger, machines }: World): QuotaWorld {
 }
 
 /** The end of the first request in a StrictFIFO queue that can ever be granted, including beneficiaries. */
-export function findStrictHead(node: QueueNode, world: World): Place | undefined {
+export function findStrictHead(node: QueueNode, world: World): QueuePosition | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
     .map(({ sequence }) => requireKnownReservation(ledger, sequence))
     .filter(({ queue }) => queue === node.queue.name)
-    .map((reservation) => ({ ...getPlace(reservation), option: Number.POSITIVE_INFINITY }))
-    .sort(comparePlaces);
+    .map((reservation) => ({ ...getQueuePosition(reservation), option: Number.POSITIVE_INFINITY }))
+    .sort(compareQueuePositions);
   const unserved = findUnservedHead(node, world);
-  return served === undefined || (unserved !== undefined && comparePlaces(unserved, served) < 0) ? unserved : served;
+  return served === undefined || (unserved !== undefined && compareQueuePositions(unserved, served) < 0)
+    ? unserved
+    : served;
 }
 
 /** The end of the first request in the queue that can ever be granted, without beneficiaries. */
 export function findUnservedHead(
   node: QueueNode,
   { ledger, machines, attainable = machines }: World,
-): Place | undefined {
+): QueuePosition | undefined {
   const served = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
   for (const waiting of ledger.queue.byQueue.get(node.queue.name)?.heads.values() ?? []) {
     if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, attainable)) continue;

@@ -1,10 +1,10 @@
 import { amountsKey, useOf, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
-import { holdAheadOf, findObstacle, type Holds, type Obstacle } from "./fit.ts";
+import { holdAheadOf, findObstacle, type OverdueHolds, type GrantObstacle } from "./fit.ts";
 import { findQueueObstacle, computeDemandLevel } from "./find-queue-obstacle.ts";
 import type { Option } from "./choose-option.ts";
 import { buildFutureWorld, isChanging } from "./future.ts";
-import { comparePrecedence, buildOrdered, type Ordered, type OrderRule } from "./precedence.ts";
+import { comparePrecedence, buildRequestPrecedence, type RequestPrecedence, type OrderRule } from "./precedence.ts";
 import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { requireKnownReservation } from "../ledger/ledger.ts";
@@ -27,9 +27,9 @@ type Request = Pick<Option, "demand" | "place">;
  * world in which the obstacle was found, without the machines and quota kept for beneficiaries.
  */
 export function refineWait(
-  obstacle: Obstacle,
+  obstacle: GrantObstacle,
   { demand, place }: Request,
-  { world, open, holds }: { readonly world: World; readonly open: World; readonly holds: Holds },
+  { world, open, holds }: { readonly world: World; readonly open: World; readonly holds: OverdueHolds },
 ): PreciseWait | undefined {
   const { code } = obstacle;
   if (code === "HELD_FOR_OLDER") return refineHeld({ demand, place }, open, holds);
@@ -46,7 +46,11 @@ export function refineWait(
 }
 
 /** Machines are kept for requests that do not borrow first, then by priority, then by age. */
-function refineHeld({ demand, place }: Request, world: World, { machines: hold }: Holds): PreciseWait | undefined {
+function refineHeld(
+  { demand, place }: Request,
+  world: World,
+  { machines: hold }: OverdueHolds,
+): PreciseWait | undefined {
   if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
   const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, world) > 0;
@@ -55,7 +59,10 @@ function refineHeld({ demand, place }: Request, world: World, { machines: hold }
 }
 
 /** A queue keeps quota for one of its own requests. */
-function refineHeldQuota({ demand: { queue = "" }, place }: Request, { quotas }: Holds): PreciseWait | undefined {
+function refineHeldQuota(
+  { demand: { queue = "" }, place }: Request,
+  { quotas }: OverdueHolds,
+): PreciseWait | undefined {
   const held = quotas(queue)?.place;
   if (held === undefined || held.priority <= place.priority) return undefined;
   return { code: "BEHIND_HIGHER_PRIORITY", behind: held.sequence };
@@ -69,9 +76,9 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 };
 
 /** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
-function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
+function findKeptFor({ demand, place }: Request, world: World, holds: OverdueHolds): PreciseWait | undefined {
   if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
-  const own = buildOrdered(requireKnownReservation(world.ledger, place.sequence), world);
+  const own = buildRequestPrecedence(requireKnownReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);
     const code = isBehind ? CODES[rule] : undefined;
@@ -80,7 +87,7 @@ function findKeptFor({ demand, place }: Request, world: World, holds: Holds): Pr
   return undefined;
 }
 
-type Beneficiary = { readonly sequence: number; readonly ordered: Ordered };
+type Beneficiary = { readonly sequence: number; readonly ordered: RequestPrecedence };
 
 const beneficiaries = new WeakMap<World["ledger"], readonly Beneficiary[]>();
 
@@ -91,7 +98,7 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   if (known !== undefined) return known;
   const found = [...buildFutureWorld(world).placed].map((sequence): Beneficiary => {
     const reservation = requireKnownReservation(ledger, sequence);
-    return { sequence, ordered: buildOrdered(reservation, world) };
+    return { sequence, ordered: buildRequestPrecedence(reservation, world) };
   });
   beneficiaries.set(ledger, found);
   return found;

@@ -9,7 +9,7 @@ import {
   splitPaths,
   withoutUse,
   type Candidate,
-  type Need,
+  type QuotaNeed,
   type QueueWork,
 } from "./list-candidates.ts";
 import { buildQuotaWorld } from "./queue-heads.ts";
@@ -22,7 +22,7 @@ type Rule = (typeof RULES)[number];
  * the share of the request's queue with it must be at most the other share after the loss; then, less than the other share before it.
  */
 export function selectByShare(
-  need: Need & { readonly asked: PairAmounts },
+  need: QuotaNeed & { readonly asked: PairAmounts },
   work: readonly QueueWork[],
   limit: number,
 ): readonly Candidate[] {
@@ -48,7 +48,7 @@ export function selectByShare(
 }
 
 function isFair(
-  { node, asked }: Need & { readonly asked: PairAmounts },
+  { node, asked }: QuotaNeed & { readonly asked: PairAmounts },
   candidate: Candidate,
   rule: Rule,
   use: QueueUse["tree"],

@@ -41,7 +41,7 @@ export type Ledger = {
   /** Node -> sequence of the reservation that holds it as a whole. */
   readonly holders: SortedMap<string, number>;
   /** Node -> the parts of it that are held. */
-  readonly parts: SortedMap<string, readonly Part[]>;
+  readonly parts: SortedMap<string, readonly MachinePart[]>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
   /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
@@ -51,7 +51,7 @@ export type Ledger = {
   readonly use: QueueUse;
   readonly pastUse: PastUse;
   /** Queue -> its granted reservations, in the order in which they are preempted. */
-  readonly admitted: SortedMap<string, Admitted>;
+  readonly admitted: SortedMap<string, PreemptionOrder>;
   /** Granted reservations whose owners are asked to end their work. */
   readonly leaving: SortedMap<number, true>;
   /** Beneficiaries: requests for which work is preempted, in the order of their first preemption. */
@@ -61,17 +61,17 @@ export type Ledger = {
 };
 
 /** Sequences of granted reservations in the order of preemption: those beyond a minimum, then the lowest priority, then the most recent grant. */
-export type Admitted = SortedMap<AdmittedKey, true>;
-export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
+export type PreemptionOrder = SortedMap<PreemptionOrderKey, true>;
+export type PreemptionOrderKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
   readonly grantedAtMs: number;
 };
 
 /** A request for which work is preempted. `vacated`: nodes that work released for it or an earlier beneficiary; the watcher may still report the last pods. */
-export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
-export type Vacated = { readonly owner: Owner; readonly node: string };
+export type Beneficiary = { readonly sequence: number; readonly vacated: readonly VacatedNode[] };
+export type VacatedNode = { readonly owner: Owner; readonly node: string };
 
 /** A part of a machine that a reservation holds, for one of its components. */
-export type Part = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
+export type MachinePart = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
 
 export const emptyLedger: Ledger = {
   nextSequence: 1,
@@ -206,7 +206,7 @@ function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: R
 function addVacated(
   known: readonly Beneficiary[],
   target: number | undefined,
-  added: readonly Vacated[],
+  added: readonly VacatedNode[],
 ): readonly Beneficiary[] {
   if (added.length === 0) return known;
   return known.map((each) =>
@@ -258,7 +258,7 @@ export function requireKnownReservation(ledger: Ledger, sequence: number): Reser
 }
 
 /** The content of a snapshot beside the reservations. */
-export type Restored = {
+export type SnapshotContent = {
   readonly limits?: Iterable<readonly [string, number]>;
   readonly queues?: Iterable<Queue>;
   readonly beneficiaries?: readonly Beneficiary[];
@@ -269,14 +269,14 @@ export type Restored = {
 export function* restoreLedger(
   reservations: readonly Reservation[],
   nextSequence: number,
-  { limits = [], queues = [], beneficiaries = [], pastUse = noPastUse }: Restored = {},
+  { limits = [], queues = [], beneficiaries = [], pastUse = noPastUse }: SnapshotContent = {},
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
-  const admitted = new Map<string, [AdmittedKey, true][]>();
+  const admitted = new Map<string, [PreemptionOrderKey, true][]>();
   const leaving: [number, true][] = [];
   let use = noUse;
   const holders: [string, number][] = [];
-  const parts = new Map<string, readonly Part[]>();
+  const parts = new Map<string, readonly MachinePart[]>();
   for (const reservation of reservations) {
     const { owner, sequence, queue, grant: granted } = reservation;
     if (granted === undefined) continue;
@@ -284,7 +284,7 @@ export function* restoreLedger(
     if (granted.preemption !== undefined) leaving.push([sequence, true]);
     if (queue !== undefined) {
       const ofQueue = admitted.get(queue) ?? [];
-      ofQueue.push([getAdmittedKey(reservation, granted.atMs), true]);
+      ofQueue.push([buildPreemptionOrderKey(reservation, granted.atMs), true]);
       admitted.set(queue, ofQueue);
       use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
     }
@@ -319,7 +319,10 @@ export function* restoreLedger(
     pastUse,
     admitted: SortedMap.from(
       compareText,
-      [...admitted].map(([name, keys]): [string, Admitted] => [name, SortedMap.from(compareAdmitted, keys)]),
+      [...admitted].map(([name, keys]): [string, PreemptionOrder] => [
+        name,
+        SortedMap.from(comparePreemptionOrder, keys),
+      ]),
     ),
     leaving: SortedMap.from(compareNumbers, leaving),
     beneficiaries,
@@ -395,8 +398,8 @@ function countInQueue(
   change: 1 | -1,
 ): Pick<Ledger, "use" | "admitted"> {
   const { queue = "" } = reservation;
-  const key = getAdmittedKey(reservation, atMs);
-  const known = admitted.get(queue) ?? SortedMap.empty<AdmittedKey, true>(compareAdmitted);
+  const key = buildPreemptionOrderKey(reservation, atMs);
+  const known = admitted.get(queue) ?? SortedMap.empty<PreemptionOrderKey, true>(comparePreemptionOrder);
   const after = change === 1 ? known.set(key, true) : known.delete(key);
   return {
     use: withUse(before, queues, queue, use ?? NO_PAIRS, change),
@@ -404,12 +407,15 @@ function countInQueue(
   };
 }
 
-export function getAdmittedKey({ beyondMinimum, priority, sequence }: Reservation, grantedAtMs: number): AdmittedKey {
+export function buildPreemptionOrderKey(
+  { beyondMinimum, priority, sequence }: Reservation,
+  grantedAtMs: number,
+): PreemptionOrderKey {
   return { ...(beyondMinimum && { beyondMinimum }), priority, sequence, grantedAtMs };
 }
 
 /** In the order of `Admitted`. */
-export function compareAdmitted(a: AdmittedKey, b: AdmittedKey): number {
+export function comparePreemptionOrder(a: PreemptionOrderKey, b: PreemptionOrderKey): number {
   return (
     Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||
     compareNumbers(a.priority, b.priority) ||
@@ -447,15 +453,15 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
 }
 
 /** Inserts the part in the order of reservation and component, independent of the order of the grants. */
-export function withPart<Held extends Part>(parts: readonly Held[], part: Held): readonly Held[] {
+export function withPart<Held extends MachinePart>(parts: readonly Held[], part: Held): readonly Held[] {
   return [...parts, part].sort(
     (a, b) => compareNumbers(a.sequence, b.sequence) || compareText(a.component, b.component),
   );
 }
 
-export function withoutPart<Held extends Part>(
+export function withoutPart<Held extends MachinePart>(
   parts: readonly Held[],
-  { sequence, component }: Pick<Part, "sequence" | "component">,
+  { sequence, component }: Pick<MachinePart, "sequence" | "component">,
 ): readonly Held[] {
   return parts.filter((part) => part.sequence !== sequence || part.component !== component);
 }

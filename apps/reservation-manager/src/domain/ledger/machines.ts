@@ -1,4 +1,11 @@
-import { requireKnownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
+import {
+  requireKnownReservation,
+  withoutPart,
+  withPart,
+  type Ledger,
+  type LedgerEvent,
+  type MachinePart,
+} from "./ledger.ts";
 import { mayOccupy, type Owner } from "@muster/names";
 import {
   acceptsNode,
@@ -111,9 +118,9 @@ export type MachineRecord = {
   readonly parts?: readonly HeldPart[];
 };
 
-export type HeldPart = Part & { readonly owner: Owner };
+export type HeldPart = MachinePart & { readonly owner: Owner };
 
-export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
+export type NodeStanding = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED" | "FOREIGN_USE";
 
@@ -488,7 +495,7 @@ function emptyPool(name: string): PoolState {
  * Returns the node's standing. A machine is free again once its reservation is released (`decideReservationRelease`), its node has no exclusive pod, and the
  * node is ready and schedulable.
  */
-export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standing {
+export function getNodeStanding(facts: NodeFacts, record: MachineRecord): NodeStanding {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
   if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
@@ -498,7 +505,11 @@ export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standi
 }
 
 /** The node as rooms list it for grants in parts; undefined: no part of it may be granted, whatever is free. */
-export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
+export function findPartialNode(
+  facts: NodeFacts,
+  record: MachineRecord,
+  standing: NodeStanding,
+): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
   const uncounted = findUncountedUse(facts, record);

@@ -1,5 +1,5 @@
 import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
-import { isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
 import { serviceAccounts } from "../kinds/core.ts";
 import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
 import type { ObjectName } from "../registry.ts";
@@ -74,7 +74,7 @@ function encode(value: JsonObject): string {
 }
 
 /** Decodes a token that was signed here. */
-function decode(text: string): Json {
+function decode(text: string): JsonValue {
   const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
   return isObject(parsed) ? parsed : {};
 }

@@ -1,4 +1,4 @@
-import { type Json, objectAt, textAt } from "../json.ts";
+import { type JsonValue, objectAt, textAt } from "../json.ts";
 import { decodeSegments } from "../path-segments.ts";
 
 /** The attributes of a request, as the rules of roles name them. */
@@ -59,7 +59,7 @@ function nameIn(selector: string): string {
 }
 
 /** Reads the attributes of an access review. */
-export function attributesIn(review: Json): Attributes {
+export function attributesIn(review: JsonValue): Attributes {
   const { nonResourceAttributes } = objectAt(review, "spec");
   if (nonResourceAttributes !== undefined)
     return { verb: textAt(nonResourceAttributes, "verb"), path: textAt(nonResourceAttributes, "path") };

@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, listAt, textAt, textsAt } from "../json.ts";
+import { type JsonValue, type JsonObject, listAt, textAt, textsAt } from "../json.ts";
 import { nameOf, namespaceOf } from "../metadata.ts";
 import { type Failure, forbidden } from "../status.ts";
 import type { Attributes } from "./attributes.ts";
@@ -8,11 +8,11 @@ import { hasAllRights, type User } from "./user.ts";
 export type RoleBook = {
   /** Cluster-wide bindings, and those of the namespace unless it is "". */
   readonly bindings: (namespace: string) => readonly JsonObject[];
-  readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
+  readonly rulesOf: (kind: string, namespace: string, name: string) => readonly JsonValue[];
 };
 
 /** A rule that applies to a user, and its source; `because` is "" for rules of all users. */
-export type Grant = { readonly rule: Json; readonly because: string };
+export type Grant = { readonly rule: JsonValue; readonly because: string };
 
 /** Rights that Kubernetes grants to every authenticated user. */
 const BASIC: readonly JsonObject[] = [
@@ -78,7 +78,7 @@ export function refusal(user: User, attributes: Attributes): Failure {
   return name === "" ? { ...failure, message: failure.message.replace(' ""', "") } : failure;
 }
 
-function covers(rule: Json, attributes: Attributes): boolean {
+function covers(rule: JsonValue, attributes: Attributes): boolean {
   const names = (field: string, value: string): boolean => {
     const listed = textsAt(rule, field);
     return listed.includes("*") || listed.includes(value);
@@ -97,7 +97,7 @@ function covers(rule: Json, attributes: Attributes): boolean {
   return names("apiGroups", group) && isNamed && (only.length === 0 || only.includes(name));
 }
 
-function isMeant(subject: Json, user: User, bindingNamespace: string): boolean {
+function isMeant(subject: JsonValue, user: User, bindingNamespace: string): boolean {
   const name = textAt(subject, "name");
   switch (textAt(subject, "kind")) {
     case "User":
@@ -111,7 +111,7 @@ function isMeant(subject: Json, user: User, bindingNamespace: string): boolean {
   }
 }
 
-function explain(binding: JsonObject, subject: Json): string {
+function explain(binding: JsonObject, subject: JsonValue): string {
   const namespace = namespaceOf(binding);
   const [kind, at] = namespace === "" ? ["ClusterRoleBinding", ""] : ["RoleBinding", `/${namespace}`];
   const role = `${textAt(binding, "roleRef", "kind")} ${JSON.stringify(textAt(binding, "roleRef", "name"))}`;

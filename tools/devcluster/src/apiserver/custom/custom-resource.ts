@@ -1,4 +1,4 @@
-import { decodeDefinition, type Decoded } from "../schema.ts";
+import { decodeDefinition, type DecodedObject } from "../schema.ts";
 import { isObject, type JsonObject, listAt, objectAt, textAt, textsAt, without } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
@@ -7,9 +7,9 @@ import { badRequest, fail, invalid, invalidValue, type Problem } from "../status
 import { fillDefaults } from "./fill-defaults.ts";
 import { checkListTypes } from "./list-types.ts";
 import { columnsOf } from "./printer-columns.ts";
-import { prune, withoutNulls } from "./prune.ts";
+import { pruneFields, withoutNulls } from "./prune.ts";
 import { compileRules, type Rules } from "./rules.ts";
-import type { Structural } from "./structural.ts";
+import type { StructuralSchema } from "./structural.ts";
 import { blocksRules, validateValue } from "./validate-value.ts";
 
 const OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -66,7 +66,7 @@ export function resourceOf(definition: JsonObject): Resource {
   });
 }
 
-function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
+function defaultsOf(schema: StructuralSchema, object: JsonObject): JsonObject {
   const filled = fillDefaults(schema, object);
   return isObject(filled) ? filled : object;
 }
@@ -74,9 +74,14 @@ function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
 type Known = { readonly group: string; readonly version: string; readonly kind: string };
 
 /** Takes the fields of the schema; metadata is decoded as that of any other object. */
-function decodeCustom(known: Known, schema: Structural, body: JsonObject, wrong: (because: string) => never): Decoded {
+function decodeCustom(
+  known: Known,
+  schema: StructuralSchema,
+  body: JsonObject,
+  wrong: (because: string) => never,
+): DecodedObject {
   refuseOtherKind(known, body);
-  const { object, unknown } = prune(schema, body);
+  const { object, unknown } = pruneFields(schema, body);
   const warnings = unknown.map((path) => `unknown field "${path}"`);
   const cleaned = withoutNulls(schema, object);
   const root = decodeMetadata(isObject(cleaned) ? cleaned : {}, wrong, warnings);
@@ -114,10 +119,13 @@ function decodeMetadata(object: JsonObject, wrong: (because: string) => never, w
   return { ...object, metadata: decoded.object };
 }
 
-function checksOf(schema: Structural, rules: Rules): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
+function checksOf(
+  schema: StructuralSchema,
+  rules: Rules,
+): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
   // Metadata has been checked like that of any other object.
   const content = (object: JsonObject): JsonObject => without(object, "metadata", "apiVersion", "kind");
-  const contentSchema: Structural = {
+  const contentSchema: StructuralSchema = {
     ...schema,
     properties: without(objectAt(schema, "properties"), "metadata", "apiVersion", "kind"),
     required: textsAt(schema, "required").filter((key) => !["metadata", "apiVersion", "kind"].includes(key)),
@@ -134,7 +142,7 @@ function checksOf(schema: Structural, rules: Rules): (object: JsonObject, old: J
   };
 }
 
-type Checked = { readonly schema: Structural; readonly rules: Rules };
+type Checked = { readonly schema: StructuralSchema; readonly rules: Rules };
 
 /** A status is checked by itself; rules may look at the whole object. */
 function checkStatus({ schema, rules }: Checked, before: JsonObject, after: JsonObject): Problem[] {
@@ -159,7 +167,7 @@ function statusField(field: string): string {
 const IDENTITY = "io.k8s.api.core.v1.Pod";
 
 /** The schema as OpenAPI shows it, with what every object has. */
-function publishSchema(schema: Structural): Schema {
+function publishSchema(schema: StructuralSchema): Schema {
   // Every kind describes these three in the same words.
   const { apiVersion = {}, kind = {}, metadata = {} } = objectAt(definitions(), IDENTITY, "properties");
   return { ...schema, properties: { apiVersion, kind, ...objectAt(schema, "properties"), metadata } };

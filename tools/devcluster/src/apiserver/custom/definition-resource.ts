@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, listAt, objectAt, put, sameJson, textAt, withDefaults } from "../json.ts";
+import { type JsonValue, type JsonObject, listAt, objectAt, put, sameJson, textAt, withDefaults } from "../json.ts";
 import { finalizersOf } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
@@ -64,7 +64,7 @@ export function withCondition(definition: JsonObject, condition: JsonObject): Js
     message: textAt(condition, "message"),
   };
   if (sameJson(before, next)) return definition;
-  const list: readonly Json[] = index < 0 ? [...conditions, next] : conditions.with(index, next);
+  const list: readonly JsonValue[] = index < 0 ? [...conditions, next] : conditions.with(index, next);
   return put(definition, ["status", "conditions"], list);
 }
 

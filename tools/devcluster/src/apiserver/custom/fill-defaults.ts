@@ -1,8 +1,8 @@
-import { isList, isObject, type Json, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
-import { itemSchema, type Structural } from "./structural.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
+import { itemSchema, type StructuralSchema } from "./structural.ts";
 
 /** Fills in the schema's defaults for missing fields; returns the value itself if none is missing. */
-export function fillDefaults(schema: Structural, value: Json): Json {
+export function fillDefaults(schema: StructuralSchema, value: JsonValue): JsonValue {
   if (isList(value)) {
     const items = itemSchema(schema);
     return items === undefined ? value : mapItems(value, (item) => fillDefaults(items, item));
@@ -10,7 +10,7 @@ export function fillDefaults(schema: Structural, value: Json): Json {
   return isObject(value) ? fillObject(schema, value) : value;
 }
 
-function fillObject(schema: Structural, value: JsonObject): JsonObject {
+function fillObject(schema: StructuralSchema, value: JsonObject): JsonObject {
   let filled = value;
   for (const [key, property] of Object.entries(objectAt(schema, "properties"))) {
     if (!isObject(property)) continue;

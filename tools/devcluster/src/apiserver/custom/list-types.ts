@@ -1,9 +1,9 @@
-import { at, isList, isObject, type Json, type JsonObject, objectAt } from "../json.ts";
+import { at, isList, isObject, type JsonValue, type JsonObject, objectAt } from "../json.ts";
 import { type Problem } from "../status.ts";
-import { itemSchema, listKeysOf, type Structural } from "./structural.ts";
+import { itemSchema, listKeysOf, type StructuralSchema } from "./structural.ts";
 
 /** Finds duplicate items in lists of type set or map. */
-export function checkListTypes(schema: Structural, value: Json, path = ""): Problem[] {
+export function checkListTypes(schema: StructuralSchema, value: JsonValue, path = ""): Problem[] {
   if (isList(value)) {
     const items = itemSchema(schema);
     const inItems =
@@ -20,7 +20,7 @@ export function checkListTypes(schema: Structural, value: Json, path = ""): Prob
   });
 }
 
-function checkList(schema: Structural, list: readonly Json[], path: string): Problem[] {
+function checkList(schema: StructuralSchema, list: readonly JsonValue[], path: string): Problem[] {
   const keys = listKeysOf(schema);
   if (keys === undefined) return [];
   const seen = new Set<string>();
@@ -39,7 +39,7 @@ function checkList(schema: Structural, list: readonly Json[], path: string): Pro
   });
 }
 
-function keyOf(item: Json, keys: readonly string[]): JsonObject {
+function keyOf(item: JsonValue, keys: readonly string[]): JsonObject {
   return Object.fromEntries(
     keys.toSorted().flatMap((key) => {
       const value = at(item, key);

@@ -1,5 +1,5 @@
 import { humanDuration } from "../duration.ts";
-import { at, isList, isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { at, isList, isObject, type JsonValue, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
 import { ageOf, type Column, NAME } from "../table.ts";
 
 const CREATED =
@@ -43,17 +43,17 @@ export function columnPaths(version: JsonObject): string[] {
 }
 
 /** Parses a dotted path; `[-1:]` takes the last item of a list. Undefined for any other path. */
-export function readColumnPath(path: string): ((object: Json) => Json | undefined) | undefined {
+export function readColumnPath(path: string): ((object: JsonValue) => JsonValue | undefined) | undefined {
   if (!/^(\.[\w-]+(\[-1:\])?)+$/.test(path)) return undefined;
   const names = path.slice(1).replaceAll("[-1:]", ".[-1:]").split(".");
   return (object) =>
-    names.reduce<Json | undefined>((value, name) => {
+    names.reduce<JsonValue | undefined>((value, name) => {
       if (name === "[-1:]") return isList(value) ? value.at(-1) : undefined;
       return at(value, name);
     }, object);
 }
 
-function cellOf(value: Json, type: string, nowMs: number): Json {
+function cellOf(value: JsonValue, type: string, nowMs: number): JsonValue {
   switch (type) {
     case "integer":
       return typeof value === "number" && Number.isInteger(value) ? value : null;
@@ -70,6 +70,6 @@ function cellOf(value: Json, type: string, nowMs: number): Json {
   }
 }
 
-function print(value: Json): string {
+function print(value: JsonValue): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,7 +1,7 @@
 import { Environment } from "@marcbachmann/cel-js";
-import { isList, isObject, type Json, type JsonObject, listAt, objectAt, sameJson, textAt } from "../json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, listAt, objectAt, sameJson, textAt } from "../json.ts";
 import type { Problem } from "../status.ts";
-import { childrenOf, correlate, fieldSchema, itemSchema, type Structural } from "./structural.ts";
+import { childrenOf, correlate, fieldSchema, itemSchema, type StructuralSchema } from "./structural.ts";
 
 /** A rule that this server cannot evaluate. */
 export type RuleDefect = { readonly rule: JsonObject; readonly because: string };
@@ -43,12 +43,12 @@ function add(a: bigint | number, b: bigint | number): bigint | number {
 }
 
 /** Compiles `x-kubernetes-validations` of a schema and of all nested schemas. */
-export function compileRules(root: Structural): Rules {
+export function compileRules(root: StructuralSchema): Rules {
   const defects: RuleDefect[] = [];
-  const nodes = new Map<Structural, readonly Rule[]>();
-  const inside = new Set<Structural>();
+  const nodes = new Map<StructuralSchema, readonly Rule[]>();
+  const inside = new Set<StructuralSchema>();
   /** Returns whether the schema, or a nested one, has rules: other parts of an object are skipped. */
-  const collect = (schema: Structural): boolean => {
+  const collect = (schema: StructuralSchema): boolean => {
     const rules = listAt(schema, "x-kubernetes-validations").filter(isObject);
     if (rules.length > 0)
       nodes.set(
@@ -91,7 +91,7 @@ function summaryOf(error: unknown): string {
 }
 
 /** Converts a value for rules: whole numbers are ints, objects are maps. */
-function toRuleValue(value: Json): unknown {
+function toRuleValue(value: JsonValue): unknown {
   if (typeof value === "number" && Number.isInteger(value)) return BigInt(value);
   if (isList(value)) return value.map(toRuleValue);
   if (isObject(value)) return new Map(Object.entries(value).map(([key, child]) => [key, toRuleValue(child)]));
@@ -99,21 +99,21 @@ function toRuleValue(value: Json): unknown {
 }
 
 type CompiledRules = {
-  readonly nodes: ReadonlyMap<Structural, readonly Rule[]>;
-  readonly inside: ReadonlySet<Structural>;
+  readonly nodes: ReadonlyMap<StructuralSchema, readonly Rule[]>;
+  readonly inside: ReadonlySet<StructuralSchema>;
 };
 
 function validate(
   compiled: CompiledRules,
-  schema: Structural,
-  value: Json,
+  schema: StructuralSchema,
+  value: JsonValue,
   path: string,
-  old: Json | undefined,
+  old: JsonValue | undefined,
 ): Problem[] {
   if (value === null || !compiled.inside.has(schema)) return [];
   const before = old === null ? undefined : old;
   const own = runRules(compiled.nodes.get(schema) ?? [], schema, value, path, before);
-  const below = (child: Structural, next: Json, place: string, earlier: Json | undefined): Problem[] =>
+  const below = (child: StructuralSchema, next: JsonValue, place: string, earlier: JsonValue | undefined): Problem[] =>
     validate(compiled, child, next, place, earlier);
   if (isList(value)) {
     const items = itemSchema(schema);
@@ -141,10 +141,10 @@ function validate(
 
 function runRules(
   rules: readonly Rule[],
-  schema: Structural,
-  value: Json,
+  schema: StructuralSchema,
+  value: JsonValue,
   path: string,
-  old: Json | undefined,
+  old: JsonValue | undefined,
 ): Problem[] {
   if (rules.length === 0) return [];
   const self = toRuleValue(value);
@@ -161,7 +161,7 @@ function runRules(
 function runRule(
   { program, source }: Rule,
   context: Record<string, unknown>,
-  { schema, value, path }: { readonly schema: Structural; readonly value: Json; readonly path: string },
+  { schema, value, path }: { readonly schema: StructuralSchema; readonly value: JsonValue; readonly path: string },
 ): Problem | undefined {
   const type = textAt(schema, "type");
   const rule = textAt(source, "message").trim() || textAt(source, "rule").trim();

@@ -1,7 +1,7 @@
 import {
   isList,
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
   listAt,
   numberAt,
@@ -11,7 +11,7 @@ import {
   textsAt,
 } from "../json.ts";
 import { invalidValue, type Problem, required } from "../status.ts";
-import { childrenOf, correlate, isIntOrString, itemSchema, type Structural } from "./structural.ts";
+import { childrenOf, correlate, isIntOrString, itemSchema, type StructuralSchema } from "./structural.ts";
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -19,7 +19,7 @@ const INT32_MAX = 2 ** 31 - 1;
  * Validates a value against a schema, in the words of Kubernetes. Values that are unchanged from `old` are accepted, so that a once valid object can still be
  * changed after its schema became stricter.
  */
-export function validateValue(schema: Structural, value: Json, path: string, old?: Json): Problem[] {
+export function validateValue(schema: StructuralSchema, value: JsonValue, path: string, old?: JsonValue): Problem[] {
   if (old !== undefined && sameJson(value, old)) return [];
   if (value === null) return [...checkType(schema, value, path), ...checkEnum(schema, value, path)];
   return [
@@ -44,13 +44,13 @@ export function blocksRules({ reason }: Problem): boolean {
   ].includes(reason);
 }
 
-function typesOf(schema: Structural): string[] {
+function typesOf(schema: StructuralSchema): string[] {
   if (isIntOrString(schema)) return ["integer", "string"];
   const type = textAt(schema, "type");
   return type === "" ? [] : [type];
 }
 
-function checkType(schema: Structural, value: Json, path: string): Problem[] {
+function checkType(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const types = typesOf(schema);
   const format = textAt(schema, "format");
   if (types.length === 0) return [];
@@ -65,7 +65,7 @@ function checkType(schema: Structural, value: Json, path: string): Problem[] {
   return [wrongType(path, isFormat ? format : types.join(","), isFormat ? formatName(value) : actual)];
 }
 
-function typeName(value: Json): string {
+function typeName(value: JsonValue): string {
   if (value === null) return "null";
   if (isList(value)) return "array";
   if (isObject(value)) return "object";
@@ -74,7 +74,7 @@ function typeName(value: Json): string {
 }
 
 /** Formats a value's type as Go does. */
-function formatName(value: Json): string {
+function formatName(value: JsonValue): string {
   if (typeof value !== "number") return "";
   return Number.isInteger(value) ? "int64" : "float64";
 }
@@ -85,7 +85,7 @@ function wrongType(path: string, wanted: string, actual: string): Problem {
   return { field: fieldOf(path), reason: "FieldValueTypeInvalid", message };
 }
 
-function checkText(schema: Structural, value: string, path: string): Problem[] {
+function checkText(schema: StructuralSchema, value: string, path: string): Problem[] {
   const longest = numberAt(schema, "maxLength");
   const shortest = numberAt(schema, "minLength");
   const pattern = textAt(schema, "pattern");
@@ -111,7 +111,7 @@ function checkText(schema: Structural, value: string, path: string): Problem[] {
 const NOT_SERVED = ["exclusiveMaximum", "exclusiveMinimum", "multipleOf", "not", "oneOf", "uniqueItems"];
 
 /** Finds the first keyword or pattern of a schema that this server cannot check; undefined: it checks all. */
-export function findNotServed(schema: Structural): string | undefined {
+export function findNotServed(schema: StructuralSchema): string | undefined {
   const keyword = NOT_SERVED.find((name) => schema[name] !== undefined);
   if (keyword !== undefined) return keyword;
   const pattern = textAt(schema, "pattern");
@@ -140,7 +140,7 @@ function isDay(text: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
 
-function checkNumber(schema: Structural, value: number, path: string): Problem[] {
+function checkNumber(schema: StructuralSchema, value: number, path: string): Problem[] {
   const maximum = numberAt(schema, "maximum");
   const minimum = numberAt(schema, "minimum");
   const format = textAt(schema, "format");
@@ -159,7 +159,12 @@ function checkNumber(schema: Structural, value: number, path: string): Problem[]
   return problems;
 }
 
-function checkList(schema: Structural, value: readonly Json[], path: string, old?: readonly Json[]): Problem[] {
+function checkList(
+  schema: StructuralSchema,
+  value: readonly JsonValue[],
+  path: string,
+  old?: readonly JsonValue[],
+): Problem[] {
   const most = numberAt(schema, "maxItems");
   const least = numberAt(schema, "minItems");
   const items = itemSchema(schema);
@@ -179,7 +184,7 @@ function checkList(schema: Structural, value: readonly Json[], path: string, old
   ];
 }
 
-function checkEnum(schema: Structural, value: Json, path: string): Problem[] {
+function checkEnum(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const choice = schema["enum"];
   if (!isList(choice) || choice.some((one) => sameJson(one, value))) return [];
   const supported = choice.map((one) => JSON.stringify(typeof one === "string" ? one : JSON.stringify(one)));
@@ -187,14 +192,14 @@ function checkEnum(schema: Structural, value: Json, path: string): Problem[] {
   return [{ field: fieldOf(path), reason: "FieldValueNotSupported", message }];
 }
 
-function checkObject(schema: Structural, value: JsonObject, path: string, old?: JsonObject): Problem[] {
+function checkObject(schema: StructuralSchema, value: JsonObject, path: string, old?: JsonObject): Problem[] {
   const size = Object.keys(value).length;
   const most = numberAt(schema, "maxProperties");
   const least = numberAt(schema, "minProperties");
   const properties = objectAt(schema, "properties");
   const rest = schema["additionalProperties"];
   const join = (key: string): string => (path === "" ? key : `${path}.${key}`);
-  const before = (key: string): Json | undefined =>
+  const before = (key: string): JsonValue | undefined =>
     old !== undefined && Object.hasOwn(old, key) ? old[key] : undefined;
   const inFields = Object.entries(value).flatMap(([key, child]) => {
     const property = Object.hasOwn(properties, key) ? properties[key] : rest;
@@ -209,7 +214,7 @@ function checkObject(schema: Structural, value: JsonObject, path: string, old?: 
   ];
 }
 
-function checkCombinations(schema: Structural, value: Json, path: string): Problem[] {
+function checkCombinations(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const alternatives = (key: string): Problem[][] =>
     listAt(schema, key).flatMap((one) => (isObject(one) ? [validateValue(one, value, path)] : []));
   const any = alternatives("anyOf");
@@ -234,7 +239,7 @@ function quoted(path: string): string {
   return JSON.stringify(path);
 }
 
-function wrong(path: string, value: Json, because: string): Problem {
+function wrong(path: string, value: JsonValue, because: string): Problem {
   return invalidValue(fieldOf(path), value, `${path} in body ${because}`);
 }
 

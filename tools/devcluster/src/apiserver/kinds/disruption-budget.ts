@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, objectAt, put, textAt } from "../json.ts";
+import { type JsonValue, type JsonObject, objectAt, put, textAt } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, unsupported } from "../status.ts";
@@ -47,7 +47,7 @@ function checkSpec(spec: JsonObject): Problem[] {
   return problems;
 }
 
-function checkAmount(field: string, value: Json | undefined): Problem[] {
+function checkAmount(field: string, value: JsonValue | undefined): Problem[] {
   if (typeof value === "number") {
     return value < 0 ? [invalidValue(field, value, "must be greater than or equal to 0")] : [];
   }

@@ -1,4 +1,4 @@
-import { at, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+import { at, isObject, type JsonValue, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, notServed, type Problem, required } from "../status.ts";
@@ -18,14 +18,14 @@ export const limitRanges: Resource = defineResource({
 /** The spec of a pod with the defaults that the ranges of its namespace set for its containers. */
 export function withLimits(spec: JsonObject, ranges: readonly JsonObject[]): JsonObject {
   const items = ranges.flatMap((range) => listAt(range, "spec", "limits")).filter(isOfContainers);
-  const fill = (container: Json): Json => (isObject(container) ? fillContainer(container, items) : container);
+  const fill = (container: JsonValue): JsonValue => (isObject(container) ? fillContainer(container, items) : container);
   return ["containers", "initContainers"].reduce(
     (filled, key) => (key in filled ? put(filled, [key], listAt(filled, key).map(fill)) : filled),
     spec,
   );
 }
 
-function fillContainer(container: JsonObject, items: readonly Json[]): JsonObject {
+function fillContainer(container: JsonObject, items: readonly JsonValue[]): JsonObject {
   const fill = (kind: string, from: string): JsonObject =>
     items.reduce<JsonObject>(
       (said, item) => withDefaults(said, objectAt(item, from)),
@@ -37,13 +37,13 @@ function fillContainer(container: JsonObject, items: readonly Json[]): JsonObjec
 }
 
 /** A container requests its limit where the range names no request. */
-function defaultItem(item: Json): Json {
+function defaultItem(item: JsonValue): JsonValue {
   if (!isObject(item) || !isOfContainers(item)) return item;
   const limits = objectAt(item, "default");
   return { ...item, default: limits, defaultRequest: withDefaults(objectAt(item, "defaultRequest"), limits) };
 }
 
-function isOfContainers(item: Json): boolean {
+function isOfContainers(item: JsonValue): boolean {
   return textAt(item, "type") === "Container";
 }
 

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, listAt, objectAt, put, withDefaults } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, listAt, objectAt, put, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 
@@ -19,8 +19,9 @@ export const networkPolicies: Resource = defineResource({
 });
 
 function defaultRules(spec: JsonObject): JsonObject {
-  const withProtocol = (port: Json): Json => (isObject(port) ? withDefaults(port, { protocol: "TCP" }) : port);
-  const rule = (one: Json): Json =>
+  const withProtocol = (port: JsonValue): JsonValue =>
+    isObject(port) ? withDefaults(port, { protocol: "TCP" }) : port;
+  const rule = (one: JsonValue): JsonValue =>
     isObject(one) && one["ports"] !== undefined ? { ...one, ports: listAt(one, "ports").map(withProtocol) } : one;
   return Object.fromEntries(
     ["ingress", "egress"]

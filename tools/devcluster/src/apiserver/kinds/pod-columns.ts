@@ -1,4 +1,4 @@
-import { at, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { at, type JsonValue, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
 import { isDeleting } from "../metadata.ts";
 import { AGE, ageOf, type Column, column, NAME, orNone } from "../table.ts";
 
@@ -79,10 +79,10 @@ type InitSummary = {
 function describeInit(pod: JsonObject): InitSummary {
   const sidecars = sidecarNames(pod);
   const statuses = listAt(pod, "status", "initContainerStatuses");
-  const restartsOf = (status: Json): number => numberAt(status, "restartCount") ?? 0;
-  const isSidecar = (status: Json): boolean => sidecars.includes(textAt(status, "name"));
-  const isStarted = (status: Json): boolean => isSidecar(status) && at(status, "started") === true;
-  const isOver = (status: Json): boolean => numberAt(status, "state", "terminated", "exitCode") === 0;
+  const restartsOf = (status: JsonValue): number => numberAt(status, "restartCount") ?? 0;
+  const isSidecar = (status: JsonValue): boolean => sidecars.includes(textAt(status, "name"));
+  const isStarted = (status: JsonValue): boolean => isSidecar(status) && at(status, "started") === true;
+  const isOver = (status: JsonValue): boolean => numberAt(status, "state", "terminated", "exitCode") === 0;
   const current = statuses.findIndex((status) => !isOver(status) && !isStarted(status));
   const passed = current < 0 ? statuses : statuses.slice(0, current + 1);
   const blocked = statuses[current];
@@ -95,13 +95,13 @@ function describeInit(pod: JsonObject): InitSummary {
   };
 }
 
-function initWord(status: Json, index: number, total: number): string {
+function initWord(status: JsonValue, index: number, total: number): string {
   const word = wordFor(status, "Init:");
   return word === undefined || word === "Init:PodInitializing" ? `Init:${index}/${total}` : word;
 }
 
 /** Returns the reason why a container does not run; undefined if it runs or its state is unknown. */
-function wordFor(status: Json, prefix: string): string | undefined {
+function wordFor(status: JsonValue, prefix: string): string | undefined {
   const waiting = textAt(status, "state", "waiting", "reason");
   if (waiting !== "") return prefix + waiting;
   const terminated = at(status, "state", "terminated");
@@ -139,6 +139,6 @@ function readinessGates(pod: JsonObject): string {
   return `${open.length}/${gates.length}`;
 }
 
-function sum(items: readonly Json[], value: (item: Json) => number): number {
+function sum(items: readonly JsonValue[], value: (item: JsonValue) => number): number {
   return items.reduce<number>((total, item) => total + value(item), 0);
 }

@@ -1,4 +1,14 @@
-import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+import {
+  isList,
+  isObject,
+  type JsonValue,
+  type JsonObject,
+  listAt,
+  objectAt,
+  put,
+  textAt,
+  withDefaults,
+} from "../json.ts";
 
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
@@ -123,7 +133,7 @@ function defaultVolume(volume: JsonObject): JsonObject {
   };
 }
 
-function defaultTolerations(tolerations: readonly Json[]): Json[] {
+function defaultTolerations(tolerations: readonly JsonValue[]): JsonValue[] {
   const missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].filter(
     (key) => !tolerations.some((toleration) => toleratesEviction(toleration, key)),
   );
@@ -136,7 +146,7 @@ function defaultTolerations(tolerations: readonly Json[]): Json[] {
   return [...tolerations, ...added];
 }
 
-function toleratesEviction(toleration: Json, key: string): boolean {
+function toleratesEviction(toleration: JsonValue, key: string): boolean {
   return ["", key].includes(textAt(toleration, "key")) && ["", "NoExecute"].includes(textAt(toleration, "effect"));
 }
 

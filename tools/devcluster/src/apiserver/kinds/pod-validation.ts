@@ -1,7 +1,7 @@
 import {
   at,
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
   listAt,
   mapEntries,
@@ -35,7 +35,7 @@ export function validatePod(pod: JsonObject): Problem[] {
   const containers = listAt(spec, "containers");
   const initContainers = listAt(spec, "initContainers");
   const volumes = new Set(listAt(spec, "volumes").map((volume) => textAt(volume, "name")));
-  const check = (list: readonly Json[], field: string): Problem[] =>
+  const check = (list: readonly JsonValue[], field: string): Problem[] =>
     list.flatMap((container, index) => checkContainer(container, `${field}[${index}]`, volumes));
   const nodeName = textAt(spec, "nodeName");
   const nodeProblem = nodeName === "" ? undefined : checkSubdomain(nodeName);
@@ -83,7 +83,7 @@ function checkGates(gates: readonly string[], nodeName: string): Problem[] {
   return [...problems, forbiddenValue("spec.nodeName", "cannot be set until all schedulingGates have been cleared")];
 }
 
-function checkContainer(container: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
+function checkContainer(container: JsonValue, field: string, volumes: ReadonlySet<string>): Problem[] {
   return [
     ...checkName(`${field}.name`, textAt(container, "name")),
     ...(textAt(container, "image") === "" ? [required(`${field}.image`)] : []),
@@ -104,7 +104,7 @@ function checkName(field: string, name: string): Problem[] {
   return problem === undefined ? [] : [invalidValue(field, name, problem)];
 }
 
-function checkPort(port: Json, field: string): Problem[] {
+function checkPort(port: JsonValue, field: string): Problem[] {
   const number = numberAt(port, "containerPort") ?? 0;
   if (number === 0) return [required(`${field}.containerPort`)];
   if (number > 0 && number <= LARGEST_PORT) return [];
@@ -118,7 +118,7 @@ function checkVariable(name: string, field: string): Problem[] {
   return [invalidValue(field, name, because)];
 }
 
-function checkMount(mount: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
+function checkMount(mount: JsonValue, field: string, volumes: ReadonlySet<string>): Problem[] {
   const name = textAt(mount, "name");
   return [
     ...(name === "" ? [required(`${field}.name`)] : []),
@@ -127,12 +127,12 @@ function checkMount(mount: Json, field: string, volumes: ReadonlySet<string>): P
   ];
 }
 
-function checkVolumes(volumes: readonly Json[]): Problem[] {
+function checkVolumes(volumes: readonly JsonValue[]): Problem[] {
   const names = volumes.flatMap((volume, index) => checkName(`spec.volumes[${index}].name`, textAt(volume, "name")));
   return [...names, ...checkUnique(volumes, "spec.volumes", "name")];
 }
 
-function checkUnique(items: readonly Json[], field: string, key: string): Problem[] {
+function checkUnique(items: readonly JsonValue[], field: string, key: string): Problem[] {
   const names = items.map((item) => textAt(item, key));
   return names.flatMap((name, index) =>
     name !== "" && names.indexOf(name) < index ? [duplicate(`${field}[${index}].${key}`, name)] : [],
@@ -166,14 +166,14 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
       : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
   const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
   const isNarrowed = gatesOf(before).length > 0 && isNarrower(before, after);
-  const frozenIn = (pod: JsonObject): Json => frozen(isNarrowed ? put(pod, ["spec", "affinity"], undefined) : pod);
+  const frozenIn = (pod: JsonObject): JsonValue => frozen(isNarrowed ? put(pod, ["spec", "affinity"], undefined) : pod);
   if (sameJson(frozenIn(before), frozenIn(after))) return problems;
   return [...problems, forbiddenValue("spec", CHANGEABLE)];
 }
 
 /** Returns whether the pod accepts no additional node, judged by the terms of its node affinity. */
 function isNarrower(before: JsonObject, after: JsonObject): boolean {
-  const termsOf = (pod: JsonObject): readonly Json[] =>
+  const termsOf = (pod: JsonObject): readonly JsonValue[] =>
     listAt(
       pod,
       "spec",
@@ -182,14 +182,14 @@ function isNarrower(before: JsonObject, after: JsonObject): boolean {
       "requiredDuringSchedulingIgnoredDuringExecution",
       "nodeSelectorTerms",
     );
-  const restOf = (pod: JsonObject): Json[] =>
+  const restOf = (pod: JsonObject): JsonValue[] =>
     ["podAffinity", "podAntiAffinity"].map((kind) => at(pod, "spec", "affinity", kind) ?? null);
   const [old, terms] = [termsOf(before), termsOf(after)];
   if (!sameJson(restOf(before), restOf(after))) return false;
   if (old.length === 0) return true;
-  const hasAll = (term: Json, other: Json | undefined, key: string): boolean =>
+  const hasAll = (term: JsonValue, other: JsonValue | undefined, key: string): boolean =>
     listAt(term, key).every((each) => listAt(other, key).some((one) => sameJson(one, each)));
-  const isKept = (term: Json, index: number): boolean =>
+  const isKept = (term: JsonValue, index: number): boolean =>
     ["matchExpressions", "matchFields"].every((key) => hasAll(term, terms[index], key));
   return old.length === terms.length && old.every(isKept);
 }
@@ -208,8 +208,8 @@ function checkNewGates(before: readonly string[], after: readonly string[]): Pro
 }
 
 /** The part of a spec that may not change. */
-function frozen(pod: JsonObject): Json {
-  const imageless = (list: readonly Json[]): Json[] =>
+function frozen(pod: JsonObject): JsonValue {
+  const imageless = (list: readonly JsonValue[]): JsonValue[] =>
     list.map((item) => (isObject(item) ? put(item, ["image"], undefined) : item));
   return mapEntries(objectAt(pod, "spec"), (key, value) => {
     if (["activeDeadlineSeconds", "tolerations", "schedulingGates"].includes(key)) return undefined;

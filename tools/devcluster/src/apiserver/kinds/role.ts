@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../json.ts";
 import { checkPathSegment, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, required, unsupported } from "../status.ts";
@@ -33,7 +33,7 @@ function defineRole(kind: string, namespaced: boolean): Resource {
   });
 }
 
-function checkRule(rule: Json, namespaced: boolean, path: string): Problem[] {
+function checkRule(rule: JsonValue, namespaced: boolean, path: string): Problem[] {
   const has = (field: string): boolean => listAt(rule, field).length > 0;
   const problems = has("verbs") ? [] : [required(`${path}.verbs`, "verbs must contain at least one value")];
   if (has("nonResourceURLs")) {
@@ -110,7 +110,7 @@ function printReference(reference: JsonObject): JsonObject {
   };
 }
 
-function checkSubject(subject: Json, namespaced: boolean, path: string): Problem[] {
+function checkSubject(subject: JsonValue, namespaced: boolean, path: string): Problem[] {
   const [group, kind, name] = [textAt(subject, "apiGroup"), textAt(subject, "kind"), textAt(subject, "name")];
   const problems = name === "" ? [required(`${path}.name`)] : [];
   switch (kind) {

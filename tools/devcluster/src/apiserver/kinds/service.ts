@@ -1,6 +1,6 @@
 import {
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
   listAt,
   numberAt,
@@ -63,7 +63,7 @@ function withClusterAddress(service: JsonObject, takenBy: () => ReadonlySet<stri
 
 function defaultService(service: JsonObject): JsonObject {
   const spec = withDefaults(objectAt(service, "spec"), { type: "ClusterIP", sessionAffinity: "None" });
-  const ports = listAt(spec, "ports").map((port): Json => {
+  const ports = listAt(spec, "ports").map((port): JsonValue => {
     if (!isObject(port)) return port;
     return withDefaults(port, { protocol: "TCP", targetPort: numberAt(port, "port") ?? 0 });
   });
@@ -102,6 +102,6 @@ function externalAddress(service: JsonObject): string {
   return orNone(textsAt(service, "spec", "externalIPs").join(","));
 }
 
-function printPort(port: Json): string {
+function printPort(port: JsonValue): string {
   return `${numberAt(port, "port") ?? 0}/${textAt(port, "protocol")}`;
 }

@@ -1,7 +1,7 @@
 import {
   at,
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
   listAt,
   numberAt,
@@ -47,7 +47,7 @@ export function defaultWorkload(workload: JsonObject, more: JsonObject): JsonObj
 export function checkWorkload(
   workload: JsonObject,
   kind: "deployment" | "statefulset",
-  served: Readonly<Record<string, readonly Json[]>>,
+  served: Readonly<Record<string, readonly JsonValue[]>>,
 ): Problem[] {
   const spec = objectAt(workload, "spec");
   const problems = [
@@ -69,7 +69,7 @@ function checkCount(spec: JsonObject, field: string): Problem[] {
   return count < 0 ? [invalidValue(`spec.${field}`, count, "must be greater than or equal to 0")] : [];
 }
 
-function checkSelector(selector: Json | undefined, kind: string): Problem[] {
+function checkSelector(selector: JsonValue | undefined, kind: string): Problem[] {
   if (!isObject(selector)) return [required("spec.selector")];
   const size = Object.keys(objectAt(selector, "matchLabels")).length + listAt(selector, "matchExpressions").length;
   return size > 0 ? [] : [invalidValue("spec.selector", selector, `empty selector is invalid for ${kind}`)];

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { isList, isObject, type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "../json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, listAt, numberAt, objectAt, textAt } from "../json.ts";
 import { controllerOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
 
 /** Desired replicas of a workload: 0 or 1, because the server refuses more. */
@@ -55,7 +55,7 @@ export function isReady(pod: JsonObject): boolean {
 }
 
 /** Keeps the transition time of a condition while its status stays the same. */
-export function continueCondition(known: readonly Json[], next: JsonObject, time: string): JsonObject {
+export function continueCondition(known: readonly JsonValue[], next: JsonObject, time: string): JsonObject {
   const before = known.find((one) => textAt(one, "type") === next["type"]);
   const isSame = textAt(before, "status") === next["status"];
   return { ...next, lastTransitionTime: isSame ? textAt(before, "lastTransitionTime") : time };
@@ -76,7 +76,7 @@ export function templateHash(workload: JsonObject): string {
   return [...digest.subarray(0, HASH_LENGTH)].map((byte) => HASH_ALPHABET.charAt(byte % HASH_ALPHABET.length)).join("");
 }
 
-function sorted(value: Json): Json {
+function sorted(value: JsonValue): JsonValue {
   if (isList(value)) return value.map(sorted);
   if (!isObject(value)) return value;
   const keys = Object.keys(value).toSorted();

@@ -6,7 +6,7 @@ import { makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } fro
 import {
   type Certificate,
   type CertificateStep,
-  type Kept,
+  type StoredCertificates,
   makeAuthority,
   makeCertificate,
   planCertificates,
@@ -135,7 +135,7 @@ type Certificates = {
 };
 
 async function keepCertificates(kept: string, nowMs: number): Promise<Certificates> {
-  const found: Kept = { authority: await readPair(kept, "ca"), server: await readPair(kept, "tls") };
+  const found: StoredCertificates = { authority: await readPair(kept, "ca"), server: await readPair(kept, "tls") };
   const steps = planCertificates(found, nowMs);
   let { authority, server } = found;
   for (const step of steps) {
