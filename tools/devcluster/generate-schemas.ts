@@ -13,7 +13,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { isObject, type JsonValue, type JsonObject, mapEntries, objectAt, textAt } from "./src/apiserver/json.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -106,9 +106,9 @@ function write(file: string, content: JsonObject): void {
 }
 
 async function readSchemas(): Promise<JsonObject> {
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   if (!assets.found) throw new Error(assets.reason);
-  await using server = await kubeApiServer();
+  await using server = await startKubeApiServer();
   const all: Record<string, JsonValue> = {};
   for (const document of DOCUMENTS) {
     const args = ["--kubeconfig", server.kubeconfig, "get", "--raw", `/openapi/v3/${document}`];

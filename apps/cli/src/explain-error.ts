@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { describeTrouble } from "./domain/describe-trouble.ts";
@@ -18,7 +18,7 @@ export function explainError(
   // commander has already printed its message; help is no failure.
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage, lines: [] };
   if (error instanceof CommandError) return explained(error.exitCode, about + error.message, error.hint);
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault !== undefined) {
     const { code, hint } = decideExit(fault);
     const kind = fault.code === "not_found" ? fault.kind.toLowerCase() : undefined;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sessionSuite, sessionYaml } from "./session-suite.ts";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
@@ -68,7 +68,7 @@ describe("muster completion", () => {
         COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _muster; printf '%s\\n' "\${COMPREPLY[@]}"`;
       const { stdout } = await promisify(execFile)("bash", ["-c", program], {
         encoding: "utf8",
-        env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+        env: { ...buildProcessEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
       });
       return stdout.trim().split("\n");
     };

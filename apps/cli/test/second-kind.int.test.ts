@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { Work } from "../src/domain/work.ts";
 import type { Kind } from "../src/kinds/kind.ts";
@@ -11,7 +11,7 @@ import { session } from "./session-fixture.ts";
 
 let server: TestNats;
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
 });
 afterAll(() => server[Symbol.asyncDispose]());
 

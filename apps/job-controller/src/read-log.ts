@@ -1,4 +1,4 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 
 /** One run of a member's container. A recreated pod, and a restarted container, begin another run with another log. */
 export type ContainerRun = {
@@ -126,7 +126,7 @@ async function followRun(
   try {
     return await deps.follow(run, range, run.isOver ? Math.max(waitMs, POLL_MS) : waitMs, signal);
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code !== "invalid_request" && code !== "not_found") throw error;
     return { bytes: NOTHING, isOver: code === "not_found" };
   }

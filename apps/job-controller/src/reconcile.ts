@@ -1,14 +1,14 @@
 import { forEachSome } from "@muster/backoff";
 import {
-  reconciler,
+  makeReconciler,
   type ControllerParts,
   type Reconcile,
   type ReconcileResult,
   type PassRound,
 } from "@muster/controller";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
-import { noteSilence } from "./domain/note-silence.ts";
+import { recordSilence } from "./domain/note-silence.ts";
 import { planJob } from "./domain/plan-job.ts";
 import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
@@ -68,7 +68,7 @@ type PassPlan = JobPlan & {
  * every step, and keeps the deadline of the job. Then it rejects with the error of the failed step, or with an AggregateError of all errors.
  */
 export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
-  return reconciler<Seen, PassPlan>({
+  return makeReconciler<Seen, PassPlan>({
     tracer: "job-controller",
     observe: deps.observe,
     plan: (seen) => planPass(seen, policy),
@@ -109,7 +109,7 @@ async function carryOut<Seen extends ObservedJob>(
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
   // The status reports the observed state, whichever steps have failed.
   if (write !== "first") {
-    const reported = failures.some(isLedgerSilent) ? noteSilence(status, seen.snapshot.nowMs) : status;
+    const reported = failures.some(isLedgerSilent) ? recordSilence(status, seen.snapshot.nowMs) : status;
     const isNews = write === "after" || reported !== status;
     if (isNews && (await deps.writeStatus(seen, reported, round.signal)) === "gone") return {};
   }
@@ -125,7 +125,7 @@ type Failure = { readonly step: JobStep; readonly error: unknown };
 
 /** Whether the ledger did not answer; a refusal is an answer. */
 function isLedgerSilent({ step, error }: Failure): boolean {
-  const code = faultOf(error)?.code;
+  const code = findFault(error)?.code;
   return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 

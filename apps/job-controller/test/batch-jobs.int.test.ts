@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -30,7 +30,7 @@ const ENV = {
   JOB_REPLACEMENT_WAIT_MS: "5000",
 };
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 const [, real] = API_SERVERS;
 const reason = real.skip ? real.title : lack === undefined ? real.title : `${real.title} (skipped: ${lack})`;
 
@@ -74,7 +74,7 @@ describe.skipIf(real.skip || lack !== undefined)(
       };
       world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
       ({ calls } = world);
-      stack.use(await kubeControllers(world.kubeconfig, CONTROLLERS));
+      stack.use(await startKubeControllers(world.kubeconfig, CONTROLLERS));
       await installDefinition(calls, "muster.dev_queues.yaml");
       const labels = { team: "a" };
       await calls.create({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: TEAM, labels } });

@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { makeKubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -29,7 +29,7 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
     let calls: KubeCalls;
     beforeAll(async () => {
       server = await start();
-      calls = kubeCalls(loadKube(server.kubeconfig));
+      calls = makeKubeCalls(loadKube(server.kubeconfig));
       for (const file of FILES) await calls.create(DEFINITIONS, parse(readFileSync(file, "utf8")) as KubeObject);
       await calls.create(
         { apiVersion: "v1", plural: "namespaces" },

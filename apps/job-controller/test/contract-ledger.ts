@@ -1,4 +1,4 @@
-import { type Handlers, type NatsBus, serve } from "@muster/bus";
+import { type Handlers, type NatsBus, serveMethods } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, subjects } from "@muster/proto";
 
@@ -173,7 +173,7 @@ export async function contractLedger(
       return { queues: queues.map((queue) => stateOf(queue, queues)) };
     },
   };
-  const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
+  const served = await serveMethods(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
   return {
     preempt: (job, deadlineMs) => {
       const beneficiary = { kind: "job", id: "urgent-0a1b2c3d" };

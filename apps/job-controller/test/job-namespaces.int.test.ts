@@ -1,7 +1,7 @@
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
@@ -25,7 +25,7 @@ function job(name: string, flags: readonly string[], { replicas = 1, queue = "",
   return { apiVersion: "muster.dev/v1", kind: "Job", metadata, spec: { replicaSpecs: { worker } } };
 }
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 
 for (const server of API_SERVERS) {
   const isLacking = server.isReal && lack !== undefined;
@@ -42,7 +42,7 @@ for (const server of API_SERVERS) {
       const definitions = ["muster.dev_jobs.yaml", "muster.dev_queues.yaml"];
       world = stack.use(await jobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
       ({ calls } = world);
-      if (server.isReal) stack.use(await kubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
+      if (server.isReal) stack.use(await startKubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
       for (const name of ["team-a", "team-b", "team-z"])
         await calls.create(NAMESPACES, { metadata: { name, labels: { team: name } } });
       await label("default", "work");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
@@ -65,7 +65,7 @@ function jobSet(name: string, rows: readonly Row[], suspend = true): object {
   return { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", metadata: { name, labels }, spec };
 }
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 
 describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
   describe.skipIf(skip || !isFound || (isReal && lack !== undefined))(
@@ -95,7 +95,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         if (isReal) await calls.create({ apiVersion: "v1", plural: "serviceaccounts", namespace: TEAM }, account);
         else await install(JOBS_DEFINITION);
         const player = { kubeconfig: world.kubeconfig, calls, namespace: TEAM };
-        stack.use(isReal ? await kubeControllers(world.kubeconfig, CONTROLLERS) : playJobs(player));
+        stack.use(isReal ? await startKubeControllers(world.kubeconfig, CONTROLLERS) : playJobs(player));
         const spec = { namespaceSelector: { matchLabels: labels }, quotas: [{ pool: "workers", resources: AMPLE }] };
         const queue = { apiVersion: "muster.dev/v1", kind: "Queue", metadata: { name: "team-a" }, spec };
         await calls.create(QUEUES, queue);

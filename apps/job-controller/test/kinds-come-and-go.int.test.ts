@@ -1,5 +1,5 @@
 import { startSimulatedNodes } from "@muster/devcluster";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
@@ -22,7 +22,7 @@ for (const server of API_SERVERS) {
           startNodes: (kubeconfig, pools) => startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions }),
         },
       );
-      const port = await freePort();
+      const port = await findFreePort();
       readyUrl = `http://127.0.0.1:${port}/readyz?verbose`;
       await world.startController({ MUSTER_HTTP_ADDR: `127.0.0.1:${port}`, JOB_DISCOVER_MS: "300" });
     }, 240_000);

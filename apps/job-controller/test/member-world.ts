@@ -1,8 +1,8 @@
 import { readJob, type JobRow } from "../src/adapters/read-job.ts";
 import { TFJOB_KIND } from "../src/domain/kind-tfjob.ts";
-import { jobLabels, type Labels } from "../src/domain/member-labels.ts";
+import { buildJobLabels, type Labels } from "../src/domain/member-labels.ts";
 import {
-  ownerReference,
+  buildOwnerReference,
   type JobObject,
   type MemberObject,
   type OwnerReference,
@@ -34,7 +34,7 @@ export function testRow(name: string): JobRow {
 /** Returns the labels of one replica, as the controller writes them. */
 export function replicaLabels(jobName: string, replicaType: string, index: number): Labels {
   const { replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
-  const job = jobLabels(KIND.labelKeys, { name: jobName });
+  const job = buildJobLabels(KIND.labelKeys, { name: jobName });
   return { ...job, [replicaTypeLabelKey]: replicaType, [replicaIndexLabelKey]: String(index) };
 }
 
@@ -78,5 +78,5 @@ export function nameOf(member: MemberObject): string {
 }
 
 function referenceTo(owner: JobObject | OwnerReference): OwnerReference {
-  return "metadata" in owner ? ownerReference(KIND, owner.metadata) : owner;
+  return "metadata" in owner ? buildOwnerReference(KIND, owner.metadata) : owner;
 }

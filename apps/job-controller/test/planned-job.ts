@@ -1,12 +1,12 @@
 import { JOB, NOW_MS, pod, POLICY, seen, snapshot } from "./samples.ts";
-import { ownerIdOf } from "../src/domain/build-units.ts";
+import { buildOwnerId } from "../src/domain/build-units.ts";
 import { NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
 /** The gang's unit with its id, and its possible states. */
-export const GANG = ownerIdOf(JOB);
+export const GANG = buildOwnerId(JOB);
 export const NONE: UnitSeen = { id: GANG, state: "none" };
 export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "refused" }>> = {}): UnitSeen => ({
   id: GANG,

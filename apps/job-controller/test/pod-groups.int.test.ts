@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeFault, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -35,7 +35,7 @@ for (const server of API_SERVERS) {
       try {
         return await world.calls.get<PodGroup>(groupsOf(kind), name);
       } catch (error) {
-        if (kubeFault(error)?.code === "not_found") return undefined;
+        if (toKubeFault(error)?.code === "not_found") return undefined;
         throw error;
       }
     };

@@ -3,7 +3,7 @@ import type { NatsBus } from "@muster/bus";
 import { startSimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec, type Bucket } from "@muster/store";
+import { openBucket, makeProtoCodec, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { QueueStatus } from "../src/domain/queues/describe-queue.ts";
@@ -52,7 +52,7 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       const apiServer = await server.start();
       const openLedger = async (bus: NatsBus, calls: KubeCalls): Promise<AsyncDisposable> => {
-        bucket = await openBucket(bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+        bucket = await openBucket(bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
         return contractLedger(
           bus,
           () => nodesOf(calls),

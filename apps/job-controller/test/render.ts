@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { annotations, labels } from "@muster/proto";
 import { parse } from "yaml";
 import { buildPod } from "../src/domain/build-pod.ts";
-import { buildService, serviceOwners } from "../src/domain/build-service.ts";
+import { buildService, groupServiceOwners } from "../src/domain/build-service.ts";
 import type { Kind, KindDefaults } from "../src/domain/kind.ts";
 import { KINDS } from "../src/domain/kinds.ts";
 import type { MemberPolicy } from "../src/domain/member-metadata.ts";
@@ -65,6 +65,6 @@ export function render(manifest: Manifest) {
       POLICY,
     ),
   );
-  const services = [...serviceOwners(request).values()].map((owner) => buildService(request, owner, POLICY.keys));
+  const services = [...groupServiceOwners(request).values()].map((owner) => buildService(request, owner, POLICY.keys));
   return { spec, warnings, companions: kind.companions(job, spec, DEFAULTS), services, pods };
 }

@@ -1,6 +1,6 @@
 import type { JobSpec, ReplicaSpec } from "../src/domain/job.ts";
 import { NEW_STATUS } from "../src/domain/job-status.ts";
-import { ownerIdOf } from "../src/domain/build-units.ts";
+import { buildOwnerId } from "../src/domain/build-units.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
 /** A job, its pods and machines with the defaults of tests: healthy, without special settings. */
@@ -109,7 +109,7 @@ export function seen(type: string, slots: ReplicaSeen["slots"], more: Partial<Re
 /** Builds the gang's grant: one node per component, named after it. */
 export function granted(...components: readonly string[]): UnitSeen {
   const nodes = new Map(components.map((component) => [component, `node-${component}`]));
-  return { id: ownerIdOf(JOB), state: "granted", nodes };
+  return { id: buildOwnerId(JOB), state: "granted", nodes };
 }
 
 export function snapshot(more: Partial<Snapshot> = {}): Snapshot {

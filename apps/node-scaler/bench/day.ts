@@ -1,11 +1,11 @@
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { computeScaling } from "../src/domain/compute.ts";
 import { simulateDay, type Day } from "./simulate-day.ts";
 import { neverStop, oneNodeEach } from "./trivial-policies.ts";
 import { DAY_MS, HOUR_MS, workOfADay } from "./work-of-a-day.ts";
 
 const SEED = 7;
-const WORK_UNTIL_MS = sized(DAY_MS, 2 * HOUR_MS);
+const WORK_UNTIL_MS = selectSize(DAY_MS, 2 * HOUR_MS);
 const standby = (count: number) => ({ standby: [{ instanceType: "large", count, spot: false }] });
 
 /** The cost of a pool of at most 2,000 nodes in a day, and the wait of its work, beside trivial policies. */

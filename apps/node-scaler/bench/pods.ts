@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aPool } from "../test/scaling-snapshots.ts";
 import { packPods, type PendingPod } from "../src/domain/pack-pods.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
@@ -7,7 +7,7 @@ import { measure, median, round } from "./measure.ts";
 import { packByLoops } from "./pack-by-loops.ts";
 import { makeRandom } from "./random.ts";
 
-const SIZES = sized([100, 1000, 10_000], [100, 1000]);
+const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const GIB = 2 ** 30;
 
 const POOL = aPool({

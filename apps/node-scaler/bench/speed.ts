@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
 import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
@@ -8,7 +8,7 @@ import { measure, median, round } from "./measure.ts";
 import { computeByLoops, outcomeOf } from "./nested-loops.ts";
 import { makeRandom } from "./random.ts";
 
-const SIZES = sized([100, 1000, 10_000], [100, 1000]);
+const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 

@@ -1,4 +1,4 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { NodeRecords } from "./adapters/records.ts";
 import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
 import type { ProviderSilence } from "./domain/build-pool-troubles.ts";
@@ -180,7 +180,7 @@ export async function askMachines({ machines, report }: Scaler, loop: LoopName):
 
 /** Describes a failure in one line, and the pause that the other side requests. */
 export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) return { message: error instanceof Error ? error.message : String(error), retryAfterMs: 0 };
   return { message: describeFault(fault), retryAfterMs: "retryAfterMs" in fault ? fault.retryAfterMs : 0 };
 }

@@ -1,9 +1,9 @@
-import { connectService, serve, type NatsBus } from "@muster/bus";
+import { connectService, serveMethods, type NatsBus } from "@muster/bus";
 import { openStopGrace } from "@muster/controller";
-import { faultOf, isRetryable, logLevelOf } from "@muster/faults";
+import { findFault, isRetryable, logLevelOf } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead, type Leadership } from "@muster/store";
+import { runWhileLeader, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
@@ -24,7 +24,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await deps.cluster.synced.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "node-scaler",
@@ -59,16 +59,21 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   try {
     await scaler.announcePools();
     const reports = loops.map(({ report }) => report);
-    await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
-      version: context.version,
-      description: "Nodes that are created when work needs them",
-      onDefect: (method, error) => {
-        logger.error({ method, err: error }, "a request failed inside the service");
+    await using _served = await serveMethods(
+      bus,
+      NodeService,
+      makeHandlers(scaler, { leader: instance, loops: reports }),
+      {
+        version: context.version,
+        description: "Nodes that are created when work needs them",
+        onDefect: (method, error) => {
+          logger.error({ method, err: error }, "a request failed inside the service");
+        },
       },
-    });
+    );
     await Promise.all([checkPools(scaler), runLoops(loops, loopDeps(context, deps, leadership))]);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the nodes ended after a temporary failure");
   } finally {

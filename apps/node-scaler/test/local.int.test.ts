@@ -4,8 +4,8 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MachineFault, type MachineMatch, type Machines, startMachines } from "@muster/devcluster";
-import { faultOf } from "@muster/faults";
-import { freePort, until } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { findFreePort, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openLocal } from "../src/providers/local/open-local.ts";
 import { localSettings } from "../src/providers/local/settings.ts";
@@ -111,7 +111,7 @@ describe("the provider local", () => {
   const faultFrom = (call: Promise<unknown>) =>
     call.then(
       () => "no fault",
-      (error: unknown) => faultOf(error) ?? error,
+      (error: unknown) => findFault(error) ?? error,
     );
   const find = async (nodeName: string) =>
     (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
@@ -268,7 +268,7 @@ describe("the provider local", () => {
   });
 
   it("is unavailable while no server listens", async () => {
-    const port = await freePort();
+    const port = await findFreePort();
     await using unreachable = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
     expect(await faultFrom(unreachable.start(fresh(), never))).toMatchObject({ code: "unavailable" });
   });

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { startApiServer } from "@muster/devcluster";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { annotations } from "@muster/proto";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeNodeCalls } from "../src/adapters/node-calls.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 
@@ -24,7 +24,7 @@ const servers = [
   {
     title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,
-    start: async (stack: AsyncDisposableStack) => stack.use(await kubeApiServer()).kubeconfig,
+    start: async (stack: AsyncDisposableStack) => stack.use(await startKubeApiServer()).kubeconfig,
   },
 ];
 
@@ -35,7 +35,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
 
   beforeAll(async () => {
     if (skip) return;
-    calls = stack.use(kubeCalls(loadKube(await start(stack))));
+    calls = stack.use(makeKubeCalls(loadKube(await start(stack))));
     nodes = makeNodeCalls(calls, 60_000);
   });
   afterAll(() => stack.disposeAsync());
@@ -72,7 +72,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
     await nodes.deleteNode(kubeNode);
     await nodes.cordon("short-lived", "IDLE");
     await nodes.uncordon("short-lived");
-    const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => kubeFault(error)?.code);
+    const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => toKubeFault(error)?.code);
     expect(gone).toBe("not_found");
   });
 

@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { guardProvider } from "../src/adapters/guard-provider.ts";
@@ -96,7 +96,7 @@ function describeOne(
       const together = await Promise.allSettled([started(boot), ...(world.knowsTokens ? [started(boot)] : [])]);
       const ids = new Set(together.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       for (const result of together) {
-        if (result.status === "rejected") expect(faultOf(result.reason), String(result.reason)).toBeDefined();
+        if (result.status === "rejected") expect(findFault(result.reason), String(result.reason)).toBeDefined();
       }
       ids.add(await started(boot));
       expect(ids.size).toBe(1);
@@ -134,7 +134,7 @@ function describeOne(
 
     it("finds no image for a property that no image has", async () => {
       const search = provider.findImage({ ...world.imageProperties, name: "no-such-image" }, never);
-      const answer = await search.catch((error: unknown) => faultOf(error)?.code);
+      const answer = await search.catch((error: unknown) => findFault(error)?.code);
       // The answer is empty if the provider always chooses the image itself.
       expect(["", "not_found"]).toContain(answer);
     });

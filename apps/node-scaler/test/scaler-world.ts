@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import type { Taint } from "@muster/resources";
-import { modifyBy } from "@muster/store";
+import { makeModify } from "@muster/store";
 import { makeRecords, type NodeRecords } from "../src/adapters/records.ts";
 import { ZONE } from "../src/domain/may-accept.ts";
 import type { NodePhase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
@@ -239,7 +239,7 @@ export class ScalerWorld {
       delete: (...args) => effect(() => bucket.delete(...args)),
     };
     const records = makeRecords({
-      bucket: { ...single, modify: modifyBy(single) },
+      bucket: { ...single, modify: makeModify(single) },
       view: { ...view, ageMs: () => this.viewAgeMs },
       unreadable: new Set(),
       now,

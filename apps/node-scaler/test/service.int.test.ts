@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -90,7 +90,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
       timeoutMs: 120_000,
     });
     const missing = await world.nodes.terminateNode({ requestId: "u", name: "none" }).catch((error: unknown) => error);
-    expect(faultOf(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
+    expect(findFault(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
     await world.release("asked", reservation);
     await untilNothingIsLeft();
   }, 400_000);

@@ -4,13 +4,13 @@ import { consumeEvents, publishEvent } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import { openView } from "@muster/store";
 import { toWireOrder } from "@muster/leases/wire";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../test/engine-world.ts";
 
-const COUNT = Number(process.env["BENCH_LEASES"] ?? sized(1000, 20));
-const ROUNDS = sized(3, 1);
+const COUNT = Number(process.env["BENCH_LEASES"] ?? selectSize(1000, 20));
+const ROUNDS = selectSize(3, 1);
 const PARALLEL = [1, 8];
 const CONCURRENCY = 64;
 

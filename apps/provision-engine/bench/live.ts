@@ -2,20 +2,20 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { forEachSome } from "@muster/backoff";
-import { endOf, type Order } from "@muster/leases";
+import { computeEndNs, type Order } from "@muster/leases";
 import { openView } from "@muster/store";
-import { sized, until } from "@muster/testkit";
+import { selectSize, until } from "@muster/testkit";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { aLease, anOrder } from "../test/a-lease.ts";
 import { engineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
 import { toJsonOrder } from "../test/http-controller.ts";
 import { cpuMsOf } from "./leases.ts";
 
-const LIVE = Number(process.env["BENCH_LIVE"] ?? sized(100_000, 400));
+const LIVE = Number(process.env["BENCH_LIVE"] ?? selectSize(100_000, 400));
 const ENDING = Math.min(2000, LIVE);
-const ENDING_OVER_MS = sized(20_000, 1000);
+const ENDING_OVER_MS = selectSize(20_000, 1000);
 /** Time until the first lease ends; the engine must be ready before. */
-const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? sized(60_000, 4000));
+const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? selectSize(60_000, 4000));
 const CONCURRENCY = 128;
 const PAGE = 200;
 const LONG = { timeoutMs: 600_000, everyMs: 200 };
@@ -72,7 +72,9 @@ async function measureEnds({ bus }: Awaited<ReturnType<typeof engineWorld>>, rec
   };
   await until("all have ended", () => orders.every(({ id }) => recordOf(id)?.phase === "ENDED"), LONG);
   const late = (atNs: (order: Order) => bigint | undefined): string => {
-    const all = orders.map((order) => Number((atNs(order) ?? 0n) - endOf(order)) / 1e6).toSorted((a, b) => a - b);
+    const all = orders
+      .map((order) => Number((atNs(order) ?? 0n) - computeEndNs(order)) / 1e6)
+      .toSorted((a, b) => a - b);
     const at = (part: number): string => (all[Math.floor(part * (all.length - 1))] ?? NaN).toFixed(0);
     return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`;
   };

@@ -1,5 +1,5 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
@@ -89,9 +89,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     };
     const ages: OrderAges = {
       /** Maximum age of an unknown order that a client sends. */
-      maxOrderAgeNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      maxOrderAgeNs: toNanosecondsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
       /** Maximum age of an unknown order that a controller lists. */
-      maxListedAgeNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
+      maxListedAgeNs: toNanosecondsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
     };
     return {
       nats: readNatsAccess(read),
@@ -124,9 +124,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         recheckMs: read.integer("PROVISION_RECHECK_MS", { fallback: 600_000, min: 10, max: 7 * DAY_MS }),
         pass: {
           /** How long a record is kept after its order would be refused. */
-          tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
+          tombstoneNs: toNanosecondsFromMs(
+            read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS }),
+          ),
           /** Four exits of a container within this time end its lease. */
-          crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
+          crash: { windowNs: toNanosecondsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
           /** Failed attempts after which an order fails. */
           maxProvisionAttempts: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),

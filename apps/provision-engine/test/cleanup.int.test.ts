@@ -1,4 +1,4 @@
-import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
@@ -15,7 +15,7 @@ let calls: KubeCalls;
 
 beforeAll(async () => {
   const server = cleanup.use(await EMBEDDED.start());
-  calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
+  calls = cleanup.use(makeKubeCalls(loadKube(server.kubeconfig)));
   world = cleanup.use(await engineWorld());
   await world.startEngine({
     ...LASTING_LEAD,

@@ -3,7 +3,7 @@ import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startDevCluster } from "@muster/devcluster";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { aUser, engineWorld, LONG, order, phase, waitForPhase, ready, signedEnd, signedOrder } from "./engine-world.ts";
@@ -37,7 +37,7 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
   const waiting = async () => (await world.leases.getLease({ id: "1-1" })).lease?.waitingBecause ?? "";
   const nodes = 'it runs on nodes without the label "pool" (PROVISION_CONTAINER_POOLS)';
   await until("it waits for a node outside of pools", async () => (await waiting()).includes(nodes), LONG);
-  const calls = cleanup.use(kubeCalls(loadKube(cluster.kubeconfig)));
+  const calls = cleanup.use(makeKubeCalls(loadKube(cluster.kubeconfig)));
   const [{ nodeName }] = cluster.nodes as [{ nodeName: string }];
   const patch = { kind: "merge" as const, body: { metadata: { labels: { pool: null } } } };
   await calls.patch({ apiVersion: "v1", plural: "nodes" }, nodeName, patch);

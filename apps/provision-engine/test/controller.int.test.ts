@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openController, makeHttpPoll } from "../src/adapters/controller.ts";
 import { openHttpFeedback } from "../src/adapters/feedback.ts";
@@ -159,7 +159,7 @@ describe("a controller over HTTP", () => {
     const controller = open({ timeoutMs: 5000 });
     server.answerBy(() => true);
     const sent = await Promise.allSettled(Array.from({ length: 100 }, () => send(controller)));
-    const faults = sent.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
+    const faults = sent.map((each) => (each.status === "rejected" ? findFault(each.reason)?.code : undefined));
     // As many as are sent concurrently.
     expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
     expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);

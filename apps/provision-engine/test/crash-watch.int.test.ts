@@ -1,4 +1,4 @@
-import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openCrashWatch } from "../src/adapters/crash-watch.ts";
@@ -12,7 +12,7 @@ import { LONG } from "./engine-world.ts";
 it("ignores pods in a slice that claim exits or deletions of another lease", async () => {
   await using server = await EMBEDDED.start();
   const config = loadKube(server.kubeconfig);
-  await using calls = kubeCalls(config);
+  await using calls = makeKubeCalls(config);
   const slice = buildSliceNamespaceName("7-1");
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: slice } });
   const woken: string[] = [];

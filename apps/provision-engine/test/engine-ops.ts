@@ -1,4 +1,4 @@
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { readConfig } from "../src/config.ts";
@@ -8,7 +8,7 @@ import type { EngineOps } from "../src/lead/engine-ops.ts";
 import type { Workload } from "../src/types/workload.ts";
 
 /** The time of day of the engine. */
-export const ENGINE_NOW_NS = nsFromMs(1_700_000_000_000);
+export const ENGINE_NOW_NS = toNanosecondsFromMs(1_700_000_000_000);
 
 /** An engine of containers and networks, whose store accepts each write. Calls of workloads are recorded. */
 export function engineOps(calls: string[], capacity: EngineCapacity): EngineOps {

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buildEndBytes, buildOrderBytes, buildRenewalBytes, mapSecrets, type Order } from "@muster/leases";
 import { readSigner, sealText, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, processEnv, type TestNats, until, patientClient } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, type TestNats, until, makePatientClient } from "@muster/testkit";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { anOrder } from "./a-lease.ts";
 
@@ -49,14 +49,14 @@ export type EngineWorld = AsyncDisposable & {
 /** With `users`, engines connect as the user of an installation, which has rights for the engine id `main` only. */
 export async function engineWorld({ users = true }: { readonly users?: boolean } = {}): Promise<EngineWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer({ users }));
+  const nats = starting.use(await startTestNats({ users }));
   const bus = starting.use(await connectNats({ ...nats.access, name: "test" }));
   const logLines: string[] = [];
   const children = starting.use(new AsyncDisposableStack());
   const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN, user = "provision-engine") => {
     const child = spawn(process.execPath, [main], {
       env: {
-        ...processEnv(),
+        ...buildProcessEnv(),
         ...nats.variablesOf(user),
         PROVISION_KEY: ENGINE_KEY,
         PROVISION_LOCK_TTL_MS: "1500",
@@ -86,7 +86,7 @@ export async function engineWorld({ users = true }: { readonly users?: boolean }
       goOn: () => void child.kill("SIGCONT"),
     };
   };
-  const leases = patientClient(client(bus, LeaseService));
+  const leases = makePatientClient(makeClient(bus, LeaseService));
   const all = starting.move();
   return { nats, bus, leases, logLines, startEngine, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }

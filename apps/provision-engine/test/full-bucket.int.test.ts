@@ -1,5 +1,5 @@
 import { publishEvent } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { toWireOrder } from "@muster/leases/wire";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
@@ -43,7 +43,7 @@ it(
         const id = `2-${next}`;
         await order(world, signedOrder(others, { id, data: LARGE })).then(
           () => taken.push(id),
-          (error: unknown) => refusals.push(faultOf(error)),
+          (error: unknown) => refusals.push(findFault(error)),
         );
       }
     };
@@ -73,10 +73,10 @@ it(
     await order(world, signedOrder(one, { id: "1-2" }));
     const third = () => order(world, signedOrder(one, { id: "1-3" }));
     const what = `number of leases (PROVISION_USER_LEASES) of user ${one.userId}`;
-    expect(await third().catch(faultOf)).toMatchObject({ code: "limit_exceeded", what, limit: 2 });
+    expect(await third().catch(findFault)).toMatchObject({ code: "limit_exceeded", what, limit: 2 });
     const large = (id: string) => order(world, signedOrder(other, { id, data: LARGE }));
     await large("1-4");
-    expect(await large("1-5").catch(faultOf)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
+    expect(await large("1-5").catch(findFault)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
     await world.leases.endLease({ requestId: "e", end: signedEnd(one, "1-1") });
     await waitForPhase(world, "1-1", "ENDED");
     await until(

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
@@ -36,7 +36,7 @@ it(
     await nats.kill();
     await nats.start(storage + ROOM_BYTES);
     const short = () => order(world, signedOrder(user, { id: "1-3", durationNs: 10_000n * NS_PER_MS }));
-    const isThere = (error: unknown): boolean => faultOf(error)?.code === "already_exists";
+    const isThere = (error: unknown): boolean => findFault(error)?.code === "already_exists";
     await until("a short one is taken", () => short().then(() => true, isThere), LONG);
     await fill(world);
     // The engine's writes may use the last bytes that the filler left.
@@ -76,6 +76,6 @@ async function fill({ bus }: EngineWorld): Promise<void> {
 }
 
 function isFull(error: unknown): boolean {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   return fault?.code === "limit_exceeded" && fault.what === "storage of nats";
 }

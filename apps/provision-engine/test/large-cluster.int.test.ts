@@ -1,4 +1,4 @@
-import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
@@ -20,7 +20,7 @@ let calls: KubeCalls;
 
 beforeAll(async () => {
   const server = cleanup.use(await EMBEDDED.start());
-  calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
+  calls = cleanup.use(makeKubeCalls(loadKube(server.kubeconfig)));
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: NAMESPACE, labels: buildLeaseLabels(lease) } });
   for (let at = 0; at < PODS; at++) {
     const containers = [{ name: "main", image: "node", env: [{ name: "PADDING", value: PADDING }] }];

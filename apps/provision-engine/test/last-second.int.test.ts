@@ -2,7 +2,7 @@ import { connectNats } from "@muster/bus";
 import { buildOrderBytes, buildRenewalBytes, isOver } from "@muster/leases";
 import { digest, verifySignature } from "@muster/leases/keys";
 import { openView } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
@@ -16,7 +16,7 @@ import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
 import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 
 it("a lease renewed in its last nanosecond lasts strictly until its new end, and cannot be renewed after it", async () => {
-  await using nats = await natsServer();
+  await using nats = await startTestNats();
   await using bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
   const bucket = await openLeases(bus.connection);
   await using view = await openView(bucket);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1ConfigMap } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
@@ -33,7 +33,7 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
       const server = cleanup.use(await start());
       const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-objects-"))).path;
       faults = cleanup.use(await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 }));
-      calls = cleanup.use(kubeCalls(loadKube(faults.kubeconfig)));
+      calls = cleanup.use(makeKubeCalls(loadKube(faults.kubeconfig)));
       objects = makeLeaseObjects(calls, "muster-1", PATIENCE);
     });
 

@@ -1,5 +1,5 @@
 import { publishEvent } from "@muster/bus";
-import { buildResultBytes, nsFrom } from "@muster/leases";
+import { buildResultBytes, toNanoseconds } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
@@ -52,7 +52,7 @@ describe("an engine", () => {
     const { id = "", type = "", message = "", dataJson, created, signature } = first?.result ?? {};
     const data = new TextDecoder().decode(dataJson);
     expect(data).toBe('{"say":"hello"}');
-    const createdNs = nsFrom(created ?? { seconds: 0, nanos: 0 });
+    const createdNs = toNanoseconds(created ?? { seconds: 0, nanos: 0 });
     const content = buildResultBytes({
       id,
       type,
@@ -93,7 +93,7 @@ describe("an engine", () => {
     const { lease } = await world.leases.getLease({ id: "1-3" });
     const { at, cause } = lease?.record?.ending ?? {};
     expect(cause).toBe("EXPIRED");
-    const endedNs = nsFrom({ seconds: at?.seconds ?? 0, nanos: at?.nanos ?? 0 });
+    const endedNs = toNanoseconds({ seconds: at?.seconds ?? 0, nanos: at?.nanos ?? 0 });
     expect(endedNs).toBeGreaterThan(short.createdNs + short.durationNs);
   });
 
@@ -105,7 +105,7 @@ describe("an engine", () => {
       requestId: "n",
       renewal: signedRenewal(user, "1-4", renewedNs, 2),
     });
-    expect(nsFrom(lease?.record?.expiresAt ?? { seconds: 0, nanos: 0 })).toBe(renewedNs);
+    expect(toNanoseconds(lease?.record?.expiresAt ?? { seconds: 0, nanos: 0 })).toBe(renewedNs);
     const old = signedRenewal(user, "1-4", renewedNs + NS_PER_MS, 1);
     await expect(world.leases.renewLease({ requestId: "o", renewal: old })).rejects.toThrow("sequence");
     const others = signedRenewal(aUser(), "1-4", renewedNs + NS_PER_MS, 3);

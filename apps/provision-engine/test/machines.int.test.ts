@@ -1,8 +1,8 @@
-import { client } from "@muster/bus";
+import { makeClient } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
 import { toWireOrder } from "@muster/leases/wire";
-import { openBucket, protoCodec } from "@muster/store";
-import { until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { until, makePatientClient } from "@muster/testkit";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import {
@@ -57,7 +57,7 @@ it("leases whole machines of a pool, queues for them in the ledger, and releases
     PROVISION_CLEANUP_GRACE_MS: "0",
   });
   await ready(world);
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   const held = () => ledger.listReservations({ ownerKind: "lease" }).then(({ reservations }) => reservations);
   await until("the ledger answers", () => held().then(() => true), LONG);
 
@@ -148,7 +148,7 @@ it("requests other machines if one was lost between the grant and ACTIVE, and na
   for (const pool of [...Object.keys(harms), "only", "last"]) await nodes.publish(`${pool}-0`, { labels: { pool } });
   await nodes.mark();
   await world.startEngine({ RESERVATION_LOCK_TTL_MS: "600000" }, LEDGER, "reservation-manager");
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   /** The request of an engine that ended before it recorded the grant. */
   const granted = async (id: string, pool: string): Promise<void> => {
     const needs = [{ component: "machine-0", pool }];
@@ -218,13 +218,13 @@ it("leases machines in the queue of its setting, within its quota, and waits for
   const nodes = await nodesBucket(bus);
   for (const name of ["n-0", "n-1"]) await nodes.publish(name);
   await nodes.mark();
-  const queues = await openBucket(bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+  const queues = await openBucket(bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
   await world.startEngine({ RESERVATION_LOCK_TTL_MS: "600000" }, LEDGER, "reservation-manager");
   const retry = { PROVISION_RETRY_MS: "200", PROVISION_RETRY_MOST_MS: "200", PROVISION_ATTEMPTS_MAX: "2" };
   const settings = { ...LASTING_LEAD, ...retry, PROVISION_CLEANUP: "off", PROVISION_LOCK_TTL_MS: "1000" };
   const unset = await world.startEngine(settings);
   await ready(world);
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   const held = async () =>
     (await ledger.listReservations({ ownerKind: "lease" })).reservations.map(
       ({ owner, queue }) => `${owner?.id} ${queue}`,

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../src/adapters/messages.ts";
 import { openLeases, MAX_RECORD_BYTES } from "../src/adapters/records.ts";
@@ -29,7 +29,7 @@ it(
     await waitForPhase(world, "1-1", "ACTIVE");
     await historyOf(world, "1-1");
     const renewal = signedRenewal(user, "1-1", nowNs() + 7_200_000n * NS_PER_MS, 1);
-    const fault = await world.leases.renewLease({ requestId: "x".repeat(129), renewal }).catch(faultOf);
+    const fault = await world.leases.renewLease({ requestId: "x".repeat(129), renewal }).catch(findFault);
     expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
 
     const bucket = await openLeases(world.bus.connection);

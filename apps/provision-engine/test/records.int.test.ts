@@ -1,7 +1,7 @@
 import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
 import {
@@ -22,7 +22,7 @@ describe("records", () => {
   let records: LeaseRecords;
 
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     await bus.ensureStream(streams.audit);
     records = makeRecords(await openLeases(bus.connection));

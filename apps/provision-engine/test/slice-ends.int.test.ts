@@ -1,7 +1,7 @@
 import type { V1Job, V1PersistentVolumeClaim, V1Pod, V1ReplicaSet } from "@kubernetes/client-node";
-import { nsFromMs } from "@muster/leases";
-import { kubeFault, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until } from "@muster/testkit";
+import { toNanosecondsFromMs } from "@muster/leases";
+import { toKubeFault, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { startKubeControllers, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { aLease } from "./a-lease.ts";
@@ -12,8 +12,8 @@ import { LONG } from "./engine-world.ts";
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
 
 const { signal } = new AbortController();
-const nowNs = () => nsFromMs(Date.now());
-const HOUR_NS = nsFromMs(3_600_000);
+const nowNs = () => toNanosecondsFromMs(Date.now());
+const HOUR_NS = toNanosecondsFromMs(3_600_000);
 const JOBS = { apiVersion: "batch/v1", plural: "jobs" };
 const REPLICA_SETS = { apiVersion: "apps/v1", plural: "replicasets" };
 const CONFIG_MAPS = { apiVersion: "v1", plural: "configmaps" };
@@ -40,7 +40,7 @@ function codeOf(call: Promise<unknown>): Promise<string> {
   return call.then(
     () => "done",
     (error: unknown) => {
-      const fault = kubeFault(error);
+      const fault = toKubeFault(error);
       return fault?.code === "invalid_request" ? fault.reason : (fault?.code ?? String(error));
     },
   );
@@ -61,7 +61,8 @@ describe.each(CLUSTERS)("on $title", (server) => {
 
     beforeAll(async () => {
       world = stack.use(await sliceWorld(server));
-      if (world.isReal) stack.use(await kubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
+      if (world.isReal)
+        stack.use(await startKubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
       slices = makeKubernetesWorkload(world.cluster, nowNs);
       await world.calls.create({ apiVersion: "v1", plural: "nodes" }, { metadata: { name: "n1" } });
     }, 300_000);

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import type { V1Pod, V1PersistentVolumeClaim, V1ResourceQuota, V1Secret, V1StatefulSet } from "@kubernetes/client-node";
 import { publishEvent } from "@muster/bus";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { openText } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
-import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -32,8 +32,8 @@ import {
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
 
 const { signal } = new AbortController();
-const nowNs = () => nsFromMs(Date.now());
-const HOUR_NS = nsFromMs(3_600_000);
+const nowNs = () => toNanosecondsFromMs(Date.now());
+const HOUR_NS = toNanosecondsFromMs(3_600_000);
 
 type Heard = { readonly subject: string; readonly text: string };
 
@@ -88,7 +88,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       call.then(
         () => "done",
         (error: unknown) => {
-          const fault = kubeFault(error);
+          const fault = toKubeFault(error);
           return fault?.code === "invalid_request" ? fault.reason : (fault?.code ?? String(error));
         },
       );

@@ -1,7 +1,7 @@
 import { connectNats } from "@muster/bus";
 import { buildOrderBytes } from "@muster/leases";
 import { digest, verifySignature } from "@muster/leases/keys";
-import { natsServer } from "@muster/testkit";
+import { startTestNats } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecords } from "../src/holdings/records.ts";
@@ -20,7 +20,7 @@ async function ordering(
   between: (records: LeaseRecords) => LeaseRecords = (same) => same,
 ) {
   await using undo = new AsyncDisposableStack();
-  const nats = undo.use(await natsServer());
+  const nats = undo.use(await startTestNats());
   const bus = undo.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const records = makeRecords(await openLeases(bus.connection));
   const config = readConfig({ PROVISION_KEY: ENGINE_KEY, PROVISION_USER_LEASES: String(limits.leases) });

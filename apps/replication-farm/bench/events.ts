@@ -1,10 +1,10 @@
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aRollout, aSet, aSpec } from "../test/a-set.ts";
 import { passWorld, type PassWorld } from "../test/pass-world.ts";
 import { median } from "./median.ts";
 
-const SIZES = sized([250, 1000], [20]);
-const ROUNDS = sized(5, 1);
+const SIZES = selectSize([250, 1000], [20]);
+const ROUNDS = selectSize(5, 1);
 const EVENTS = 50;
 const APPLIES = 10;
 const WRITES_AT_ONCE = 64;

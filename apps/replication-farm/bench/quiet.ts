@@ -1,11 +1,11 @@
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aPlacement, aSet, aSpec } from "../test/a-set.ts";
 import { passWorld, type PassWorld } from "../test/pass-world.ts";
 import { median } from "./median.ts";
 
-const SETS = Number(process.env["BENCH_SETS"] ?? sized(1000, 20));
+const SETS = Number(process.env["BENCH_SETS"] ?? selectSize(1000, 20));
 const NODES = 100;
-const ROUNDS = sized(5, 1);
+const ROUNDS = selectSize(5, 1);
 const AT_ONCE = 32;
 
 /** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts the writes. */

@@ -1,17 +1,17 @@
 import { startApiServer } from "@muster/devcluster";
-import { apiServers, sized } from "@muster/testkit";
+import { listApiServers, selectSize } from "@muster/testkit";
 import { farmWorld, ready, settledAt, specOf, type FarmProcess } from "../test/farm-world.ts";
 import { median } from "./median.ts";
 
-const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? sized(3000, 1000));
+const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? selectSize(3000, 1000));
 /** As many in a quick run: of a few sets one farm may own all, and the other is never seen as an owner. */
 const SETS = 20;
-const ROUNDS = sized(5, 1);
+const ROUNDS = selectSize(5, 1);
 const LOOK_MS = 20;
 
 /** From the SIGKILL of a farm until all its sets have another owner. */
 export async function measureTakeover(): Promise<void> {
-  const [embedded] = apiServers(startApiServer);
+  const [embedded] = listApiServers(startApiServer);
   await using world = await farmWorld(await embedded.start(), 2);
   const env = { FARM_SESSION_TTL_MS: String(TTL_MS) };
   let farms: FarmProcess[] = [await world.startFarm(env), await world.startFarm(env)];

@@ -1,4 +1,4 @@
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import { buildAudits, buildClientDetails } from "./domain/audit.ts";
 import { checkChange, checkSpec, isSameSpec, refuseField, refuseDeleted } from "./domain/check-spec.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
@@ -55,7 +55,7 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
 
 /** Builds a new set with the audit of its creation. */
 export function buildSet(deps: RequestDeps, { name, requestId, by }: SetRequest, spec: ReplicaSetSpec): ReplicaSet {
-  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
+  const [nowMs, traceparent] = [deps.now(), getTraceparent()];
   const audit: SetAudit = { eventType: "CREATED", details: { ...summary(spec), ...buildClientDetails(by) } };
   return {
     ...NEW_SET,

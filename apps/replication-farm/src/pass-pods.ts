@@ -1,5 +1,5 @@
-import { faultOf } from "@muster/faults";
-import { backoffMs, takeTurns, type TakeTurn } from "@muster/backoff";
+import { findFault } from "@muster/faults";
+import { computeBackoffMs, takeTurns, type TakeTurn } from "@muster/backoff";
 import { runInStepSpan } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
 import type { FarmRecords } from "./adapters/records.ts";
@@ -99,7 +99,7 @@ export async function forgetGone(
       else owned.made.delete(name);
     }
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     report.failed(owned.name, "list-pods", error);
   }
 }
@@ -154,7 +154,7 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
   for (const outcome of outcomes) {
-    if (outcome.kind === "failed" && faultOf(outcome.error) === undefined) throw outcome.error;
+    if (outcome.kind === "failed" && findFault(outcome.error) === undefined) throw outcome.error;
   }
   owned.answers = outcomes.filter((outcome) => outcome.kind === "name-taken" || outcome.kind === "refused");
   const nowMs = now();
@@ -175,7 +175,7 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
     const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
     return await runInStepSpan(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    if (faultOf(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
+    if (findFault(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed", error };
   }
 }
@@ -241,7 +241,7 @@ function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string)
 function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void {
   const times = (restarts.get(ordinal)?.times ?? 0) + 1;
   // One farm creates all pods of a set, so the pause needs no jitter.
-  restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
+  restarts.set(ordinal, { times, notBeforeMs: nowMs + computeBackoffMs(times, RESTART, () => 1) });
 }
 
 /** Forgets the restarts of removed placements, and of placements whose pods have been ready for long. */

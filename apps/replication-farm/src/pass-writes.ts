@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { StoredRecord } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
 import { buildRequest } from "./domain/plan-pass.ts";
@@ -58,7 +58,7 @@ export async function publishOutbox(
     await runInTrace(traceparent, () => deps.auditLog.publish(outbox));
     return true;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     deps.report.failed(owned.name, "publish-audits", error);
     return false;
   }

@@ -1,5 +1,5 @@
 import type { ControllerParts, ReconcileResult } from "@muster/controller";
-import { faultOf, isRetryable } from "@muster/faults";
+import { findFault, isRetryable } from "@muster/faults";
 import { actOnRollout } from "./act-on-rollout.ts";
 import { actOnSet, type RoundResult } from "./act-on-set.ts";
 import { planPass, type PassPlan } from "./domain/plan-pass.ts";
@@ -31,7 +31,7 @@ export function requeueLater(
   owned: Pick<SetOwnership, "name">,
   error: unknown,
 ): ReconcileResult {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   // After a conflict the next pass decides on the record of the other writer.
   if (fault.code !== "conflict") deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);

@@ -1,7 +1,7 @@
 import { retryOnConflict } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import type { AuditLog } from "./adapters/audit-log.ts";
 import type { FarmRecords, StoredRecord } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
@@ -80,7 +80,7 @@ export async function changeSet(
     const stored = await requireSet(deps, name);
     const wanted = change(stored.record);
     if (wanted === undefined) return { unchanged: stored };
-    const traceparent = traceparentOf();
+    const traceparent = getTraceparent();
     const next = { ...wanted.next, requestId, traceparent };
     const audits = buildAudits(name, wanted.audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
     return { write: () => deps.sets.change({ key: name, revision: stored.revision, next, audits }) };

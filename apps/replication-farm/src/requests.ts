@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import { refuseOverlap, withMaxAge } from "./apply-set.ts";
 import { buildAudits, buildClientDetails } from "./domain/audit.ts";
 import { checkReplicas, refuseField, refuseDeleted, refuseInRollout } from "./domain/check-spec.ts";
@@ -106,7 +106,7 @@ async function removeUnreadable(
   if (!force) refuseField("record", `of ${name} cannot be read: ${unreadable}`);
   if (keepPods) refuseField("keep_pods", `the record of ${name} cannot be read: its pods cannot be kept`);
   const audit: SetAudit = { eventType: "DELETED", details: { unreadable, ...buildClientDetails(by) } };
-  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
+  const [nowMs, traceparent] = [deps.now(), getTraceparent()];
   // Publish before the removal: no deletion may lack an audit, and no record can carry this one.
   await deps.auditLog.publish(buildAudits(name, [audit], { nowMs, traceparent, newId: deps.newId }));
   await deps.sets.remove(name, revision);

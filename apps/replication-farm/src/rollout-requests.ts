@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
-import { faultOf, throwFault } from "@muster/faults";
-import { traceparentOf } from "@muster/tracing";
+import { findFault, throwFault } from "@muster/faults";
+import { getTraceparent } from "@muster/tracing";
 import type { StoredValue } from "./adapters/messages.ts";
 import type { StoredRecord } from "./adapters/records.ts";
 import { buildSet, refuseUnknownPool } from "./apply-set.ts";
@@ -74,7 +74,7 @@ export async function createRollout(deps: RequestDeps, request: CreateRolloutReq
     trouble: undefined,
     outbox: [],
     requestId,
-    traceparent: traceparentOf(),
+    traceparent: getTraceparent(),
     by,
   };
   return { record: rollout, revision: await deps.rollouts.create(newSet, rollout) };
@@ -100,7 +100,7 @@ async function requireNewSet(deps: RequestDeps, request: CreateRolloutRequest, o
     return made;
   } catch (error) {
     const rival = await deps.sets.get(name);
-    if (faultOf(error)?.code !== "already_exists" || rival === undefined) throw error;
+    if (findFault(error)?.code !== "already_exists" || rival === undefined) throw error;
     return reuse(rival, name, spec);
   }
 }
@@ -162,7 +162,7 @@ export async function changeRollout(deps: RequestDeps, request: ChangeRolloutReq
     if (rollout.requestId === requestId) return { unchanged: { record: rollout, revision } };
     const next = changed(rollout, change, minimum ?? rollout.minimum);
     if (next === rollout) return { unchanged: { record: rollout, revision } };
-    const traceparent = traceparentOf();
+    const traceparent = getTraceparent();
     const { oldSet, newSet } = next;
     const details = {
       roll_id: id,

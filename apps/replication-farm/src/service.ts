@@ -1,4 +1,4 @@
-import { connectService, serve } from "@muster/bus";
+import { connectService, serveMethods } from "@muster/bus";
 import { buckets, FarmService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { withSessions } from "@muster/store";
@@ -15,7 +15,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
-  await using _served = await serve(bus, FarmService, makeHandlers(deps.requests), {
+  await using _served = await serveMethods(bus, FarmService, makeHandlers(deps.requests), {
     version: context.version,
     description: "Pods that are kept on chosen nodes",
     concurrency: MAX_CONCURRENT_REQUESTS,

@@ -1,8 +1,8 @@
 import {
   openStopGrace,
-  reconciler,
+  makeReconciler,
   runController,
-  workQueue,
+  makeWorkQueue,
   type ControllerLead,
   type Reconcile,
 } from "@muster/controller";
@@ -43,7 +43,7 @@ export function startPasses(
   { lead, stop, resyncMs }: { readonly lead: ControllerLead; readonly stop: AbortSignal; readonly resyncMs: number },
 ): SetPasses {
   const sets = new Map<string, OwnedSet>();
-  const queue = workQueue({ limits: LIMITS });
+  const queue = makeWorkQueue({ limits: LIMITS });
   const stopping = new AbortController();
   const ending = AbortSignal.any([stop, stopping.signal]);
   // Pod steps may outlive the pass that begins them, so they get the same time to finish.
@@ -53,7 +53,7 @@ export function startPasses(
     sets.delete(owned.name);
     ended.resolve();
   };
-  const pass = reconciler(makeSetPasses(deps, (name) => sets.get(name)?.owned));
+  const pass = makeReconciler(makeSetPasses(deps, (name) => sets.get(name)?.owned));
   const reconcile: Reconcile = async (name, signal) => {
     const set = sets.get(name);
     if (set === undefined) return {};

@@ -1,5 +1,5 @@
 import { runPeriodically } from "@muster/controller";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
 import { decideSweepBrake, type SweepBrake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
@@ -26,7 +26,7 @@ export async function sweepSets(deps: FarmDeps, session: Session): Promise<void>
       const swept = await sweepOwners({ ...options, graceMs: GRACE_MS, nowMs: pass.now });
       if (swept.brake !== undefined) left[what].clear();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       // Objects that cannot be listed now count as new in the next sweep.
       left[what].clear();
@@ -150,7 +150,7 @@ async function alertLostSets({ pods, pass, world, logger }: FarmDeps): Promise<v
       replicaSet: "",
     });
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     logger.warn({ reason: describeFault(fault) }, "pods without replica sets could not be listed");
   }

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { annotations, buckets, labels, streams, subjects } from "@muster/proto";
-import { installationOf, openBucket } from "@muster/store";
+import { readInstallationId, openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { aPlacement } from "./a-set.ts";
@@ -91,7 +91,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     expect(await isThere("alien-1")).toBe(true);
     expect(await farm.leftAlone()).toBe(1);
     const [ours] = await world.pods("wanted");
-    expect(ours?.metadata?.labels?.[labels.installation]).toBe(await installationOf(world.bus.connection));
+    expect(ours?.metadata?.labels?.[labels.installation]).toBe(await readInstallationId(world.bus.connection));
   });
 
   it("reports an unreadable record, which only a forced deletion removes, and its pods after it", async () => {

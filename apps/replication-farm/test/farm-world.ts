@@ -2,12 +2,19 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes, type AttachedNodes } from "@muster/devcluster";
-import { faultOf } from "@muster/faults";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { findFault } from "@muster/faults";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, processEnv, type TestApiServer, type TestNats, until, patientClient } from "@muster/testkit";
+import {
+  startTestNats,
+  buildProcessEnv,
+  type TestApiServer,
+  type TestNats,
+  until,
+  makePatientClient,
+} from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -55,12 +62,12 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
       ...server.nodeOptions,
     }),
   );
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
       env: {
-        ...processEnv(),
+        ...buildProcessEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         MUSTER_KUBECONFIG: kubeconfig,
@@ -74,9 +81,9 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     return child;
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const watcher = processOf(await start("watcher", {}));
-  const farms = patientClient(client(bus, FarmService));
+  const farms = makePatientClient(makeClient(bus, FarmService));
   stack = starting.move();
   let labelled: Promise<unknown> = Promise.resolve();
   return {
@@ -200,6 +207,6 @@ export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(str
 export function isMissing(answer: Promise<unknown>): Promise<boolean> {
   return answer.then(
     () => false,
-    (error: unknown) => faultOf(error)?.code === "not_found",
+    (error: unknown) => findFault(error)?.code === "not_found",
   );
 }

@@ -1,4 +1,4 @@
-import { faultOf, isRetryable } from "@muster/faults";
+import { findFault, isRetryable } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -34,7 +34,7 @@ async function apply(name: string, count: number): Promise<void> {
         await world.farms.applyReplicaSet(request, { timeoutMs: 30_000 });
         return true;
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault !== undefined && (isRetryable(fault) || fault.code === "conflict")) return false;
         throw error;
       }

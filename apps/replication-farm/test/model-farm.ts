@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { readLabelSelector } from "@muster/names";
 import { makeRecords } from "../src/adapters/records.ts";
 import { makeSetOwnership } from "../src/set-passes.ts";
@@ -61,7 +61,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
       try {
         return (await passOnce(deps, owned)).kind === "again";
       } catch (error) {
-        if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
+        if (!(error instanceof Death) && findFault(error) === undefined) throw error;
         return false;
       } finally {
         await Promise.all(owned.steps.values());

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
 import { bucketKeys, buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -63,8 +63,8 @@ describe("a farm", () => {
     const { placements } = await store.set("web");
     await world.watcher.kill();
     const { NodesComplete, NodeState } = muster.watch.v1;
-    const nodes = await openBucket(world.bus.connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
-    const marks = await openBucket(world.bus.connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+    const nodes = await openBucket(world.bus.connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
+    const marks = await openBucket(world.bus.connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
     const mark = await marks.get(bucketKeys.nodesComplete);
     await marks.update(bucketKeys.nodesComplete, { atMs: 1 }, mark?.revision ?? 0);
     // As if it had begun to report its nodes, and had not come to these.

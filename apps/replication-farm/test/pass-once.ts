@@ -1,4 +1,4 @@
-import { reconciler, type ReconcileResult } from "@muster/controller";
+import { makeReconciler, type ReconcileResult } from "@muster/controller";
 import { makeSetPasses } from "../src/pass.ts";
 import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
@@ -21,7 +21,7 @@ export async function passOnce(deps: PassDeps, owned: SetOwnership): Promise<Pas
       return acted;
     },
   };
-  await reconciler(once)(owned.name, over.signal);
+  await makeReconciler(once)(owned.name, over.signal);
   if (owned.end !== undefined) return { kind: owned.end };
   if (acts.includes("again")) return { kind: "again" };
   return { kind: "settled", failed: acts.some((acted) => acted !== "again" && acted.isFailed === true) };

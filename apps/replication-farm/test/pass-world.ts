@@ -1,7 +1,7 @@
 import { connectNats, type NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, muster, streams } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats, until } from "@muster/testkit";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { rolloutCodec, setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
@@ -56,7 +56,7 @@ export async function passWorld(
   { wallNow = Date.now, ...others }: Others = {},
 ): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "passes" }));
   const { connection } = bus;
   await bus.ensureStream(streams.events);
@@ -71,9 +71,9 @@ export async function passWorld(
     },
   };
   const rolloutBucket = await openRecords(connection, buckets.rolls, rolloutCodec);
-  const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
+  const nodes = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(wire.NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(wire.NodesComplete) });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: makeProtoCodec(wire.PodState) });
   const foreign = { isKnown: () => true, on: () => new Map(), onChange: () => () => undefined, ageMs: () => 0 };
   const records = { sets: setBucket, rollouts: rolloutBucket };
   const options = { connection, ...records, foreign, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };

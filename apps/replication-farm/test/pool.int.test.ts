@@ -1,8 +1,8 @@
 import type { V1Node } from "@kubernetes/client-node";
-import { client, type Client } from "@muster/bus";
+import { makeClient, type Client } from "@muster/bus";
 import { buckets, muster, ReservationService } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { until, makePatientClient } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords } from "../src/adapters/records.ts";
@@ -80,7 +80,7 @@ describe("replica sets on machines of a pool", () => {
 
   beforeAll(async () => {
     world = await farmWorld(await embedded.start(), NODES);
-    ledger = patientClient(client(world.bus, ReservationService));
+    ledger = makePatientClient(makeClient(world.bus, ReservationService));
     ledgerProcess = await world.startLedger();
     farms = [await world.startFarm({ FARM_RESYNC_MS: "2000" }), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
     await ready(world);
@@ -255,7 +255,7 @@ describe("replica sets on machines of a pool", () => {
 
   it("request machines in the queue of the set, and move to another one while they wait", async () => {
     await untilFree(NODES);
-    const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+    const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
     const serving = { weightMilli: 1000, namespaces: {} };
     const label = (queue: string) => ({ labels: { "muster.dev/queue": queue } });
     const queued = async () =>

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
@@ -24,7 +24,7 @@ describe("records", () => {
   let records: FarmRecords<ReplicaSet>;
 
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     await bus.ensureStream(streams.audit);
     records = makeRecords(await openRecords(bus.connection, buckets.replicaSets, setCodec));

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { subjects, streams } from "@muster/proto";
-import { otlpCollector, type OtlpCollector, processEnv, until } from "@muster/testkit";
+import { startOtlpCollector, type OtlpCollector, buildProcessEnv, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { aSet, aSpec, placedOn } from "./a-set.ts";
@@ -24,7 +24,7 @@ const TAKES_ALL: Pick<PassDeps["pods"], "create"> = {
 let collector: OtlpCollector;
 
 beforeEach(async () => {
-  collector = await otlpCollector();
+  collector = await startOtlpCollector();
   Object.assign(process.env, collector.variables);
 });
 afterEach(async () => {
@@ -159,7 +159,7 @@ it("a command, its passes, pods and audits form one trace", async () => {
 async function muster(world: FarmWorld, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string> {
   const { url, token } = world.nats;
   const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...args], {
-    env: { ...processEnv(), MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
+    env: { ...buildProcessEnv(), MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
   });
   return stdout;
 }

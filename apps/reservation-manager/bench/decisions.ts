@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { readConfig } from "../src/config.ts";
 import { buildDemand } from "../src/domain/decisions/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
@@ -24,8 +24,8 @@ const RACK = "rack";
 const RACKS = 10;
 /** Sizes of parts. */
 const SHAPES = 10;
-const SHARED_SIZES = sized([1000, 10_000, 100_000], [1000, 2000]);
-const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
+const SHARED_SIZES = selectSize([1000, 10_000, 100_000], [1000, 2000]);
+const SIZES = selectSize([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
 
@@ -61,7 +61,7 @@ export function benchDecisions(): void {
   benchPreemptions();
 }
 
-const CANDIDATES = sized([100, 10_000], [100, 1000]);
+const CANDIDATES = selectSize([100, 10_000], [100, 1000]);
 /** Queues that borrow, which share the candidates evenly. */
 const BORROWERS = 100;
 
@@ -155,7 +155,7 @@ type QueueSize = {
   readonly nodes: number;
 };
 
-const QUEUE_SIZES: readonly QueueSize[] = sized(
+const QUEUE_SIZES: readonly QueueSize[] = selectSize(
   [
     { waiting: 1000, queues: 10, "to a tree": 10, nodes: 1000 },
     { waiting: 10_000, queues: 100, "to a tree": 10, nodes: 10_000 },

@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 
 /** Limit of calls in flight. */
 export const IN_FLIGHT = 256;
-const WARM_UP_MS = sized(1000, 100);
+const WARM_UP_MS = selectSize(1000, 100);
 
 /** Calls answered a second, with IN_FLIGHT of them in the air, after a while of warming up. */
 export async function perSecond(
   call: (worker: number, turn: number) => Promise<unknown>,
-  seconds = sized(4, 0.5),
+  seconds = selectSize(4, 0.5),
 ): Promise<number> {
   let answered = 0;
   const begin = performance.now() + WARM_UP_MS;

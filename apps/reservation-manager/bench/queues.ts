@@ -1,9 +1,9 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, sized, until } from "@muster/testkit";
+import { startTestNats, selectSize, until } from "@muster/testkit";
 import { queueCodec } from "../src/adapters/queue-messages.ts";
 import { connected, nodeWriter, persist, startManager, type Reservations } from "../test/managers.ts";
 import { cpuMs, residentMiB } from "./load.ts";
@@ -15,13 +15,13 @@ const QUEUES_PER_COHORT = 6;
 const NOMINAL_CPU = 20_000;
 const BORROWING_LIMIT_CPU = 100_000;
 const CLASSES = [
-  { name: "small", cpu: 1000, runMs: 200, count: sized(350, 7), everyMs: 100, priority: 50 },
-  { name: "medium", cpu: 5000, runMs: 500, count: sized(100, 2), everyMs: 500, priority: 100 },
-  { name: "large", cpu: 20_000, runMs: 1000, count: sized(50, 1), everyMs: 1200, priority: 200 },
+  { name: "small", cpu: 1000, runMs: 200, count: selectSize(350, 7), everyMs: 100, priority: 50 },
+  { name: "medium", cpu: 5000, runMs: 500, count: selectSize(100, 2), everyMs: 500, priority: 100 },
+  { name: "large", cpu: 20_000, runMs: 1000, count: selectSize(50, 1), everyMs: 1200, priority: 200 },
 ] as const;
 const NODES = 20;
 /** Room for all that is granted concurrently. */
-const MANY_NODES = sized(500, 50);
+const MANY_NODES = selectSize(500, 50);
 const NODE_CPU = 64_000;
 const MAX_IN_FLIGHT = 256;
 
@@ -45,18 +45,18 @@ export async function benchQueues(): Promise<void> {
 }
 
 async function measure({ nominalCpu, isPaced }: { readonly nominalCpu: number; readonly isPaced: boolean }) {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server, "job-controller");
   await writeWorld(bus, nominalCpu, isPaced);
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
-  const reservations = client(bus, ReservationService);
+  const reservations = makeClient(bus, ReservationService);
   await until("the ledger has the queues", async () => {
     const { queues } = await persist(() => reservations.listQueues({}));
     return queues.length === COHORTS * (QUEUES_PER_COHORT + 1);
   });
   await using bare = await startBare(server, 100);
   const bareBegin = performance.now();
-  const bareRequests = sized(5000, 200);
+  const bareRequests = selectSize(5000, 200);
   await inFlight(Array.from({ length: bareRequests }), () => bare.ask(new Uint8Array(100)));
   const barePerSecond = (bareRequests * 1000) / (performance.now() - bareBegin);
   const usedMs = cpuMs(manager.pid);
@@ -117,7 +117,7 @@ function plan(): readonly Work[] {
 
 /** Submits each piece of work, and releases it when it has run; resolves when the last one is released. */
 async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Promise<Outcome> {
-  const reservations = client(bus, ReservationService);
+  const reservations = makeClient(bus, ReservationService);
   const waitsMs = new Map<string, number[]>(CLASSES.map(({ name }) => [name, []]));
   const submitted = new Map<string, { readonly work: Work; readonly atMs: number }>();
   const done = Promise.withResolvers<undefined>();

@@ -1,10 +1,10 @@
 import { performance } from "node:perf_hooks";
-import { natsServer, sized, until } from "@muster/testkit";
+import { startTestNats, selectSize, until } from "@muster/testkit";
 import { largeLedger, writeLedger } from "../test/large-ledger.ts";
 import { cpuMs } from "./load.ts";
 import { connected, reservationsOf, startManager } from "../test/managers.ts";
 
-const SIZES = sized([0, 100_000, 300_000, 1_000_000], [0, 1000]);
+const SIZES = selectSize([0, 100_000, 300_000, 1_000_000], [0, 1000]);
 
 /** How long a replica takes from its start until it has the ledger and answers, and how often it lost the lead on the way. */
 export async function benchRecovery(): Promise<void> {
@@ -17,7 +17,7 @@ export async function benchRecovery(): Promise<void> {
 async function measure(waiting: number): Promise<object> {
   // Made before anything is connected: it takes seconds in which no connection is kept alive.
   const ledger = largeLedger(waiting);
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const writeMs = await timed(() => writeLedger(bus, ledger));
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "5000" });

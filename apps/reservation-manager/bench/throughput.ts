@@ -1,14 +1,14 @@
 import { availableParallelism } from "node:os";
 import type { NatsBus } from "@muster/bus";
 import { muster } from "@muster/proto";
-import { natsServer, sized, type TestNats } from "@muster/testkit";
+import { startTestNats, selectSize, type TestNats } from "@muster/testkit";
 import { runManager } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
 import { startBare } from "./bare.ts";
 import { cpuMs, IN_FLIGHT, perSecond } from "./load.ts";
 
-const ROUNDS = sized(3, 1);
+const ROUNDS = selectSize(3, 1);
 
 /**
  * Durable reservations a second through NATS beside the client library's own request and reply of the same sizes, in turns on one server. Each reservation
@@ -19,14 +19,14 @@ export async function benchThroughput(): Promise<void> {
     `Client, service and NATS server each a process of its own; ${IN_FLIGHT} in flight, ${availableParallelism()} processors`,
   );
   {
-    await using server = await natsServer();
+    await using server = await startTestNats();
     await using bus = await connectedWithNodes(server);
     // On a machine that others use, a leader with a short lock is replaced now and then.
     await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
     await compare(server, bus, () => cpuMs(manager.pid));
   }
   console.log("The same with the service in the client's process");
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connectedWithNodes(server);
   const stop = new AbortController();
   const manager = runManager(makeContext(server, stop.signal));

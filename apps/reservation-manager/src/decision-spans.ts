@@ -1,5 +1,5 @@
 import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
-import { faultOf, reasonOf, type Fault } from "@muster/faults";
+import { findFault, getReason, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import type { AcceptVerdict, RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
 import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
@@ -26,12 +26,12 @@ export async function runInDecisionSpan<Result>(
   try {
     return await work(span);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) {
       span.recordException(error instanceof Error ? error : String(error));
       span.setStatus({ code: SpanStatusCode.ERROR });
     } else {
-      span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
+      span.setAttributes({ "muster.outcome": "refuse", "muster.because": getReason(fault) });
       refused(fault.code);
     }
     throw error;

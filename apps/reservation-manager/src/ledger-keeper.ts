@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { context, type Context, type Span } from "@opentelemetry/api";
-import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
+import { FaultError, findFault, isRetryable, throwFault, type Fault } from "@muster/faults";
 import { runInDecisionSpan, buildOwnerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
 import { buildDemand, type DemandList, type DemandRequest } from "./domain/decisions/build-demand.ts";
 import { buildExplanation } from "./domain/decisions/build-explanation.ts";
@@ -376,7 +376,7 @@ export class LedgerKeeper {
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
       const done = await this.#pass().catch((error: unknown) => {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault === undefined || !isRetryable(fault)) throw error;
         return false;
       });

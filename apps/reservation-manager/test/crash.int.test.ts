@@ -1,6 +1,6 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster, streams } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { snapshotRevision, writeEntries } from "./large-ledger.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -45,7 +45,7 @@ async function listed(bus: NatsBus): Promise<unknown[]> {
 }
 
 it("killed with a request received and nothing written: the request has no effect, and its repetition is granted once", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
@@ -63,7 +63,7 @@ it("killed with a request received and nothing written: the request has no effec
 });
 
 it("killed with the decision appended and not answered: the owner holds the machines, and a repetition returns the same reservation", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
@@ -85,7 +85,7 @@ it("killed with the decision appended and not answered: the owner holds the mach
 });
 
 it("killed with the grant on disk and its event not published: the next leader publishes the event once", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
@@ -106,7 +106,7 @@ it("killed with the grant on disk and its event not published: the next leader p
 });
 
 it("killed with the parts of a snapshot written but not its head: continues from the older one and the log, and a later snapshot replaces both", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await writeEntries(bus, ENTRIES_BEFORE_SNAPSHOT);
   await using wire = await openWire(server);

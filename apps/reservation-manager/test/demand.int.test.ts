@@ -1,11 +1,11 @@
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
 
 const owner = (id: string) => ({ kind: "session", id });
 
 it("lists requests that wait for machines in queue order, and every node of a pool with its standing and holder", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");

@@ -1,6 +1,6 @@
 import { buckets, muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { scalingCodec } from "../src/adapters/messages.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -11,7 +11,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 const owner = (id: string) => ({ kind: "session", id });
 
 it("takes requests for a pool that may grow, known before or since its start, and keeps them waiting when the pool may no longer grow", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   const scalings = await openBucket(bus.connection, { name: buckets.pools, codec: scalingCodec });

@@ -1,6 +1,6 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
@@ -55,7 +55,7 @@ async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promi
     reservationId = undefined;
     const request = { owner: owner(id), needs: needs(...pools), wait };
     const reply = await persist(() => reservations.reserve(request)).catch((error: unknown) => {
-      if (faultOf(error)?.code === "pool_availability") return undefined;
+      if (findFault(error)?.code === "pool_availability") return undefined;
       throw error;
     });
     if (reply === undefined) continue;
@@ -78,7 +78,7 @@ const turns = fc.array(
 );
 
 it("lets exactly one replica decide at a time: no machine has two owners and no answer is forgotten, while leaders are killed in a storm", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const pool of POOLS) for (const number of [0, 1, 2, 3]) await nodes.put(`${pool}${number}`, pool);
@@ -119,7 +119,7 @@ it("lets exactly one replica decide at a time: no machine has two owners and no 
 });
 
 it("is durable: continues with the same ledger when the leader is killed", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a0", "a");
@@ -140,7 +140,7 @@ it("is durable: continues with the same ledger when the leader is killed", async
 });
 
 it("releases the lead immediately when it is stopped, and exits with code 0", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await using first = startManager(server, { RESERVATION_LOCK_TTL_MS: "600000" });
   await leaderOf([first]);
@@ -153,7 +153,7 @@ it("releases the lead immediately when it is stopped, and exits with code 0", as
 });
 
 it("continues after NATS was unavailable, with every acknowledged change", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a0", "a");
@@ -170,7 +170,7 @@ it("continues after NATS was unavailable, with every acknowledged change", async
 });
 
 it("loses the lead to another replica while it is frozen; then it cannot write, drops no requests, steps down and stands by", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
@@ -210,7 +210,7 @@ it("loses the lead to another replica while it is frozen; then it cannot write, 
 });
 
 it("has on disk whatever it answered when the leader is killed with 256 requests in flight, and accepts repetitions of the rest", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await Promise.all(Array.from({ length: 64 }, (_, index) => nodes.put(`a${index}`, "a")));
@@ -262,7 +262,7 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
 });
 
 it("recovers after NATS was unavailable for longer than any lock, and every owner keeps its machines", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
@@ -293,7 +293,7 @@ it("recovers after NATS was unavailable for longer than any lock, and every owne
 });
 
 it("continues after NATS was unavailable longer than every limit: no grant is lost, doubled or made on nodes that may be gone", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");

@@ -1,5 +1,5 @@
 import { openLedgerClient, type LedgerClient } from "@muster/ledger-client";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
 
@@ -12,7 +12,7 @@ const statesOf = (ledger: LedgerClient) =>
   new Map([...ledger.groups()].flatMap((group) => ledger.inGroup(group).map(({ ownerId, state }) => [ownerId, state])));
 
 it("reflects the ledger by answers, events and lists, also after another replica takes the lead", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server, "job-controller");
   const nodes = await nodeWriter(bus);
   await nodes.put("node-1", "a");

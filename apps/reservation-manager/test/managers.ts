@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { bucketKeys, buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
-import { processEnv, patientClient } from "@muster/testkit";
+import { buildProcessEnv, makePatientClient } from "@muster/testkit";
 import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service in its own process. */
@@ -34,7 +34,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   const child = spawn(process.execPath, [main], {
     stdio: ["ignore", "inherit", "pipe"],
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: server.url,
       MUSTER_NATS_TOKEN: server.token,
       RESERVATION_LOCK_TTL_MS: "3000",
@@ -86,7 +86,7 @@ export function connected(server: TestNats, user = "session-controller"): Promis
 export type Reservations = Client<typeof ReservationService>;
 
 export function reservationsOf(bus: NatsBus): Reservations {
-  return patientClient(client(bus, ReservationService));
+  return makePatientClient(makeClient(bus, ReservationService));
 }
 
 /** Retries while the answer is a retryable fault, as every caller of the service has to. */
@@ -95,7 +95,7 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
     try {
       return await call();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault) || fault.code === "pool_availability") throw error;
     }
   }

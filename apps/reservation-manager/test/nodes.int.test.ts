@@ -1,5 +1,5 @@
 import { buckets, muster } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
 
@@ -11,7 +11,7 @@ const LONG_LEAD = { RESERVATION_LOCK_TTL_MS: "600000" };
 const owner = (id: string) => ({ kind: "session", id });
 
 it("refuses nothing permanently before the watcher has marked all nodes as known, nor while its mark is too far from now", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus, { complete: false });
   await using manager = startManager(server);
@@ -51,7 +51,7 @@ it("refuses nothing permanently before the watcher has marked all nodes as known
 });
 
 it("refuses every pool as unknown when the watcher reports that no node exists", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await nodeWriter(bus);
   await using _manager = startManager(server);
@@ -62,7 +62,7 @@ it("refuses every pool as unknown when the watcher reports that no node exists",
 });
 
 it("continues without a node whose record does not decode, before and after its start", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
@@ -81,7 +81,7 @@ it("continues without a node whose record does not decode, before and after its 
 });
 
 it("reads the pool of a node from the configured label, and from no other label", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("n1", "slow", { labels: { "example.com/tier": "fast", pool: "slow" } });
@@ -101,7 +101,7 @@ it("reads the pool of a node from the configured label, and from no other label"
 });
 
 it("derives pools from live nodes and follows their additions, cordons, failures, occupation and removals", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await using manager = startManager(server);

@@ -1,7 +1,7 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { queueCodec } from "../src/adapters/queue-messages.ts";
 import { connected, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -37,7 +37,7 @@ async function queueWriter(bus: NatsBus) {
 }
 
 it("follows queues, keeps work waiting for their quota, lists their use, and keeps all of it when another replica leads", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("n0", "a", { allocatable: { cpu: 64_000, pods: 100 } });

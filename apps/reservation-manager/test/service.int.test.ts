@@ -1,6 +1,6 @@
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
-import { natsServer, otlpCollector, patientClient, until } from "@muster/testkit";
+import { startTestNats, startOtlpCollector, makePatientClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
 import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
@@ -12,7 +12,7 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 const owner = (id: string) => ({ kind: "session", id });
 
 it("answers as the contract states: typed errors immediately, grants as events, a release of nothing as a reported no-op", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
@@ -81,7 +81,7 @@ it("answers as the contract states: typed errors immediately, grants as events, 
 });
 
 it("applies the newest limit of a kind to waiting requests, named by a later request or without one, and after a leader was killed", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a1", "a2", "a3", "a4"]) await nodes.put(name, "a");
@@ -111,7 +111,7 @@ it("applies the newest limit of a kind to waiting requests, named by a later req
 });
 
 it("answers invalid_request to undecodable bytes, on every method", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await using manager = startManager(server);
   await reservationsOf(bus).listPools({});
@@ -130,7 +130,7 @@ it("answers invalid_request to undecodable bytes, on every method", async () => 
 });
 
 it("grants an owner several machines of one pool, a different one for each component, all or none", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   for (const name of ["a1", "a2", "a3", "a4", "a5"]) await nodes.put(name, "a");
@@ -157,7 +157,7 @@ it("grants an owner several machines of one pool, a different one for each compo
 });
 
 it("explains why a request waits, with a stable code, the numbers and who holds the machines", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
@@ -195,9 +195,9 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
 });
 
 it("records its decisions and their reasons in traces and metrics", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
-  await using collector = await otlpCollector();
+  await using collector = await startOtlpCollector();
   const nodes = await nodeWriter(bus);
   await nodes.put("a1", "a");
   await using manager = startManager(server, collector.variables);
@@ -237,7 +237,7 @@ it("records its decisions and their reasons in traces and metrics", async () => 
 
 it("keeps the lead while it reads and writes the snapshot of a long queue", async () => {
   const ledger = largeLedger(50_000);
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   await writeLedger(bus, ledger);
   const nodes = await nodeWriter(bus);
@@ -255,7 +255,7 @@ it("keeps the lead while it reads and writes the snapshot of a long queue", asyn
 });
 
 it("batches concurrent requests into one write, and traces every held machine to its owner", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   const names = Array.from({ length: 200 }, (_, index) => `a${index}`);
@@ -275,12 +275,12 @@ it("batches concurrent requests into one write, and traces every held machine to
 });
 
 it("limits the request rate of users and of lists, but not reservations and releases by services", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using controller = await connected(server, "session-controller");
   await (await nodeWriter(controller)).put("a1", "a");
   await using _manager = startManager(server, { MUSTER_REQUESTS_PER_SECOND: "1", MUSTER_REQUESTS_BURST: "3" });
   await reservationsOf(controller).listPools({});
-  const asking = (bus: NatsBus) => patientClient(client(bus, ReservationService, { repeat: "never" }));
+  const asking = (bus: NatsBus) => makePatientClient(makeClient(bus, ReservationService, { repeat: "never" }));
   const reservations = asking(controller);
 
   for (let turn = 0; turn < 20; turn += 1) {
@@ -300,7 +300,7 @@ it("limits the request rate of users and of lists, but not reservations and rele
 });
 
 it("grants parts of machines, counts foreign pods, and restores both after a restart", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connected(server);
   const nodes = await nodeWriter(bus);
   const allocatable = { cpu: 4000, memory: 8000, pods: 10, "nvidia.com/gpu": 4 };

@@ -1,4 +1,4 @@
-import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
+import { assertNever, describeFault, findFault, isRetryable } from "@muster/faults";
 import { planSessionEnd } from "./domain/plan-cleanup.ts";
 import type { ActStep, SessionStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
@@ -26,7 +26,7 @@ export async function carryOutSteps(deps: SessionDeps, run: SessionRun, steps: r
   try {
     await pass(deps, run, steps);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     run.failed = true;
     run.isWriteUnknown = true;

@@ -1,5 +1,5 @@
-import { backoffMs, forEachSome, pause, within } from "@muster/backoff";
-import { faultOf, isRetryable } from "@muster/faults";
+import { computeBackoffMs, forEachSome, pause, within } from "@muster/backoff";
+import { findFault, isRetryable } from "@muster/faults";
 import { isFinished } from "./domain/session.ts";
 import { transitionRecord } from "./domain/transition-record.ts";
 import { RETRY, type HeldSession } from "./run.ts";
@@ -53,10 +53,10 @@ async function handBack(
       await deps.save(transitionRecord(stored.record, { kind: "hand-back" }), stored.revision);
       return;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       deps.logger.warn({ session: name, err: error }, "cannot hand the session back");
       if (fault === undefined || !(isRetryable(fault) || fault.code === "conflict")) return;
-      await pause(backoffMs(attempt, RETRY), signal);
+      await pause(computeBackoffMs(attempt, RETRY), signal);
     }
   }
 }

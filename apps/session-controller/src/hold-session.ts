@@ -1,5 +1,5 @@
 import { retryOnConflict } from "@muster/backoff";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { NOTE_DELAY_MS, isFoundAgain } from "./domain/defer-notes.ts";
 import { getRecordPhase, planBrokenSession } from "./domain/plan-session.ts";
 import { isFinished, buildPodName, type SessionRecord } from "./domain/session.ts";
@@ -60,7 +60,7 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<StoredSess
   try {
     return await deps.load(name);
   } catch (error) {
-    if (faultOf(error)?.code !== "internal") throw error;
+    if (findFault(error)?.code !== "internal") throw error;
     deps.logger.error({ session: name, err: error }, "cannot read the session");
     return "unreadable";
   }
@@ -144,7 +144,7 @@ export async function removeLateObjects(
     const { id: reservationId } = reservation;
     await deps.act({ ...record, reservationId }, { kind: "release", reservationId, because: "pods-gone" });
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     deps.logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to remove");
   }

@@ -1,5 +1,5 @@
 import type { ReconcileResult } from "@muster/controller";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { NOTE_DELAY_MS } from "./domain/defer-notes.ts";
 import { computeWakeAtMs } from "./domain/plan-session.ts";
 import type { SessionPolicy } from "./domain/snapshot.ts";
@@ -23,7 +23,7 @@ export async function refreshRecord(deps: SessionDeps, run: SessionRun): Promise
     run.isWriteUnknown = false;
     run.read.splice(0, read.length);
   } catch (error) {
-    if (error instanceof SessionLostError || faultOf(error) === undefined) throw error;
+    if (error instanceof SessionLostError || findFault(error) === undefined) throw error;
     run.failed = true;
   }
   return !run.isWriteUnknown;

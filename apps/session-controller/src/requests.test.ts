@@ -1,6 +1,6 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { NO_ANSWERS } from "@muster/ledger-client";
-import { modifyBy } from "@muster/store";
+import { makeModify } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import { draft, record, running, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
@@ -49,7 +49,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
       put(value);
       return 1;
     },
-    modify: modifyBy<SessionRecord, SessionRecord>({
+    modify: makeModify<SessionRecord, SessionRecord>({
       get: async (key) => {
         const found = await load(key);
         return found && { key, value: found.record, revision: found.revision };
@@ -84,7 +84,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
 }
 
 async function faultFrom(work: Promise<unknown>) {
-  return faultOf(await work.catch((error: unknown) => error));
+  return findFault(await work.catch((error: unknown) => error));
 }
 
 describe("submit", () => {

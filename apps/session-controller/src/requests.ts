@@ -1,8 +1,8 @@
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { findFault, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { Bucket } from "@muster/store";
-import { explanationMessage, NO_ANSWERS, type MachineAnswers } from "@muster/ledger-client";
+import { toWireExplanation, NO_ANSWERS, type MachineAnswers } from "@muster/ledger-client";
 import { explainSession, getExplainedPhase } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
 import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
@@ -112,7 +112,7 @@ export async function submitSession(
     if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
     return { record, revision: await deps.create(record) };
   } catch (error) {
-    if (faultOf(error)?.code !== "already_exists") throw error;
+    if (findFault(error)?.code !== "already_exists") throw error;
     return repeated(deps, name, requestId, error);
   }
 }
@@ -157,17 +157,13 @@ export async function addWaitReason(
 export async function explainStoredSession(
   deps: RequestDeps,
   name: string,
-): Promise<ReturnType<typeof explanationMessage>> {
+): Promise<ReturnType<typeof toWireExplanation>> {
   const { record, waitingCode = "" } = await addWaitReason(deps, await getSession(deps, name));
   const isOver = isFinished(record);
   const asked = isOver ? NO_ANSWERS : await deps.askMachines(record);
   const reason = explainSession(record, waitingCode, asked.seen);
   const sinceMs = record.events.at(-1)?.atMs ?? record.createdAtMs;
-  return explanationMessage(
-    { kind: "session", name, phase: getExplainedPhase(record), sinceMs, isOver },
-    reason,
-    asked,
-  );
+  return toWireExplanation({ kind: "session", name, phase: getExplainedPhase(record), sinceMs, isOver }, reason, asked);
 }
 
 /** Answers once the session differs from the revision, or when the wait is over. */
@@ -286,7 +282,7 @@ async function liveLog(
     if (waitMs > 0) return await deps.followedLog(log, range, waitMs, signal);
     return await deps.liveLog(log, range, signal);
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code === "invalid_request" || code === "not_found") return new Uint8Array();
     throw error;
   }

@@ -1,7 +1,7 @@
-import { connectService, serve, type Handlers } from "@muster/bus";
+import { connectService, serveMethods, type Handlers } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead } from "@muster/store";
+import { runWhileLeader } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { toSessionDraft, toWireSession } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
@@ -26,7 +26,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
-  await using _server = await serve(bus, SessionService, handlers(deps, config), {
+  await using _server = await serveMethods(bus, SessionService, handlers(deps, config), {
     version: context.version,
     description: "Runs sessions: finite tests of several roles.",
     concurrency: MAX_CONCURRENT_REQUESTS,
@@ -35,7 +35,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     },
   });
   context.readyWhen("views", deps.staleness);
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "session-controller",

@@ -1,5 +1,5 @@
 import type { PassSpan } from "@muster/controller";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { LostReason } from "@muster/health";
 import type { Toleration } from "@muster/resources";
 import type { Logger } from "@muster/service";
@@ -85,7 +85,7 @@ export type SessionDeps = {
 
 /** Describes a fault; rethrows any other error, which is a defect. */
 export function getText(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return describeFault(fault);
 }

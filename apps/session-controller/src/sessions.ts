@@ -1,6 +1,6 @@
-import { isRetryable, faultOf } from "@muster/faults";
+import { isRetryable, findFault } from "@muster/faults";
 import {
-  reconciler,
+  makeReconciler,
   type ObservedInput,
   type Reconcile,
   type ReconcileResult,
@@ -94,7 +94,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
   const table: Table = { deps, policy, suspects, ...kept };
   const { runs, failing, granted, waiting } = table;
-  const pass = reconciler<Seen, SessionPlan>({
+  const pass = makeReconciler<Seen, SessionPlan>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
     plan: ({ snapshot, unchangedMs }) => deferNotes(snapshot, planSession(snapshot, policy.session), unchangedMs),
@@ -253,7 +253,7 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   }
   await leave(table, name, "failed");
   if (run !== undefined) table.failing.set(name, run);
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault !== undefined && isRetryable(fault)) throw error;
   const count = (failures.get(name) ?? 0) + 1;
   failures.set(name, count);

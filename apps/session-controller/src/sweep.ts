@@ -1,6 +1,6 @@
 import { pause, takeTurns } from "@muster/backoff";
-import { inPass, runPeriodically, type PassSpan } from "@muster/controller";
-import { assertNever, describeFault, faultOf } from "@muster/faults";
+import { runInPass, runPeriodically, type PassSpan } from "@muster/controller";
+import { assertNever, describeFault, findFault } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import {
@@ -80,7 +80,7 @@ export async function sweepOnce(deps: SweepDeps, policy: SweepPolicy, signal: Ab
         sweepObjects(deps, snapshot, policy, signal),
       );
     };
-    await (steps.length === 0 ? sweepAll() : inPass("session-controller", SPAN, steps, sweepAll));
+    await (steps.length === 0 ? sweepAll() : runInPass("session-controller", SPAN, steps, sweepAll));
   });
 }
 
@@ -180,7 +180,7 @@ async function reporting(deps: SweepDeps, message: string, work: () => Promise<v
   try {
     await work();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     deps.logger.warn({ reason: describeFault(fault) }, message);
   }

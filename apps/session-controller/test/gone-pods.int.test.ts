@@ -1,5 +1,5 @@
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -54,7 +54,7 @@ describe("pods whose end was not observed", () => {
     await first.kill();
     await world.watcher.kill();
     await removePod("forgotten-driver");
-    const codec = protoCodec(muster.watch.v1.PodState);
+    const codec = makeProtoCodec(muster.watch.v1.PodState);
     const states = await openBucket(world.bus.connection, { name: buckets.pods, codec });
     for (const { key, revision } of await states.list("session.forgotten.>")) await states.delete(key, revision);
     await world.watcher.start();

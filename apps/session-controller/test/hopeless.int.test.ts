@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
@@ -66,7 +66,7 @@ describe("a session that cannot succeed", () => {
     const { name, env, more, fault } = wanted;
     const driver = { ...scripted("driver", "driver", "exit", "0"), env };
     const error: unknown = await submit(world, name, [driver], more).catch((reason: unknown) => reason);
-    expect(faultOf(error)).toMatchObject(fault);
+    expect(findFault(error)).toMatchObject(fault);
     expect(await subjectsNaming(name)).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import { installationOf } from "@muster/store";
+import { readInstallationId } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
@@ -49,7 +49,7 @@ it("starts no session beside those of another installation, and deletes only its
   await stray("same-driver", "same", { [labels.installation]: OTHER });
   await stray("older-driver", "older", {});
   const controller = await world.startController({ SESSION_LEAK_AGE_MS: "1000" });
-  const own = await installationOf(world.bus.connection);
+  const own = await readInstallationId(world.bus.connection);
   await stray("ours-driver", "ours", { [labels.installation]: own });
 
   // Our own and unlabelled pods are at least as old as the others, so the sweep has visited all of them.

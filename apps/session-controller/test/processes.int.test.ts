@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { startOtlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS, EMBEDDED } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
@@ -72,7 +72,7 @@ for (const server of API_SERVERS) {
     let collector: OtlpCollector;
 
     beforeAll(async () => {
-      collector = await otlpCollector();
+      collector = await startOtlpCollector();
       world = await sessionWorld(await processCluster(await server.start(), POOLS), POOLS);
       await world.startController({
         ...collector.variables,
@@ -232,7 +232,7 @@ for (const server of API_SERVERS) {
     it("refuses a template with a forbidden field, and stores nothing", async () => {
       const driver = { ...node("driver", "driver", EQUIPPED), templateJson: '{"spec":{"nodeName":"drivers-0"}}' };
       const error: unknown = await submit(world, "pinned", [driver]).catch((reason: unknown) => reason);
-      expect(faultOf(error)).toMatchObject({
+      expect(findFault(error)).toMatchObject({
         code: "invalid_request",
         field: "components[0].template_json.spec.nodeName",
       });

@@ -1,6 +1,6 @@
-import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube } from "@muster/kube";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -35,7 +35,7 @@ function queueOf(name: string, team: string): muster.reservation.v1.Queue {
 
 /** The API server serves a new definition some time after accepting it. */
 function retryUnlessServed(error: unknown): false {
-  if (kubeFault(error)?.code !== "not_found") throw error;
+  if (toKubeFault(error)?.code !== "not_found") throw error;
   return false;
 }
 
@@ -65,7 +65,7 @@ for (const server of API_SERVERS) {
     afterAll(() => world[Symbol.asyncDispose]());
 
     const put = async (queue: muster.reservation.v1.Queue): Promise<void> => {
-      const bucket = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+      const bucket = await openBucket(world.bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
       await bucket.create(queue.name, queue);
     };
     const label = async (labels: Readonly<Record<string, string>>): Promise<void> => {
@@ -99,7 +99,7 @@ for (const server of API_SERVERS) {
     });
 
     it("wait for a Queue that exists and is not in the bucket yet, and need none again once it is deleted", async () => {
-      await using calls = kubeCalls(loadKube(world.cluster.kubeconfig), { maxInFlight: 4, timeoutMs: 30_000 });
+      await using calls = makeKubeCalls(loadKube(world.cluster.kubeconfig), { maxInFlight: 4, timeoutMs: 30_000 });
       await calls.create(DEFINITIONS, QUEUE_DEFINITION);
       const spec = { namespaceSelector: { matchLabels: { team: "a" } } };
       const queue = { apiVersion: QUEUES.apiVersion, kind: "Queue", metadata: { name: "team-a" }, spec };

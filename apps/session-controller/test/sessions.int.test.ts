@@ -1,6 +1,6 @@
 import { labels, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { API_SERVERS } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -186,7 +186,7 @@ for (const server of API_SERVERS) {
         name: "twin",
         spec: { components: [scripted("driver", "driver", "exit", "0")] },
       });
-      expect(faultOf(await other.catch((error: unknown) => error))).toMatchObject({
+      expect(findFault(await other.catch((error: unknown) => error))).toMatchObject({
         code: "already_exists",
         id: "twin",
       });
@@ -225,7 +225,7 @@ for (const server of API_SERVERS) {
           () => undefined,
           (reason: unknown) => reason,
         );
-        return faultOf(error)?.code === "not_found";
+        return findFault(error)?.code === "not_found";
       });
       expect(await publishedEvents(world, "brief")).toEqual([...RAN, "DONE"]);
     });
@@ -269,10 +269,10 @@ for (const server of API_SERVERS) {
         world.sessions.getLogs({ name: ">" }),
       ];
       for (const call of empty) {
-        expect(faultOf(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
+        expect(findFault(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
       }
       const missing = world.sessions.getLogs({ name: "good", component: "absent" });
-      expect(faultOf(await missing.catch((error: unknown) => error))).toMatchObject({
+      expect(findFault(await missing.catch((error: unknown) => error))).toMatchObject({
         code: "not_found",
         kind: "component",
       });

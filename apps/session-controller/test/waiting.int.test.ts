@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buckets, type muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
 import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
@@ -180,7 +180,7 @@ describe("more sessions than executor places", () => {
       const name = `more-${taken.length}`;
       const fault = await submit(world, name, [scripted("driver", "driver", "serve")]).then(
         () => undefined,
-        (error: unknown) => faultOf(error),
+        (error: unknown) => findFault(error),
       );
       if (fault === undefined) taken.push(name);
       return fault;
@@ -202,7 +202,7 @@ describe("more sessions than executor places", () => {
     const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
     const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec: bytes });
     const revision = await records.create("broken", Buffer.from("ffffffffffffff", "hex"));
-    const port = await freePort();
+    const port = await findFreePort();
     const address = `127.0.0.1:${port}`;
     const controller = await world.startController({ SESSION_SWEEP_MS: "100", MUSTER_HTTP_ADDR: address });
     const readiness = async (): Promise<string> => (await fetch(`http://${address}/readyz?verbose`)).text();
@@ -214,7 +214,7 @@ describe("more sessions than executor places", () => {
     });
     expect(await publishedEvents(world, "sound")).toEqual([...RAN, "DONE"]);
     const error: unknown = await world.sessions.getSession({ name: "broken" }).catch((reason: unknown) => reason);
-    expect(faultOf(error)?.code).toBe("internal");
+    expect(findFault(error)?.code).toBe("internal");
     await records.delete("broken", revision);
     await controller.stop();
   });

@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { CoreV1Api } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, SessionService, streams, subjects } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, processEnv, type TestNats, until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats, buildProcessEnv, type TestNats, until, makePatientClient } from "@muster/testkit";
 import { expect } from "vitest";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -43,7 +43,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
   // Parts that were started before a failure end, too.
   await using starting = new AsyncDisposableStack();
   starting.use(cluster);
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = await startApp(app, {
@@ -59,8 +59,8 @@ export async function sessionWorld<Cluster extends TestCluster>(
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   let watcher = await start("watcher", watcherEnv);
   await start("reservation-manager", ledgerEnv);
-  const sessions = patientClient(client(bus, SessionService));
-  const ledger = patientClient(client(bus, ReservationService));
+  const sessions = makePatientClient(makeClient(bus, SessionService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   /** Returns the ids of the live session controllers. */
   const replicas = async (): Promise<ReadonlySet<string>> => {
     const ids = new Set<string>();
@@ -125,7 +125,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
-    env: { ...processEnv(), ...env },
+    env: { ...buildProcessEnv(), ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   await once(child, "spawn");
@@ -175,7 +175,7 @@ export async function submit(
 
 /** Reads the stored record of the session, also while no controller runs. */
 export async function storedRecord(world: SessionWorld, name: string): Promise<muster.session.v1.SessionRecord> {
-  const codec = protoCodec(muster.session.v1.SessionRecord);
+  const codec = makeProtoCodec(muster.session.v1.SessionRecord);
   const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
   const found = await records.get(name);
   if (found === undefined) throw new Error(`${name} is not stored`);

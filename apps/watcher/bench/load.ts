@@ -1,8 +1,8 @@
 import type { V1ObjectMeta, V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 
-export const PODS = sized(2000, 100);
+export const PODS = selectSize(2000, 100);
 export const PODS_PER_SESSION = 20;
 
 /** As many as Muster's own, and every second change is of one of them. */

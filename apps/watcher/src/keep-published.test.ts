@@ -1,5 +1,5 @@
 import { makeBell } from "@muster/backoff";
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { bucketKeys } from "@muster/proto";
 import { isNode, type NodeRecord } from "./adapters/messages.ts";
@@ -15,7 +15,7 @@ const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDel
 
 /** A cluster that the test writes, and two buckets that behave as the real ones. By default the nodes are marked as complete from the start. */
 async function fakeWorld({ marked = true } = {}) {
-  const clock = fixedClock();
+  const clock = makeFixedClock();
   const pods = new Map<string, WatchedPod>();
   const nodes = new Map<string, WatchedNode>();
   const podBucket = fakeBucket<PodState>();

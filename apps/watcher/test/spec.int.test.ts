@@ -1,7 +1,7 @@
 import type { V1ContainerState, V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { labels } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
@@ -22,7 +22,7 @@ let api: FakeApiServer;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  nats = stack.use(await natsServer());
+  nats = stack.use(await startTestNats());
   api = stack.use(await fakeApiServer());
   bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
 });

@@ -9,7 +9,7 @@ import {
   type V1PodStatus,
 } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { kubeClient } from "@muster/testkit";
+import { makeKubeClient } from "@muster/testkit";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 
@@ -84,7 +84,7 @@ export function configBehind(kubeconfig: string, port: number): KubeConfig {
 
 /** The owner of pods, the scheduler and the kubelet, as far as the watcher observes them. */
 export function actors(kubeconfig: string) {
-  const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+  const api = makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   const merge = setHeaderOptions("Content-Type", PatchStrategy.MergePatch);
   const setStatus = (name: string, status: V1PodStatus) =>
     api.patchNamespacedPodStatus({ name, namespace: NAMESPACE, body: { status } }, merge);

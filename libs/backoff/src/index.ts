@@ -1,4 +1,4 @@
-export { backoffMs, deadline, pause, MAX_TIMER_MS, within } from "./backoff.ts";
+export { computeBackoffMs, makeDeadline, pause, MAX_TIMER_MS, within } from "./backoff.ts";
 export type { BackoffLimits } from "./backoff.ts";
 export { makeBell } from "./bell.ts";
 export type { Bell } from "./bell.ts";

@@ -1,8 +1,8 @@
-import { faultOf, type Fault } from "@muster/faults";
+import { findFault, type Fault } from "@muster/faults";
 import { serviceNames } from "@muster/proto";
 import type { Endpoint, Message, Reply } from "./bus.ts";
 import { RequestRates, type Refusal, type RequestRate } from "./request-rates.ts";
-import { replyOfFault, replyOfRefusal } from "./wire-headers.ts";
+import { toFaultReply, toRefusalReply } from "./wire-headers.ts";
 
 /** Retry hint of an endpoint at its limit of concurrency. */
 const BUSY_RETRY_MS = 100;
@@ -21,7 +21,7 @@ type RefusalReason = "rate" | "busy";
 type Admit = (user: string | undefined) => Refusal | undefined;
 
 /** Limits the requests of every user. Without a rate all requests are admitted. `now`: monotonic milliseconds. */
-export function admission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
+export function makeAdmission(rate: RequestRate | undefined, now: () => number = () => performance.now()): Admit {
   if (rate === undefined) return () => undefined;
   const rates = new RequestRates(rate);
   return (user) => rates.take(user, now());
@@ -39,7 +39,7 @@ export type ServedService = {
 };
 
 /** Bounds an endpoint: beyond its concurrency, and a user's rate, a request is refused immediately, never queued. */
-export function answering(endpoint: Endpoint, served: ServedService): EndpointAnswers {
+export function makeEndpointAnswers(endpoint: Endpoint, served: ServedService): EndpointAnswers {
   const counts = { requests: 0, faults: 0, refused: 0, processingMs: 0 };
   let inFlight = 0;
   const answer = async (message: Message, user?: string): Promise<Reply> => {
@@ -48,7 +48,7 @@ export function answering(endpoint: Endpoint, served: ServedService): EndpointAn
     if (excess !== undefined || inFlight >= endpoint.concurrency) {
       counts.refused += 1;
       if (excess === undefined) served.onRefused("busy", user);
-      return replyOfRefusal(excess ?? busy(endpoint.name, endpoint.concurrency));
+      return toRefusalReply(excess ?? buildBusyFault(endpoint.name, endpoint.concurrency));
     }
     inFlight += 1;
     const startMs = performance.now();
@@ -56,7 +56,7 @@ export function answering(endpoint: Endpoint, served: ServedService): EndpointAn
       return await endpoint.handler(message);
     } catch (error) {
       counts.faults += 1;
-      return replyOfFault(faultOf(error) ?? { code: "internal", operation: endpoint.name });
+      return toFaultReply(findFault(error) ?? { code: "internal", operation: endpoint.name });
     } finally {
       inFlight -= 1;
       counts.processingMs += performance.now() - startMs;
@@ -66,7 +66,7 @@ export function answering(endpoint: Endpoint, served: ServedService): EndpointAn
 }
 
 /** The fault of a request that exceeds the concurrency limit of an endpoint. */
-export function busy(endpoint: string, limit: number): Fault {
+export function buildBusyFault(endpoint: string, limit: number): Fault {
   const what = `number of requests in flight of ${endpoint}`;
   return { code: "limit_exceeded", what, limit, retryAfterMs: BUSY_RETRY_MS };
 }

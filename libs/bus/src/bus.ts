@@ -1,5 +1,5 @@
 /**
- * The port for all traffic on the bus. `connectNats` and `memoryBus` implement it and pass the same test suite. Application code uses the typed functions
+ * The port for all traffic on the bus. `connectNats` and `makeMemoryBus` implement it and pass the same test suite. Application code uses the typed functions
  * (`client`, `serve`, `publishEvent`, `consumeEvents`) and never builds headers.
  */
 export type Bus = AsyncDisposable & {

@@ -57,7 +57,7 @@ const STREAM = streams.dead.name;
 const ANY = subjects.dead("a").replace(/a$/, ">");
 
 /** Opens the dead letters of all areas. The list is empty while their stream is missing. */
-export function deadLetters(bus: Bus): DeadLetters {
+export function openDeadLetters(bus: Bus): DeadLetters {
   const find = async (id: number): Promise<StoredMessage> => {
     const found = isId(id) ? await next(bus, ANY, id) : undefined;
     if (found?.sequence !== id) throw new FaultError({ code: "not_found", kind: "dead letter", id: String(id) });

@@ -9,7 +9,7 @@ export type DeliveryEndings = {
 };
 
 /** Creates a delivery that ends once: later calls do nothing. A failed acknowledgement does not end it. */
-export function deliveryOf(message: Message, sequence: number, attempt: number, endings: DeliveryEndings): Delivery {
+export function makeDelivery(message: Message, sequence: number, attempt: number, endings: DeliveryEndings): Delivery {
   let ended = false;
   const end = (how: () => void): void => {
     if (ended) return;
@@ -47,7 +47,7 @@ export function deliveryOf(message: Message, sequence: number, attempt: number, 
 }
 
 /** Runs the handler. If the handler throws, requests redelivery with a growing delay. Never rejects. */
-export async function deliver(
+export async function deliverMessage(
   delivery: Delivery,
   handler: (delivery: Delivery) => Promise<void>,
   onRetry: ConsumeOptions["onRetry"],

@@ -23,7 +23,7 @@ export type SlowListener = {
  * Passes messages to one handler in order, each after the previous one is finished. Drops new messages beyond the limit of waiting ones. Reports a loss when it
  * begins, and the total once the listener has caught up.
  */
-export function listening(
+export function openListener(
   subject: string,
   handler: (message: Message) => unknown,
   options: ListenOptions,

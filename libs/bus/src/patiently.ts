@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause } from "@muster/backoff";
-import { natsError, natsFault } from "./nats-fault.ts";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { toNatsError, toNatsFault } from "./nats-fault.ts";
 import type { NatsLink } from "./nats-link.ts";
 
 /** Time limit of one publish or configuration change, reconnects and retries included. */
@@ -8,7 +8,7 @@ const PATIENCE_MS = 5000;
 const RETRY = { firstMs: 50, maxMs: 500 };
 
 /** Retries while the server is unreachable or times out; the work must be idempotent. */
-export async function patiently<Result>(
+export async function retryWhileUnreachable<Result>(
   link: NatsLink,
   operation: string,
   work: () => Promise<Result>,
@@ -21,14 +21,14 @@ export async function patiently<Result>(
       try {
         return await work();
       } catch (error) {
-        const fault = natsFault(error, { operation });
-        if (fault.code !== "unavailable" && fault.code !== "deadline_exceeded") throw natsError(error, { operation });
+        const fault = toNatsFault(error, { operation });
+        if (fault.code !== "unavailable" && fault.code !== "deadline_exceeded") throw toNatsError(error, { operation });
         cause = error;
       }
     } else if (link.connection.isClosed()) {
       throw new FaultError({ code: "cancelled", operation });
     }
-    const waitMs = backoffMs(attempt, RETRY);
+    const waitMs = computeBackoffMs(attempt, RETRY);
     if (performance.now() + waitMs >= endMs)
       throw new FaultError(
         { code: "unavailable", dependency: "nats", retryAfterMs: RETRY.maxMs },

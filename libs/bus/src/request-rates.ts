@@ -115,7 +115,7 @@ export function isInbox(reply: string | undefined): boolean {
  * The user in the inbox _INBOX.<user>.<connection>.<request>. Undefined for _INBOX.<connection>.<request>, which clients of a server with one token for all
  * use.
  */
-export function userOfInbox(reply: string | undefined): string | undefined {
+export function findInboxUser(reply: string | undefined): string | undefined {
   if (reply === undefined || !isInbox(reply)) return undefined;
   const [, user = "", ...rest] = reply.split(".", 5);
   return rest.length >= 2 && USER.test(user) ? user : undefined;

@@ -12,7 +12,7 @@ import {
   type NatsServer,
   type NatsUserName,
 } from "@muster/nats-server";
-import { certificateAuthority, signedCertificate, until } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { connectNats, connectService } from "../src/index.ts";
 import { faultFrom } from "./call-suite.ts";
@@ -26,8 +26,8 @@ let server: NatsServer;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "muster-credentials-"));
   stack.defer(() => rm(directory, { recursive: true, force: true }));
-  const ca = await certificateAuthority("test");
-  const made = await signedCertificate(ca, { commonName: "nats", use: "server" });
+  const ca = await makeCertificateAuthority("test");
+  const made = await makeSignedCertificate(ca, { commonName: "nats", use: "server" });
   await write("ca.pem", ca.cert);
   const tls = { certFile: await write("server.pem", made.cert), keyFile: await write("server.key", made.key) };
   const { path: binary } = await findNatsServer({ env: process.env });
@@ -115,7 +115,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
 );
 
 it("reports an untrusted server certificate, and connects once the file has its issuer", async () => {
-  const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
+  const file = await write("trusted.pem", (await makeCertificateAuthority("another")).cert);
   const seed = keys.get("watcher")?.seed ?? "";
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
   const { context, missing } = contextWith(variables, new AbortController().signal);

@@ -1,4 +1,4 @@
-import { memoryBus, MemoryWorld } from "../src/index.ts";
+import { makeMemoryBus, MemoryWorld } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
 import { deadLetterSuite } from "./dead-letter-suite.ts";
 import { eventSuite } from "./event-suite.ts";
@@ -7,7 +7,7 @@ function openWorld(): Promise<TestWorld> {
   const world = new MemoryWorld();
   return Promise.resolve({
     connect: (_name, onStatus = () => undefined, options = {}) =>
-      Promise.resolve(memoryBus({ world, onStatus, ...options })),
+      Promise.resolve(makeMemoryBus({ world, onStatus, ...options })),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   });
 }

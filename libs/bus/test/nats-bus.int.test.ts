@@ -1,11 +1,11 @@
-import { natsServer } from "@muster/testkit";
+import { startTestNats } from "@muster/testkit";
 import { connectNats, type NatsBus } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
 import { deadLetterSuite } from "./dead-letter-suite.ts";
 import { eventSuite } from "./event-suite.ts";
 
 async function openWorld(): Promise<TestWorld> {
-  const server = await natsServer();
+  const server = await startTestNats();
   const buses: NatsBus[] = [];
   return {
     connect: async (name, onStatus = () => undefined, { user, requestRate } = {}) => {

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
 import { FaultError, logLevelOf } from "@muster/faults";
-import { controllerMetrics, type ControllerMetrics, type PassOutcome } from "./controller-metrics.ts";
+import { makeControllerMetrics, type ControllerMetrics, type PassOutcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
-import { follow, openStopGrace } from "./stop-grace.ts";
+import { onAbort, openStopGrace } from "./stop-grace.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** The result of a pass. `requeueAfterMs`: delay of the next pass; undefined: none, 0: immediately. An event runs it earlier. */
@@ -70,14 +70,14 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const { queue, workers = 1, resync, stop, lead, clock = systemClock } = options;
   const end = new AbortController();
   await using undo = new AsyncDisposableStack();
-  undo.defer(follow(stop, () => end.abort()));
-  undo.defer(follow(lead?.lost, () => end.abort()));
+  undo.defer(onAbort(stop, () => end.abort()));
+  undo.defer(onAbort(lead?.lost, () => end.abort()));
   // Runs also when the caches fail: no worker will take a key.
   undo.defer(() => queue.shutDown());
   await untilSynced(options, end.signal);
   if (end.signal.aborted) return;
 
-  const metrics = controllerMetrics(options.name, queue);
+  const metrics = makeControllerMetrics(options.name, queue);
   undo.defer(() => metrics.stop());
   if (resync !== undefined) {
     const add = (key: string): void => {
@@ -86,7 +86,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
   }
   const length = Number.isFinite(workers) ? workers : 1;
-  undo.defer(follow(end.signal, () => void queue.shutDown()));
+  undo.defer(onAbort(end.signal, () => void queue.shutDown()));
   using grace = openStopGrace({ stop: end.signal, lost: lead?.lost, graceMs: options.stopGraceMs, clock });
   await Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, grace.signal)));
 }

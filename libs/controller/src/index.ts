@@ -1,11 +1,11 @@
 export { runController } from "./controller.ts";
 export type { ControllerLead, Reconcile, ReconcileResult } from "./controller.ts";
-export { tokenBucket } from "./rate-limiter.ts";
-export { inPass, reconciler } from "./reconciler.ts";
+export { makeTokenBucket } from "./rate-limiter.ts";
+export { runInPass, makeReconciler } from "./reconciler.ts";
 export type { ObservedInput, ControllerParts, PassSpan, PlannedStep, PassRound } from "./reconciler.ts";
 export { runParts } from "./run-parts.ts";
 export { runPeriodically } from "./run-periodically.ts";
 export type { PeriodicWork } from "./run-periodically.ts";
 export { openStopGrace } from "./stop-grace.ts";
-export { workQueue } from "./work-queue.ts";
+export { makeWorkQueue } from "./work-queue.ts";
 export type { WorkQueue } from "./work-queue.ts";

@@ -39,7 +39,7 @@ const MAX_LISTED_STEPS = 50;
  * Runs one level-triggered pass: observes, plans and acts until only waiting is left. The next pass repairs a pass that was interrupted anywhere. A plan that
  * does not converge fails the pass.
  */
-export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
+export function makeReconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
   passes: ControllerParts<Seen, Plan>,
 ): Reconcile {
   return async (key, signal) => {
@@ -50,7 +50,7 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
       const plan = passes.plan(seen);
       const act = (): Promise<ReconcileResult | "again"> => passes.act(seen, plan, { key, number, signal });
       const span = passes.span(seen, plan);
-      const acted = await (span === undefined ? act() : inPass(passes.tracer, span, plan.steps, act));
+      const acted = await (span === undefined ? act() : runInPass(passes.tracer, span, plan.steps, act));
       if (acted !== "again") return acted;
     }
     if (signal.aborted) return {};
@@ -59,7 +59,7 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
 }
 
 /** Runs work under the span of a pass, which lists the planned steps. */
-export function inPass<Result>(
+export function runInPass<Result>(
   tracer: string,
   { name, parent, attributes }: PassSpan,
   steps: readonly PlannedStep[],

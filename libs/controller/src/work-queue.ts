@@ -1,6 +1,6 @@
 import { systemClock, type Clock, type SettableClock } from "@muster/backoff";
-import { delayedKeys } from "./delayed-keys.ts";
-import { DEFAULT_RATE_LIMITS, rateLimiter, type RateLimits } from "./rate-limiter.ts";
+import { makeDelayedKeys } from "./delayed-keys.ts";
+import { DEFAULT_RATE_LIMITS, makeRateLimiter, type RateLimits } from "./rate-limiter.ts";
 
 /** High: an event. Low: a resync, which may wait while events come. */
 export type QueuePriority = "high" | "low";
@@ -61,15 +61,20 @@ type WorkQueueOptions = {
 const HIGH_IN_A_ROW = 8;
 
 /** Creates a rate-limited queue that never assigns one key to two workers. Throws a plain Error for limits that are not positive numbers. */
-export function workQueue({ limits, clock = systemClock, dueClock = clock, random }: WorkQueueOptions = {}): WorkQueue {
-  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
+export function makeWorkQueue({
+  limits,
+  clock = systemClock,
+  dueClock = clock,
+  random,
+}: WorkQueueOptions = {}): WorkQueue {
+  const limiter = makeRateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
   const idle = idleWorkers();
   const count = { adds: 0, dones: 0, retries: 0 };
   const quiet = Promise.withResolvers<undefined>();
   let open = true;
-  const due = delayedKeys(dueClock, (key) => add(key, "high"));
-  const retries = dueClock === clock ? due : delayedKeys(clock, (key) => add(key, "high"));
+  const due = makeDelayedKeys(dueClock, (key) => add(key, "high"));
+  const retries = dueClock === clock ? due : makeDelayedKeys(clock, (key) => add(key, "high"));
 
   /** Times at which the retries of failed keys are due. */
   const retriesAtMs = new Map<string, number>();

@@ -88,7 +88,7 @@ export type AdditionalRight = {
 };
 
 /** A row with the methods of its service checked. */
-export function resource<Service extends ServiceDescriptor>(row: Resource<Service>): AnyResource {
+export function defineResource<Service extends ServiceDescriptor>(row: Resource<Service>): AnyResource {
   // The names of methods are strings to everything that reads the table.
   return row as unknown as AnyResource;
 }

@@ -1,12 +1,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { realisticPod } from "./realistic-pod.ts";
 
-const PODS = sized(2000, 100);
-const EVENTS = sized(10_000, 200);
-const ROUNDS = sized(3, 1);
+const PODS = selectSize(2000, 100);
+const EVENTS = selectSize(10_000, 200);
+const ROUNDS = selectSize(3, 1);
 const VARIANTS = ["client-node", "informer", "informer and controller"] as const;
 
 export type ReaderResult = { readonly events: number; readonly cpuMs: number; readonly wallMs: number };

@@ -1,11 +1,11 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { realisticPod } from "./realistic-pod.ts";
 
-const PODS = sized(10_000, 200);
-const ROUNDS = sized(3, 1);
+const PODS = selectSize(10_000, 200);
+const ROUNDS = selectSize(3, 1);
 
 /** Memory of a cache of pods: the informer with the watcher's projection, the informer with whole pods, and client-node's own, each in a process of its own. */
 export async function compareMemory(): Promise<void> {

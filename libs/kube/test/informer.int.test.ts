@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { informer, kubeFault, listWatch } from "../src/index.ts";
+import { openInformer, toKubeFault, listWatch } from "../src/index.ts";
 import type { InformerOptions } from "../src/informer.ts";
 import {
   bookmark,
@@ -30,7 +30,7 @@ function follow(server: ScriptedServer, more: Partial<InformerOptions<Thing, Kep
   const errors: unknown[] = [];
   const pauses: number[] = [];
   const changes: string[] = [];
-  const followed = informer<Thing, Kept>({
+  const followed = openInformer<Thing, Kept>({
     source: listWatch<Thing>(server.config, PATH, { labelSelector: "a=b" }),
     project: ({ metadata }) => ({ name: metadata.name, version: Number(metadata.resourceVersion) }),
     onError: (error, retryInMs) => {
@@ -88,7 +88,7 @@ it("restarts the list when a continue token has expired, and without pages when 
   await followed.synced;
   expect(changes).toEqual(["ns/a - > 2"]);
   expect(lists(server).at(-1)!.url.searchParams.has("limit")).toBe(false);
-  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
+  expect(errors.map((error) => toKubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
 });
 
 it("lists again immediately after 410, in the answer or inside the watch, and reports the changes in between", async () => {
@@ -166,7 +166,7 @@ it("waits as long as the server asks after 429, and increases its own pauses up 
   await followed.synced;
   expect(pauses[0]).toBe(1000);
   expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.maxBackoffMs);
-  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
+  expect(errors.map((error) => toKubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
 });
 
 it("never stops: it retries after a malformed list, a reset connection and 500s", async () => {
@@ -309,7 +309,7 @@ it("has updated its indexes when it reports a change", async () => {
   await using server = await scriptedServer();
   server.onList(page([thing("a1", 1), thing("a2", 2), thing("b1", 3)], 5));
   server.onWatch(watch([added("a3", 6), deleted("a1", 7)], "stay"));
-  await using followed = informer({
+  await using followed = openInformer({
     source: listWatch<Thing>(server.config, PATH),
     project: ({ metadata }) => metadata.name,
     indexes: { first: (name: string) => [name.slice(0, 1)] },

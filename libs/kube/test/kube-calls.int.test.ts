@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { V1ConfigMap, V1Node } from "@kubernetes/client-node";
-import { settled, until } from "@muster/testkit";
+import { waitUntilSettled, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { kubeCalls, kubeFault, type KubeCalls } from "../src/index.ts";
+import { makeKubeCalls, toKubeFault, type KubeCalls } from "../src/index.ts";
 import { apiServers, type TestApiServer } from "./api-servers.ts";
 import { page, refuse, scriptedServer, thing, type Answer } from "./scripted-server.ts";
 
@@ -13,7 +13,7 @@ const things = { apiVersion: "muster.dev/v1", plural: "things", namespace: "ns" 
 function codeOf(call: Promise<unknown>): Promise<string | undefined> {
   return call.then(
     () => "ok",
-    (error: unknown) => kubeFault(error)?.code,
+    (error: unknown) => toKubeFault(error)?.code,
   );
 }
 
@@ -23,7 +23,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
   beforeAll(async () => {
     if (skip) return;
     server = await start();
-    calls = kubeCalls(server.config);
+    calls = makeKubeCalls(server.config);
   });
   afterAll(async () => {
     if (skip) return;
@@ -106,7 +106,7 @@ describe("with a scripted server", () => {
 
   it("sends each call with its method, path and body", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     const seen: [string, string, string | undefined, string][] = [];
     const see = (request: IncomingMessage, body: string) => {
       seen.push([request.method ?? "", request.url ?? "", request.headers["content-type"], body]);
@@ -139,7 +139,7 @@ describe("with a scripted server", () => {
 
   it("keeps its connections after deletions, which have a body", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     const ports = new Set<number | undefined>();
     server.onList(answer("{}", (request) => void ports.add(request.socket.remotePort)));
     for (const name of ["a", "b", "c", "d", "e", "f"]) await calls.delete(things, name);
@@ -149,7 +149,7 @@ describe("with a scripted server", () => {
 
   it("never turns a call for one object into a call for all of them", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     await expect(calls.delete(things, "")).rejects.toThrow("without a name");
     await expect(calls.replace(things, { metadata: {} })).rejects.toThrow("without a name");
     expect(server.asked).toEqual([]);
@@ -157,14 +157,14 @@ describe("with a scripted server", () => {
 
   it("ends a call that the server never answers", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { timeoutMs: 20 });
+    await using calls = makeKubeCalls(server.config, { timeoutMs: 20 });
     server.onList(() => undefined);
     expect(await codeOf(calls.get(things, "a"))).toBe("unavailable");
   });
 
   it("ends a call when its signal is aborted, and never sends one that still waits", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { maxInFlight: 1 });
+    await using calls = makeKubeCalls(server.config, { maxInFlight: 1 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const first = codeOf(calls.get(things, "first"));
@@ -184,7 +184,7 @@ describe("with a scripted server", () => {
 
   it("closes the connection of a call that is aborted in flight", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     const stop = new AbortController();
     let closed: Promise<unknown> | undefined;
     server.onList((response) => {
@@ -197,12 +197,12 @@ describe("with a scripted server", () => {
 
   it("never exceeds its limit of requests in flight", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { maxInFlight: 3 });
+    await using calls = makeKubeCalls(server.config, { maxInFlight: 3 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => calls.get(things, `t${at}`)));
     await until("three are asked", () => held.length >= 3);
-    await settled();
+    await waitUntilSettled();
     expect(held).toHaveLength(3);
     server.onList(answer("{}"));
     for (const response of held) response.end("{}");
@@ -212,7 +212,7 @@ describe("with a scripted server", () => {
 
   it("retries once with new credentials after a refused token", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     server.onList(answer("{}"), refuse(401, "Unauthorized"), answer("{}"), refuse(401, "Unauthorized"));
     await calls.get(things, "a");
     await calls.get(things, "b");
@@ -223,16 +223,16 @@ describe("with a scripted server", () => {
 
   it("rejects with the API server's refusal and its pause, and does not retry", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     server.onList(refuse(429, "TooManyRequests", { "retry-after": "2" }));
     const error: unknown = await calls.get(things, "a").catch((reason: unknown) => reason);
-    expect(kubeFault(error)).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });
+    expect(toKubeFault(error)).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });
     expect(server.asked).toHaveLength(1);
   });
 
   it("rejects an answer that is no JSON, or no list", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     server.onList(answer("<html>"), answer('{"kind":"Thing"}'));
     await expect(calls.get(things, "a")).rejects.toMatchObject({ name: "MalformedAnswerError" });
     await expect(calls.list(things)).rejects.toMatchObject({ name: "MalformedAnswerError" });
@@ -240,7 +240,7 @@ describe("with a scripted server", () => {
 
   it("resolves a creation whose answer is unread, but rejects a refused one", async () => {
     await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     server.onList(answer("<html>"), refuse(409, "AlreadyExists"));
     const sent = { metadata: { name: "a" } };
     expect(await calls.create(things, sent, { isAnswerUnread: true })).toBe(sent);
@@ -250,7 +250,7 @@ describe("with a scripted server", () => {
   it("reports that the server is unavailable", async () => {
     const server = await scriptedServer();
     await server[Symbol.asyncDispose]();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     expect(await codeOf(calls.get(things, "a"))).toBe("unavailable");
   });
 });

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { openPodLog, readLogRange } from "../src/index.ts";
 import { refuse, scriptedServer, type Answer } from "./scripted-server.ts";
@@ -55,7 +55,7 @@ it("rejects with a fault for a missing pod, and for a cut stream", async () => {
   const code = (work: Promise<unknown>): Promise<string | undefined> =>
     work.then(
       () => "ok",
-      (error: unknown) => faultOf(error)?.code,
+      (error: unknown) => findFault(error)?.code,
     );
   expect(await code(readLogRange(server.config, LOG, range, never))).toBe("not_found");
   server.onList((response) => {

@@ -1,8 +1,8 @@
-import { client, type Bus, type Client } from "@muster/bus";
-import { describeFault, faultOf, unlessMissing } from "@muster/faults";
+import { makeClient, type Bus, type Client } from "@muster/bus";
+import { describeFault, findFault, unlessMissing } from "@muster/faults";
 import { JobService, NodeService, ReservationService, type muster } from "@muster/proto";
 import {
-  waitsForNodes,
+  isWaitingForNodes,
   withGoneHolders,
   type LeftoverPod,
   type StateReason,
@@ -22,11 +22,11 @@ export type ExplainCalls = {
 };
 
 /** The calls of the services on this bus. */
-export function explainCalls(bus: Bus): ExplainCalls {
-  const jobs = client(bus, JobService);
+export function makeExplainCalls(bus: Bus): ExplainCalls {
+  const jobs = makeClient(bus, JobService);
   return {
-    reservations: client(bus, ReservationService),
-    nodes: client(bus, NodeService),
+    reservations: makeClient(bus, ReservationService),
+    nodes: makeClient(bus, NodeService),
     podsLeft: async () => {
       const { podsLeft } = await jobs.listJobs({ limit: 1 }, OPTIONS);
       return podsLeft.map(({ ownerId, job, pod, node }) => ({ owner: `job/${ownerId}`, name: job, pod, node }));
@@ -91,7 +91,7 @@ type Explained = {
 };
 
 /** The answer to a user: the reason that decides, and the additions of the other services. */
-export function explanationMessage(
+export function toWireExplanation(
   explained: Explained,
   reason: StateReason,
   asked: MachineAnswers,
@@ -149,7 +149,7 @@ async function askScaling(
   seen: SeenMachines,
 ): Promise<MachineAnswers["scaling"]> {
   const owner = reservation?.owner;
-  if (!waitsForNodes(seen) || owner === undefined) return undefined;
+  if (!isWaitingForNodes(seen) || owner === undefined) return undefined;
   try {
     return { demand: await nodes.explainDemand({ owner }, OPTIONS) };
   } catch (error) {
@@ -163,13 +163,13 @@ async function askPodsLeft({ podsLeft }: ExplainCalls, { code, pools }: SeenMach
   try {
     return await podsLeft();
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return [];
   }
 }
 
 function troubleOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return fault.code === "unavailable" ? "no replica of it answers" : describeFault(fault);
 }

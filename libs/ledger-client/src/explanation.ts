@@ -36,12 +36,12 @@ export type LeftoverPod = {
 };
 
 /** A reason without advice. */
-export function because(code: string, message: string): StateReason {
+export function buildReason(code: string, message: string): StateReason {
   return { code, message, next: "" };
 }
 
 /** The ledger's reason; undefined if no reservation exists, or it does not wait. */
-export function reasonOfWait(machines: SeenMachines | undefined): StateReason | undefined {
+export function buildWaitReason(machines: SeenMachines | undefined): StateReason | undefined {
   if (machines === undefined || machines.code === "") return undefined;
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
@@ -105,7 +105,7 @@ function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable"
 }
 
 /** Whether more nodes would help, and the node scaler creates them on demand. */
-export function waitsForNodes({
+export function isWaitingForNodes({
   code,
   pools,
 }: {

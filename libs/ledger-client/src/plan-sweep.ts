@@ -21,7 +21,7 @@ export type SweepStep<Item> = {
 };
 
 /** Returns the step without its removal. `but` names what prevents it. */
-export function withhold<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
+export function withholdRemoval<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
   return { kind: "suspect", object, because: `${because}, but ${but}` };
 }
 

@@ -1,11 +1,11 @@
 import { forEachSome } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import {
   describeBrake,
   listForeign,
   planSweep,
-  withhold,
+  withholdRemoval,
   type SweepBrake,
   type OwnedObject,
   type OwnerStanding,
@@ -52,7 +52,7 @@ const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 
 /** Reports the first ten failures, and the number of `more`: one cause often fails all. */
-export function reportFirst<Failure>(
+export function reportFirstFailure<Failure>(
   failures: readonly Failure[],
   report: (first: readonly Failure[], more: number) => void,
 ): void {
@@ -76,7 +76,7 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
     const isBraked = brake !== undefined && step.kind === "remove" && !isHarmless;
-    const allowed = isBraked ? withhold(step, `nothing is removed: ${describeBrake(brake)}`) : step;
+    const allowed = isBraked ? withholdRemoval(step, `nothing is removed: ${describeBrake(brake)}`) : step;
     const isOnlyReported = isDryRun && !isHarmless;
     const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await removeInSpan(options, allowed);
     if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
@@ -87,8 +87,8 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
     done.push(...(await takeAll(alike, take, failures)));
   if (failures.length > 0) {
-    reportFirst(failures, (first, more) => report?.notRemoved?.(first, more));
-    const [worst] = [...failures.filter(({ error }) => faultOf(error) === undefined), ...failures];
+    reportFirstFailure(failures, (first, more) => report?.notRemoved?.(first, more));
+    const [worst] = [...failures.filter(({ error }) => findFault(error) === undefined), ...failures];
     throw worst?.error;
   }
   return { steps: done, brake };

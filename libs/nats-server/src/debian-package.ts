@@ -8,7 +8,7 @@ const SUITES = ["sid", "forky"];
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /** Unpacks the Debian package without installing it: apt uses a separate directory and needs no rights. apt verifies the signature. */
-export function debianPackage(): ProgramSource {
+export function makeDebianPackage(): ProgramSource {
   return {
     name: "Debian package",
     takes: "half a minute",

@@ -44,14 +44,14 @@ export async function fetchFirst<Result>(
       found ??= ended;
       over.abort();
     } else if (!over.signal.aborted) {
-      const why = limit.aborted ? `not done within ${seconds(limitMs)}` : ended.why;
+      const why = limit.aborted ? `not done within ${formatSeconds(limitMs)}` : ended.why;
       failures.push(`${source.name}: ${why}`);
       onProgress(`  failed: ${source.name}: ${why}`);
     }
   };
   const saying = setInterval(() => {
     const names = [...trying.keys()].map(({ name }) => name).join(" and ");
-    if (names !== "") onProgress(`  ${seconds(performance.now() - startedMs)}: still at it: ${names}`);
+    if (names !== "") onProgress(`  ${formatSeconds(performance.now() - startedMs)}: still at it: ${names}`);
   }, progressIntervalMs);
   try {
     for (const source of sources) {
@@ -73,7 +73,7 @@ async function quietly(delayMs: number, signal: AbortSignal): Promise<void> {
 }
 
 /** `2 minutes` where it is whole minutes, else `75 s`. */
-export function seconds(ms: number): string {
+export function formatSeconds(ms: number): string {
   const whole = Math.round(ms / 1000);
   return whole >= 120 && whole % 60 === 0 ? `${whole / 60} minutes` : `${whole} s`;
 }

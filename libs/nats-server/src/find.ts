@@ -1,12 +1,12 @@
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { FaultError, faultOf, throwFault } from "@muster/faults";
-import { debianPackage } from "./debian-package.ts";
-import { fetchFirst, seconds, type Attempt, type FetchLimits } from "./fetch-first.ts";
-import { goInstall, GO_MODULE } from "./go-install.ts";
-import { underLock } from "./install-lock.ts";
-import { PINNED_RELEASE, releaseDownload } from "./release-download.ts";
+import { FaultError, findFault, throwFault } from "@muster/faults";
+import { makeDebianPackage } from "./debian-package.ts";
+import { fetchFirst, formatSeconds, type Attempt, type FetchLimits } from "./fetch-first.ts";
+import { makeGoInstall, GO_MODULE } from "./go-install.ts";
+import { runUnderLock } from "./install-lock.ts";
+import { PINNED_RELEASE, makeReleaseDownload } from "./release-download.ts";
 import { findOnPath, isExecutable, runProgram, type Environment, type ProgramSource } from "./source.ts";
 import { isNewEnough, OLDEST_VERSION, parseVersion } from "./version.ts";
 
@@ -31,7 +31,7 @@ const PATIENCE: FetchLimits = { limitMs: 180_000, headStartMs: 15_000, progressI
 /** Minimum age of leftovers: longer than all sources together may take. */
 const LEFTOVER_MS = 3_600_000;
 const DOWNLOADS = "https://github.com/nats-io/nats-server/releases";
-const SOURCES: readonly ProgramSource[] = [releaseDownload(PINNED_RELEASE), goInstall(), debianPackage()];
+const SOURCES: readonly ProgramSource[] = [makeReleaseDownload(PINNED_RELEASE), makeGoInstall(), makeDebianPackage()];
 
 /**
  * Finds a nats-server binary of version 2.11 or later, or fetches one into the cache. Searches MUSTER_NATS_SERVER, PATH and the cache, then tries the pinned
@@ -59,7 +59,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   const cached = await usableIfThere(path, env);
   if (cached !== undefined) return { path, version: cached, from: "cache" };
   onProgress(`no nats-server of version ${OLDEST_VERSION} or later is on PATH or in the cache;`);
-  onProgress(`one is fetched into ${directory}, which takes ${seconds(patience.limitMs)} at most`);
+  onProgress(`one is fetched into ${directory}, which takes ${formatSeconds(patience.limitMs)} at most`);
   const limit = AbortSignal.timeout(patience.limitMs);
   const lock = {
     signal: AbortSignal.any([signal, limit]),
@@ -67,7 +67,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   };
   try {
     await mkdir(directory, { recursive: true });
-    return await underLock(join(directory, "nats-server.lock"), lock, async () => {
+    return await runUnderLock(join(directory, "nats-server.lock"), lock, async () => {
       const meanwhile = await usableIfThere(path, env);
       if (meanwhile !== undefined) return { path, version: meanwhile, from: "cache" };
       await removeLeftovers(directory);
@@ -77,8 +77,11 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
     });
   } catch (error) {
     if (signal.aborted) throw new FaultError({ code: "cancelled", operation: "finding nats-server" }, { cause: error });
-    if (limit.aborted && faultOf(error) === undefined)
-      return giveUp([...failures, `another process was fetching it for longer than ${seconds(patience.limitMs)}`]);
+    if (limit.aborted && findFault(error) === undefined)
+      return giveUp([
+        ...failures,
+        `another process was fetching it for longer than ${formatSeconds(patience.limitMs)}`,
+      ]);
     throw error;
   }
 }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { LeaseService, ReservationService, SessionService } from "@muster/proto";
 import { planPermissions } from "./plan-permissions.ts";
-import { requestsOf, type NatsRights } from "./rights.ts";
+import { listRequests, type NatsRights } from "./rights.ts";
 
 const BUCKETS = ["sessions", "ledger", "machines"];
 const STREAMS = ["EVENTS", "COMMANDS", "LOG"];
@@ -103,7 +103,7 @@ it("forbids hearing another user's answers, or requests of a service that the us
       for (const subject of ["_INBOX.v.x", "_INBOX.x", "$KV.sessions.key", "$JS.API.STREAM.INFO.LOG", "anything"])
         expect(allows(subscribe, subject), subject).toBe(false);
       for (const service of SERVICES)
-        for (const subject of requestsOf(service))
+        for (const subject of listRequests(service))
           for (const heard of [subject, `${subject}.REPLICA`])
             expect(allows(subscribe, heard), heard).toBe(needed.serves?.includes(service) ?? false);
     }),

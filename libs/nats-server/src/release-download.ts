@@ -27,7 +27,7 @@ const MAX_ARCHIVE_BYTES = 64 * 1024 * 1024;
 const PROCESSORS: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /** Downloads the release and unpacks it only if its checksum is the one pinned here. */
-export function releaseDownload(release: NatsRelease): ProgramSource {
+export function makeReleaseDownload(release: NatsRelease): ProgramSource {
   return {
     name: `download of release ${release.version}`,
     takes: "some seconds",

@@ -1,7 +1,7 @@
 import { LeaseService } from "../generated/services.ts";
 
 /** The leases of one engine id, answered only by its own replicas: `muster.req.provision-<engine>.*`. */
-export function leaseServiceOf(engine: string): LeaseServiceOfEngine {
+export function buildLeaseService(engine: string): LeaseServiceOfEngine {
   return { ...LeaseService, area: `${LeaseService.area}-${engine}` };
 }
 

@@ -71,16 +71,16 @@ const SESSION = "session.";
 const LOCK = "lock.";
 const SESSION_ID = /^[-\w]+$/;
 
-export function sessionKey(session: string): string {
+export function buildSessionKey(session: string): string {
   return SESSION + session;
 }
 
-export function lockKey(lock: string): string {
+export function buildLockKey(lock: string): string {
   return LOCK + lock;
 }
 
 /** The kind and name of a key of the bucket; undefined for a foreign key. */
-export function nameOfKey(
+export function parseKeyName(
   key: string,
 ):
   | { readonly kind: "session"; readonly session: string }

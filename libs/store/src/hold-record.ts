@@ -1,4 +1,4 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
 /** A record in a bucket that this process holds while it renews it. */
@@ -129,7 +129,7 @@ async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal>
   try {
     return { because: "renewed", revision: await record.renew(revision) };
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") return { because: "unknown", error };
+    if (findFault(error)?.code !== "conflict") return { because: "unknown", error };
     conflict = error;
   }
   try {
@@ -151,7 +151,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") return;
+    if (findFault(error)?.code !== "conflict") return;
     const found = await record.find().catch(() => undefined);
     if (found !== undefined) await record.giveUp(found).catch(() => undefined);
   }
@@ -159,7 +159,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
 
 /** Whether work threw this because it was stopped. */
 function isUnwinding(error: unknown): boolean {
-  const code = faultOf(error)?.code;
+  const code = findFault(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;
   return error instanceof Error && error.name === "AbortError";
 }

@@ -1,5 +1,5 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { FaultError, faultOf, throwFault } from "@muster/faults";
+import { FaultError, findFault, throwFault } from "@muster/faults";
 import type { ListCodec, Codec } from "./codec.ts";
 import type { Snapshot, Snapshots, SnapshotCodec } from "./log-snapshots.ts";
 import type { AppendResult, LogStream } from "./log-stream.ts";
@@ -216,7 +216,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
 
   #kick(): void {
     this.#writing ??= this.#write()
-      .catch((error: unknown) => this.#depose(error, "a defect", faultOf(error) === undefined))
+      .catch((error: unknown) => this.#depose(error, "a defect", findFault(error) === undefined))
       .finally(() => {
         this.#writing = undefined;
         if (this.#waiting.length > 0) this.#kick();

@@ -31,7 +31,7 @@ export type ModifyKey<Value, Input> = (
 ) => Promise<Modified<Value, Input>>;
 
 /** Builds `modify` on the other operations of a bucket: of JetStream, of the simulation, or of a test. */
-export function modifyBy<Value, Input>(bucket: SingleKey<Value, Input>): ModifyKey<Value, Input> {
+export function makeModify<Value, Input>(bucket: SingleKey<Value, Input>): ModifyKey<Value, Input> {
   const put = async (key: string, before: Entry<Value> | undefined, value: Input): Promise<Modified<Value, Input>> => {
     const written = before === undefined ? bucket.create(key, value) : bucket.update(key, value, before.revision);
     return { kind: "put", entry: { key, value, revision: await written } };

@@ -7,9 +7,9 @@ import {
   type JetStreamManager,
 } from "@nats-io/jetstream";
 import { Empty, nanos, nuid, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
-import { newInbox } from "@muster/jetstream";
-import { ask, onConnectionEvent } from "./connection-events.ts";
-import { toFault, unavailable } from "./jetstream-fault.ts";
+import { makeInbox } from "@muster/jetstream";
+import { requestOnce, onConnectionEvent } from "./connection-events.ts";
+import { toFault, buildUnavailableError } from "./jetstream-fault.ts";
 import { openMailbox } from "./mailbox.ts";
 
 export type StreamMessage = {
@@ -53,14 +53,14 @@ const CONTROL = 100;
  * Makes one pass over a stream in order: yields messages and, for the last of each subject, `caught-up` once every subject that existed at the start has been
  * read. Runs until the signal. Rejects with FaultError unavailable as soon as a message may have been missed (a gap, a lost connection, silence).
  */
-export async function* orderedPass(
+export async function* consumeInOrder(
   connection: NatsConnection,
   options: OrderedOptions,
 ): AsyncGenerator<StreamMessage | { readonly kind: "caught-up" }, undefined> {
   const { stream, signal, timeoutMs = REQUEST_TIMEOUT_MS } = options;
   const doing = `following ${stream}`;
   const mailbox = openMailbox<Msg>();
-  const fail = (why: string): void => mailbox.fail(unavailable(`${doing}: ${why}`));
+  const fail = (why: string): void => mailbox.fail(buildUnavailableError(`${doing}: ${why}`));
   const silence = setTimeout(() => fail("the server is silent"), SILENCE_MS);
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
   const hear: Hear = (error, message) => {
@@ -117,7 +117,7 @@ async function drawConsumer(
     if (options.atLeader !== true || leader === undefined || consumer.server === leader) return consumer;
     consumer.end();
   }
-  throw unavailable(`following ${options.stream}: no consumer was on ${leader}, which leads it`);
+  throw buildUnavailableError(`following ${options.stream}: no consumer was on ${leader}, which leads it`);
 }
 
 async function addConsumer(
@@ -126,7 +126,7 @@ async function addConsumer(
   { stream, subject, from, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
 ): Promise<Consumer> {
   const name = `muster_${nuid.next()}`;
-  const inbox = newInbox(connection);
+  const inbox = makeInbox(connection);
   const early: Parameters<Hear>[] = [];
   let hear: Hear = (...heard) => void early.push(heard);
   const subscription = connection.subscribe(inbox, { callback: (...heard) => hear(...heard) });
@@ -136,7 +136,7 @@ async function addConsumer(
     manager.consumers.delete(stream, name).catch(() => undefined);
   };
   try {
-    const { cluster } = await ask(connection, timeoutMs, () =>
+    const { cluster } = await requestOnce(connection, timeoutMs, () =>
       manager.consumers.add(stream, {
         name,
         deliver_subject: inbox,
@@ -187,7 +187,7 @@ async function countSubjects(
   manager: JetStreamManager,
   { stream, subject, timeoutMs = REQUEST_TIMEOUT_MS }: OrderedOptions,
 ): Promise<There> {
-  const { config, state, cluster } = await ask(connection, timeoutMs, () =>
+  const { config, state, cluster } = await requestOnce(connection, timeoutMs, () =>
     manager.streams.info(stream, { subjects_filter: subject }),
   );
   // With one replica, all consumers are on the server of the stream.
@@ -215,7 +215,7 @@ async function* read(
       const sent = message.headers?.get(JsHeaders.LastConsumerSeqHdr);
       // A flow-control request does not contain the position of the server.
       if (sent === undefined || sent === "") continue;
-      if (Number(sent) !== delivered) throw unavailable(`message ${delivered + 1} of ${sent} was lost`);
+      if (Number(sent) !== delivered) throw buildUnavailableError(`message ${delivered + 1} of ${sent} was lost`);
       onAlive?.();
       // An idle server has sent everything, so a subject that is still missing was deleted without a mark.
       if (!caughtUp && !isStalled(message)) {
@@ -226,7 +226,7 @@ async function* read(
     }
     const position = positionOf(message);
     delivered += 1;
-    if (position.delivery !== delivered) throw unavailable(`message ${delivered} was lost`);
+    if (position.delivery !== delivered) throw buildUnavailableError(`message ${delivered} was lost`);
     onAlive?.();
     yield {
       kind: "message",
@@ -251,7 +251,7 @@ function isControl(message: Msg): boolean {
   if (message.data.length > 0) return false;
   const code = message.headers?.code ?? 0;
   if (code === 0) return false;
-  if (code !== CONTROL) throw unavailable(`the consumer ended with status ${code}`);
+  if (code !== CONTROL) throw buildUnavailableError(`the consumer ended with status ${code}`);
   return true;
 }
 

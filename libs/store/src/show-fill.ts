@@ -11,7 +11,7 @@ const shown = new WeakMap<NatsConnection, Set<string>>();
  * Exports the size of the bucket until the connection is closed: each scrape calls `look`. If it rejects, the last value remains; another metric reports why a
  * server does not answer.
  */
-export function showFill(connection: NatsConnection, name: string, look: () => Promise<BucketSize>): void {
+export function exportBucketSize(connection: NatsConnection, name: string, look: () => Promise<BucketSize>): void {
   const known = shown.get(connection) ?? new Set();
   if (known.has(name)) return;
   shown.set(connection, known.add(name));

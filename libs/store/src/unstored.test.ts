@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
-import { unlessUnstored } from "./unstored.ts";
+import { confirmStored } from "./unstored.ts";
 
 const TIMEOUT_MS = 20;
 const timeout = Object.assign(new Error("timeout"), { name: "TimeoutError" });
@@ -18,14 +18,14 @@ function failing(error: Error, question: () => Promise<unknown>): Promise<unknow
     throw error;
   };
   const seen = (): Promise<unknown> => question().finally(() => asked.resolve(undefined));
-  return unlessUnstored(write, { question: seen, timeoutMs: TIMEOUT_MS, doing: "writing a/b" }).catch(
+  return confirmStored(write, { question: seen, timeoutMs: TIMEOUT_MS, doing: "writing a/b" }).catch(
     (thrown: unknown) => thrown,
   );
 }
 
 it("blames the disk if the server answers a read but not the write", async () => {
   const error = await failing(timeout, answered);
-  expect(faultOf(error)).toMatchObject({ code: "unavailable", dependency: "disk of nats" });
+  expect(findFault(error)).toMatchObject({ code: "unavailable", dependency: "disk of nats" });
   expect(error).toMatchObject({ cause: timeout });
   expect(String(error)).toContain("writing a/b: nats answers, and does not store");
 });
@@ -41,5 +41,5 @@ it("sends no read if the write is answered in time", async () => {
   const question = (): never => {
     throw new Error("unexpected question");
   };
-  expect(await unlessUnstored(() => Promise.resolve(7), { question, timeoutMs: TIMEOUT_MS, doing: "" })).toBe(7);
+  expect(await confirmStored(() => Promise.resolve(7), { question, timeoutMs: TIMEOUT_MS, doing: "" })).toBe(7);
 });

@@ -5,7 +5,7 @@ import { RETRY_AFTER_MS } from "./jetstream-fault.ts";
  * Sends a write and detects a failed disk: a server whose disk is full or fails does not answer writes, but answers reads. After half of the time limit it
  * sends a read, so that the result needs no extra time. Rejects as the write does, but with unavailable, disk of nats, if only the read was answered.
  */
-export async function unlessUnstored<Reply>(
+export async function confirmStored<Reply>(
   write: () => Promise<Reply>,
   { question, timeoutMs, doing }: { question: () => Promise<unknown>; timeoutMs: number; doing: string },
 ): Promise<Reply> {

@@ -1,11 +1,11 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { BucketConfig } from "../src/bucket.ts";
-import { modifyBy, openBucket, type Bucket, type Change, type Modification } from "../src/index.ts";
+import { makeModify, openBucket, type Bucket, type Change, type Modification } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 
 type Machine = { readonly name: string; readonly gpus?: number };
@@ -14,7 +14,7 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterAll(async () => {
@@ -272,7 +272,7 @@ describe("modifying", () => {
     const bucket = await machines();
     await bucket.create("a", { name: "0" });
     const conflict = { code: "conflict", id: "a", expectedRevision: 1, actualRevision: 0 } as const;
-    const modify = modifyBy<Machine, Machine>({ ...bucket, update: () => throwFault(conflict) });
+    const modify = makeModify<Machine, Machine>({ ...bucket, update: () => throwFault(conflict) });
     const lost = "changing a: other writers came first 20 times";
     await expect(modify("a", put("never"))).rejects.toThrow(lost);
   });
@@ -373,7 +373,7 @@ describe("watching", () => {
 
 describe("a server that dies and comes back", () => {
   it("does not make a watch miss or repeat a change", async () => {
-    await using mine = await natsServer();
+    await using mine = await startTestNats();
     await using watcher = await connected(mine);
     await using writer = await connected(mine);
     const name = freshName("machines");
@@ -400,7 +400,7 @@ describe("a server that dies and comes back", () => {
   });
 
   it("rejects with unavailable meanwhile", async () => {
-    await using mine = await natsServer();
+    await using mine = await startTestNats();
     const client = await connected(mine);
     const bucket = await openBucket(client, { name: "b", codec: jsonCodec<Machine>(), timeoutMs: 200 });
     await mine.kill();

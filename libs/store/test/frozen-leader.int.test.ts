@@ -1,12 +1,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
-import { faultOf } from "@muster/faults";
-import { lead } from "../src/index.ts";
+import { findFault } from "@muster/faults";
+import { runWhileLeader } from "../src/index.ts";
 import { connected, freshName } from "./connected.ts";
 import { openJournal } from "./journal.ts";
 
@@ -18,7 +18,7 @@ let connection: NatsConnection;
 const children = new Set<ReturnType<typeof fork>>();
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterEach(async () => {
@@ -91,7 +91,7 @@ it.each(["watchful", "blind"] as const)(
     expect(await next.answer("undisturbed")).toEqual({ wrote: "undisturbed" });
 
     const stale = openJournal(connection, name, oldToken);
-    expect(await stale.then(undefined, faultOf)).toMatchObject({ code: "conflict", expectedRevision: oldToken });
+    expect(await stale.then(undefined, findFault)).toMatchObject({ code: "conflict", expectedRevision: oldToken });
     await using log = await openJournal(connection, name, (await next.token()) + 1);
     expect(log.state.texts).toEqual(["old before", "next since", "next undisturbed"]);
   },
@@ -103,7 +103,7 @@ it("reports the loss of the lead before the timer does", async () => {
   const states: string[] = [];
   const stop = new AbortController();
   const held: boolean[] = [];
-  const leading = lead(
+  const leading = runWhileLeader(
     connection,
     {
       lock,
@@ -135,7 +135,7 @@ it("is unaffected by jumps of the wall clock, in either direction", async () => 
   const stop = new AbortController();
   const states: { one: string[]; two: string[] } = { one: [], two: [] };
   const stand = (holder: "one" | "two"): Promise<void> =>
-    lead(
+    runWhileLeader(
       connection,
       { lock, holder, ttlMs: TTL_MS, signal: stop.signal, onChange: (state) => states[holder].push(state) },
       ({ signal }) =>

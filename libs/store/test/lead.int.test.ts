@@ -2,10 +2,10 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { buckets } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { lead, openBucket, type Leadership } from "../src/index.ts";
+import { runWhileLeader, openBucket, type Leadership } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
@@ -16,7 +16,7 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterAll(async () => {
@@ -38,7 +38,7 @@ function contender(nats: NatsConnection, lock: string, holder: string, ttlMs: nu
   const tokens: number[] = [];
   const stop = new AbortController();
   let leading: Leadership | undefined;
-  const ended = lead(
+  const ended = runWhileLeader(
     nats,
     { lock, holder, ttlMs, signal: stop.signal, onChange: (state) => states.push(state) },
     async (leadership) => {
@@ -148,7 +148,7 @@ describe("work", () => {
   it("that throws ends the lead with its error and releases the lock", async () => {
     const lock = freshName("lock");
     const signal = new AbortController().signal;
-    const failing = lead(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
+    const failing = runWhileLeader(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
       Promise.reject(new Error("broken")),
     );
     await expect(failing).rejects.toThrow("broken");
@@ -161,7 +161,7 @@ describe("work", () => {
     const lock = freshName("lock");
     const stop = new AbortController();
     const tokens: number[] = [];
-    await lead(connection, { lock, holder: "a", ttlMs: 600_000, signal: stop.signal }, ({ token }) => {
+    await runWhileLeader(connection, { lock, holder: "a", ttlMs: 600_000, signal: stop.signal }, ({ token }) => {
       tokens.push(token);
       if (tokens.length === 3) stop.abort();
       return Promise.resolve();
@@ -173,7 +173,7 @@ describe("work", () => {
 
 describe("a server that dies", () => {
   it("ends the lead in time, and allows no leader until it is back", async () => {
-    await using mine = await natsServer();
+    await using mine = await startTestNats();
     await using first = await connected(mine);
     await using second = await connected(mine);
     const both = [contender(first, "lock", "a", TTL_MS), contender(second, "lock", "b", TTL_MS)];

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Log } from "../src/index.ts";
 import { connected, freshName } from "./connected.ts";
@@ -10,7 +10,7 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterAll(async () => {

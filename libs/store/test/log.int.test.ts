@@ -1,7 +1,7 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openBucket } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
@@ -12,7 +12,7 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterAll(async () => {
@@ -244,7 +244,7 @@ describe("two writers", () => {
 
 describe("a server that dies with entries in flight", () => {
   it("loses no answered entry, and writes none twice", async () => {
-    await using mine = await natsServer();
+    await using mine = await startTestNats();
     await using nats = await connected(mine);
     const name = "restarts";
     const log = await openJournal(nats, name, 1);

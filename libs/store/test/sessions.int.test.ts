@@ -1,8 +1,8 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { faultOf } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openBucket, withSessions, type Bucket, type Session } from "../src/index.ts";
@@ -23,7 +23,7 @@ let connection: NatsConnection;
 const children = new Set<ReturnType<typeof fork>>();
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected(server);
 });
 afterEach(async () => {
@@ -221,7 +221,7 @@ describe("locks of sessions", () => {
   it("have keys that can be keys of a bucket, and refuse others", async () => {
     const one = participant(connection, freshName("sessions"), "one");
     const session = await one.live();
-    expect(faultOf(await session.lock("a b").catch((error: unknown) => error))?.code).toBe("invalid_request");
+    expect(findFault(await session.lock("a b").catch((error: unknown) => error))?.code).toBe("invalid_request");
     await one.stop();
   });
 });
@@ -335,7 +335,7 @@ describe("a session", () => {
   });
 
   it("survives an outage shorter than its time to live, and is lost in time in a longer one", async () => {
-    await using mine = await natsServer();
+    await using mine = await startTestNats();
     await using near = await connected(mine);
     const [one, two] = [participant(near, "locks", "one", LONG_MS), participant(near, "locks", "two", TTL_MS)];
     const [a, b] = [await one.live(), await two.live()];
@@ -375,7 +375,7 @@ describe("a session", () => {
     const { signal } = new AbortController();
     const about = { text: "x".repeat(5000) };
     const refused = withSessions(connection, { ...options, about, signal }, () => Promise.resolve());
-    expect(faultOf(await refused.catch((error: unknown) => error))).toMatchObject({
+    expect(findFault(await refused.catch((error: unknown) => error))).toMatchObject({
       code: "limit_exceeded",
       limit: 4096,
     });
@@ -401,7 +401,7 @@ describe("a session", () => {
     const one = participant(mine, freshName("sessions"), "one", TTL_MS);
     const session = await one.live();
     await mine.close();
-    expect(faultOf(await one.ended.catch((error: unknown) => error))?.code).toBe("unavailable");
+    expect(findFault(await one.ended.catch((error: unknown) => error))?.code).toBe("unavailable");
     expect(session.isHeld()).toBe(false);
   });
 });

@@ -1,5 +1,5 @@
 import { jetstreamManager } from "@nats-io/jetstream";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openBucket, openView, type Change, type WatchableBucket } from "../src/index.ts";
 import { connected, freshName, jsonCodec } from "./connected.ts";
@@ -9,7 +9,7 @@ type Machine = { readonly name: string };
 const codec = jsonCodec<Machine>();
 
 it("holds the bucket in key order and reports which key changed", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
   await bucket.create("b", { name: "b1" });
@@ -32,7 +32,7 @@ it("holds the bucket in key order and reports which key changed", async () => {
 });
 
 it("drops a key whose deletion stopped between value and mark, without an interruption", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const name = freshName("view");
   const bucket = await openBucket(connection, { name, codec });
@@ -64,7 +64,7 @@ it("drops a key whose deletion stopped between value and mark, without an interr
 });
 
 it("reports no change twice and no false one, however often it checks for missing keys", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
   const stop = new AbortController();
@@ -96,7 +96,7 @@ it("reports no change twice and no false one, however often it checks for missin
 });
 
 it("ages while it is cut off, and then finds the deletions in between", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
   await using reader = await connected(wire.server);
   await using writer = await connected(server);
@@ -126,7 +126,7 @@ it("ages while it is cut off, and then finds the deletions in between", async ()
 });
 
 it("ages when the server falls silent although the connection is up", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
   await using connection = await connected(wire.server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
@@ -138,7 +138,7 @@ it("ages when the server falls silent although the connection is up", async () =
 });
 
 it("starts over with a recreated bucket", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const name = freshName("view");
   const bucket = await openBucket(connection, { name, codec });
@@ -155,7 +155,7 @@ it("starts over with a recreated bucket", async () => {
 });
 
 it("stops waiting for an unreachable bucket at the signal", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   const connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
   await server.kill();
@@ -164,7 +164,7 @@ it("stops waiting for an unreachable bucket at the signal", async () => {
 });
 
 it("continues after the server has refused its watch for a while", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
   await using reader = await connected(wire.server);
   await using writer = await connected(server);
@@ -205,7 +205,7 @@ it("continues after the server has refused its watch for a while", async () => {
 });
 
 it("rejects immediately if it is refused from the start", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const name = freshName("view");
   const manager = await jetstreamManager(connection);
@@ -238,7 +238,7 @@ it("calls its owner when it can no longer follow the bucket, but not when its ow
   expect(ends).toEqual([defect]);
   expect(view.ageMs()).toBeGreaterThan(0);
 
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using connection = await connected(server);
   const bucket = await openBucket(connection, { name: freshName("view"), codec });
   const disposed = await openView(bucket, { onEnd });

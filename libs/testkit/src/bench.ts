@@ -8,7 +8,7 @@ export function forwardQuickFlag(args: readonly string[] = process.argv): readon
 }
 
 /** The size of a benchmark; `--quick` selects one that takes seconds, which tests that the benchmark works. */
-export function sized<Size>(full: Size, quick: Size, args?: readonly string[]): Size {
+export function selectSize<Size>(full: Size, quick: Size, args?: readonly string[]): Size {
   return forwardQuickFlag(args).length > 0 ? quick : full;
 }
 

@@ -12,7 +12,7 @@ const PROGRAMS = new Set(["docker", "helm", "kubectl", "muster", "node", "npm", 
 const ENDS = /^(?:&&|\|\||[|;&#]|>>?)$/;
 
 /** The commands of a page in Markdown: those of its blocks, and those between backticks in its text. */
-export function commandsOf(page: string): readonly DocumentedCommand[] {
+export function listCommands(page: string): readonly DocumentedCommand[] {
   const found: DocumentedCommand[] = [];
   let isBlock = false;
   for (const [index, text] of page.split("\n").entries()) {

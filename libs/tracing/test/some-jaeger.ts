@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 
 /** Addresses at which a Jaeger receives OTLP and answers queries. */
@@ -28,7 +28,7 @@ export async function someJaeger(): Promise<Jaeger | string> {
 
 /** Undefined where PATH has none. */
 async function startProgram(): Promise<Jaeger | undefined> {
-  const [grpc, http, query, admin, ...others] = await freePorts(11);
+  const [grpc, http, query, admin, ...others] = await findFreePorts(11);
   const addresses = {
     "collector.otlp.grpc.host-port": grpc,
     "collector.otlp.http.host-port": http,

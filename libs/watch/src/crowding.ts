@@ -1,8 +1,8 @@
 import type { muster } from "@muster/proto";
 import {
   findCrowded,
-  freeOf,
-  useOf,
+  computeFreeAmounts,
+  sumUse,
   type Amounts,
   type CrowdedComponent,
   type CrowdingMemory,
@@ -34,8 +34,8 @@ export function openCrowding({ stateOf }: Pick<Nodes, "stateOf">, waitMs: number
 function toLoad(state: muster.watch.v1.NodeState | undefined): PlaceLoad | undefined {
   const { allocatable = {}, overhead, foreign, shared = [] } = state ?? {};
   if (Object.keys(allocatable).length === 0 || foreign === undefined) return undefined;
-  const used = useOf(toAmounts(overhead?.requests), overhead?.pods ?? 0);
-  const left = freeOf({ allocatable: toAmounts(allocatable), overhead: used, uses: [] });
+  const used = sumUse(toAmounts(overhead?.requests), overhead?.pods ?? 0);
+  const left = computeFreeAmounts({ allocatable: toAmounts(allocatable), overhead: used, uses: [] });
   return { allocatable: Object.fromEntries(left), foreign, shared: shared.flatMap(({ use }) => use ?? []) };
 }
 

@@ -2,7 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Child, startChild } from "@muster/local/child";
-import { kubeApiServer } from "@muster/testkit";
+import { startKubeApiServer } from "@muster/testkit";
 import { oneAtATime } from "./one-at-a-time.ts";
 
 export type ApiServerKind = "embedded" | "real";
@@ -21,7 +21,7 @@ export type Kubelet = { readonly token: string; readonly certificate: { readonly
 
 export async function startApiServerProcess(kind: ApiServerKind, directory: string): Promise<ApiServerProcess> {
   if (kind === "embedded") return startEmbedded(directory);
-  const server = await kubeApiServer();
+  const server = await startKubeApiServer();
   return {
     kubeconfig: server.kubeconfig,
     kubelet: undefined,

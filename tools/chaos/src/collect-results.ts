@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { deadLetters } from "@muster/bus";
+import { openDeadLetters } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
@@ -40,7 +40,7 @@ async function listLeftovers(world: World, { pools, jobs }: ExpectedWork, signal
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal };
   const { reservations } = await ledger.listReservations({}, options);
   const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
-  const letters = await deadLetters(bus).list();
+  const letters = await openDeadLetters(bus).list();
   return {
     pods: leftoverPods(pods.present(), jobs, world.jobs.exists),
     jobs: leftoverJobs(jobs, world.jobs.exists),

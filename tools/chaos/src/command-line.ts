@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { parseArgs, type ParseArgsConfig } from "node:util";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 
 /** Seeds are below this limit. */
 export const MAX_SEED = 2 ** 31;
@@ -32,7 +32,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
   try {
     options = read(process.argv.slice(2), randomInt(MAX_SEED));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     process.stderr.write(`error: ${describeFault(fault)}\n\n${help}`);
     return 2;

@@ -1,4 +1,4 @@
-import { informer, type KubeObject, listWatch, loadKube } from "@muster/kube";
+import { openInformer, type KubeObject, listWatch, loadKube } from "@muster/kube";
 import { jobMilestoneOf, type Milestone } from "./domain/milestone.ts";
 import type { JobSeen } from "./domain/observed.ts";
 
@@ -40,7 +40,7 @@ const TERMINAL = ["Succeeded", "Failed"];
 
 export async function startJobObserver(kubeconfig: string): Promise<JobObserver> {
   const lives = new Map<string, Life>();
-  const jobs = informer<JobObject, Kept>({
+  const jobs = openInformer<JobObject, Kept>({
     source: listWatch<JobObject>(loadKube(kubeconfig), JOBS),
     project: keep,
     timing: { minBackoffMs: 50, maxBackoffMs: 500 },

@@ -1,9 +1,9 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import type { SessionDraft } from "./domain/build-session.ts";
 import type { Progress } from "./domain/milestone.ts";
 import { type LedgerFact, type SessionSeen, workOf } from "./domain/observed.ts";
 
-const KINDS = lowercaseNames(enums.ComponentKind);
+const KINDS = toLowercaseNames(enums.ComponentKind);
 
 export function toSpec({ components, ...limits }: SessionDraft): muster.session.v1.SessionSpec.$Properties {
   return {

@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch, loadKube } from "@muster/kube";
+import { openInformer, listWatch, loadKube } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { PresentWork } from "./domain/decide-leftovers.ts";
 import { type PodSeen, workOf } from "./domain/observed.ts";
@@ -22,7 +22,7 @@ type Life = { -readonly [Key in keyof PodSeen]: PodSeen[Key] extends readonly st
 export async function startPodObserver(kubeconfig: string): Promise<PodObserver> {
   const lives = new Map<string, Life>();
   let place = 0;
-  const pods = informer({
+  const pods = openInformer({
     source: listWatch<V1Pod>(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.owner }),
     project: keep,
     timing: { minBackoffMs: 50, maxBackoffMs: 500 },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import { buildSession } from "./domain/build-session.ts";
 import { SESSION_QUEUE } from "./domain/plan-queues.ts";
 import type { SessionShape } from "./domain/plan-shapes.ts";
@@ -72,7 +72,7 @@ export async function retryUntilAnswered(
       note("is acknowledged");
       return true;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {

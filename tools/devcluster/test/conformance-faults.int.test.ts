@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
-import { fixedClock, until } from "@muster/testkit";
+import { makeFixedClock, until } from "@muster/testkit";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeAuthority, signLoopbackServer } from "../src/apiserver/certificates.ts";
@@ -219,7 +219,7 @@ describe("the embedded API server", () => {
   });
 
   it("deletes events after an hour", async () => {
-    const clock = fixedClock();
+    const clock = makeFixedClock();
     await using started = await start({ now: clock.now });
     const { client } = started;
     const events = "/api/v1/namespaces/default/events";

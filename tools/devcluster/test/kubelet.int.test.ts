@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
 import { dirname, join } from "node:path";
 import type { V1PodSpec } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -313,7 +313,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect((await followed).split("\n").slice(2)).toEqual(["three", ""]);
       await inPhase("pod", "Succeeded");
       expect(await logs("pod", { tailLines: 1 })).toBe("three\n");
-      const problem = await logs("pod", { previous: true }).catch((error: unknown) => kubeFault(error));
+      const problem = await logs("pod", { previous: true }).catch((error: unknown) => toKubeFault(error));
       expect(problem).toMatchObject({ code: "invalid_request" });
     });
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Node } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, kubeClient, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DevClusterOptions,
@@ -57,7 +57,7 @@ describe.each([
     });
     if (cluster.machines === undefined) throw new Error("the cluster has no cloud");
     cloud = cluster.machines;
-    nodes = kubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    nodes = makeKubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   };
   beforeEach(async () => {
     aheadMs = 0;
@@ -358,7 +358,7 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small" }),
     });
-    const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    const api = makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
     const containers = [{ name: "main", image: "none", command: ["sleep", "1000"] }];
     const pod = { metadata: { name: "p" }, spec: { nodeName: "n-1", containers } };
     await api.createNamespacedPod({ namespace: "default", body: pod });
@@ -378,13 +378,13 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
   }
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 it.skipIf(!assets.found)("creates and removes nodes of a real kube-apiserver, too", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-machines-"));
   try {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     const kubeconfig = loadKube(server.kubeconfig);
-    const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
+    const api = makeKubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
     const nodes = kubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
     await using cloud = await startMachines({ directory, nodes, types: TYPES, bootMs: { from: 0, to: 0 }, endMs: 0 });
     const headers = { authorization: `Bearer ${cloud.control.token}` };

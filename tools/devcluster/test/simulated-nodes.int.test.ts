@@ -1,6 +1,6 @@
 import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
 import { listWatch, loadKube } from "@muster/kube";
-import { kubeClient, until, type TestApiServer } from "@muster/testkit";
+import { makeKubeClient, until, type TestApiServer } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
@@ -21,7 +21,7 @@ for (const { title, skip, start } of API_SERVERS) {
     beforeAll(async () => {
       server = await start();
       config = loadKube(server.kubeconfig);
-      api = kubeClient(config, CoreV1Api, { timeoutMs: 50_000 });
+      api = makeKubeClient(config, CoreV1Api, { timeoutMs: 50_000 });
       nodes = await startSimulatedNodes({
         kubeconfig: server.kubeconfig,
         pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },

@@ -1,10 +1,10 @@
 import { muster } from "@muster/proto";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const SESSIONS = sized(1000, 20);
-const DRIVERS = sized(100, 10);
-const WORKERS = sized(400, 40);
+const SESSIONS = selectSize(1000, 20);
+const DRIVERS = selectSize(100, 10);
+const WORKERS = selectSize(400, 40);
 /** Each session uses one driver and two workers, so drivers are scarce. */
 const WORKERS_EACH = 2;
 const RUN_MS = 1000;

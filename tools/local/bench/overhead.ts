@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { muster } from "@muster/proto";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const ROUNDS = sized(20, 2);
+const ROUNDS = selectSize(20, 2);
 const { ComponentKind } = muster.session.v1;
 
 /** Workers run until SIGTERM; the driver prints its start time. */

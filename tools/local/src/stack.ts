@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, connectNats } from "@muster/bus";
+import { makeClient, connectNats } from "@muster/bus";
 import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
@@ -263,7 +263,7 @@ async function waitForPools(options: StackOptions, nats: StackNats): Promise<voi
   const scaled = options.poolsFile === undefined ? {} : await readPoolsFile(options.poolsFile);
   const expected = { ...(options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {}), ...scaled };
   await using bus = await connectNats({ ...nats.access, name: "local-stack" });
-  const ledger = client(bus, ReservationService);
+  const ledger = makeClient(bus, ReservationService);
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
     const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { serviceReady, type Child } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
@@ -18,7 +18,7 @@ describe("with a session, a job, a replica set and a lease", { timeout: 400_000 
   let nats: TestNats;
   let world: LuckyWorld;
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     world = await startLuckyWorld(nats);
   }, 300_000);
   afterAll(async () => {

@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { V1StatefulSet } from "@kubernetes/client-node";
 import { type ServiceName, SERVICES } from "@muster/repo/services";
-import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, buildProcessEnv, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { grantAccess } from "../src/cluster-access.ts";
 import { ROOT } from "../src/root.ts";
 import { CHART, given, helm, helmMissing, render } from "./helm.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const missing = assets.found ? await helmMissing() : assets.reason;
 const SYSTEM = "muster-system";
 
@@ -29,10 +29,10 @@ describe.skipIf(missing !== undefined)(
       helm([verb, "muster", CHART, "--namespace", namespace, "--no-hooks", "--take-ownership", ...given(values)], env);
 
     beforeAll(async () => {
-      server = await kubeApiServer();
+      server = await startKubeApiServer();
       // Without a home directory, kubectl writes its discovery cache into the working directory.
       home = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
-      env = { ...processEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
+      env = { ...buildProcessEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
       await kubectl(`create namespace ${SYSTEM}`);
     }, 120_000);
     afterEach(() => helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks", "--ignore-not-found"], env));

@@ -12,10 +12,10 @@ import type {
   V1Service,
 } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
-import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { findNatsServer, buildKeyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
 import { referenceOf } from "@muster/repo/images";
 import { OPT_IN, SERVICES } from "@muster/repo/services";
-import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, buildProcessEnv, makeSignedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
@@ -415,14 +415,14 @@ describe.skipIf(missing !== undefined)(
     it("renders a configuration that nats-server accepts, for one server and for three", async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
       try {
-        const authority = await certificateAuthority("test");
-        const made = await signedCertificate(authority, { commonName: "nats", use: "server" });
+        const authority = await makeCertificateAuthority("test");
+        const made = await makeSignedCertificate(authority, { commonName: "nats", use: "server" });
         await writeFile(join(directory, "tls.crt"), made.cert);
         await writeFile(join(directory, "ca.crt"), authority.cert);
         await writeFile(join(directory, "tls.key"), made.key);
-        const { path } = await findNatsServer({ env: processEnv() });
-        const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
-        const env = { ...processEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
+        const { path } = await findNatsServer({ env: buildProcessEnv() });
+        const keys = NATS_USERS.map((user) => [buildKeyVariable(user), makeNkey().publicKey] as const);
+        const env = { ...buildProcessEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
         for (const [replicas, syncs] of [[1], [3], [3, "1s"]] as const) {
           const sync = syncs === undefined ? {} : { "nats.syncInterval": syncs };
           const objects = await render("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB", ...sync });

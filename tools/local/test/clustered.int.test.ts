@@ -2,7 +2,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buckets, streams } from "@muster/proto";
-import { natsCluster, until, type TestNatsCluster } from "@muster/testkit";
+import { startNatsCluster, until, type TestNatsCluster } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
   eventNames,
@@ -51,7 +51,7 @@ it(
   async () => {
     await using stack = new AsyncDisposableStack();
     const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-clustered-"))).path;
-    const cluster = stack.use(await natsCluster(3, { secured: true }));
+    const cluster = stack.use(await startNatsCluster(3, { secured: true }));
     const { url, secured } = cluster;
     const env = { MUSTER_NATS_REPLICAS: "3", SESSION_EXECUTORS: "2" };
     const world = stack.use(await startWorld({ nats: { url, secured }, env, pools: { drivers: 2, workers: 4 } }));

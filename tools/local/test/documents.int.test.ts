@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { kubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kube";
-import { commandsOf, until, type DocumentedCommand } from "@muster/testkit";
+import { makeKubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kube";
+import { listCommands, until, type DocumentedCommand } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { ROOT } from "../src/root.ts";
@@ -42,7 +42,7 @@ const pages = globSync(DOCUMENTS, { cwd: ROOT, exclude: NOT_GUIDES })
   .toSorted()
   .map((page) => {
     const text = readFileSync(join(ROOT, page), "utf8");
-    const all = commandsOf(text).filter(isOfMuster);
+    const all = listCommands(text).filter(isOfMuster);
     const blocks = new Set(all.filter(({ isMentioned }) => !isMentioned).map(textOf));
     const mentioned = new Set<string>();
     const commands = all.filter((command) => {
@@ -80,7 +80,7 @@ describe("the commands of a document, on the local stack", () => {
 
   /** Each page assumes a new stack: no job has the name of an example. */
   const deleteJobs = async (): Promise<void> => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const jobs = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
     for (const { metadata } of (await calls.list<KubeObject>(jobs)).items) {
       const name = metadata?.name ?? "";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, kubeClient, until, type TestKubeApiServer } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, until, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, INTERVALS } from "../src/elastic.ts";
@@ -21,7 +21,7 @@ import {
   type World,
 } from "./stack-world.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
 if (FIXTURES === undefined && process.env["CI"] === "true") {
   throw new Error(
@@ -57,7 +57,7 @@ describe.each(MAKERS)(
       beforeAll(async () => {
         const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
         running.defer(() => rm(directory, { recursive: true, force: true }));
-        const server = running.use(await kubeApiServer());
+        const server = running.use(await startKubeApiServer());
         running.use(
           await attachNodes({
             kubeconfig: server.kubeconfig,
@@ -72,7 +72,7 @@ describe.each(MAKERS)(
         await writeFile(poolsFile, stringify({ providers: { made: maker.provider }, pools }));
         const env = { ...INTERVALS, SESSION_RESULT_FILE: "result.json" };
         world = running.use(await startWorld({ kubeconfig: server.kubeconfig, poolsFile, env }));
-        api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+        api = makeKubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
       }, 300_000);
       afterAll(() => running.disposeAsync(), 60_000);
 

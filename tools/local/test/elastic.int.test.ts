@@ -4,7 +4,7 @@ import { CoreV1Api } from "@kubernetes/client-node";
 import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { kubeClient, until } from "@muster/testkit";
+import { makeKubeClient, until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, type Elastic } from "../src/elastic.ts";
@@ -31,7 +31,7 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
     world = await startWorld({ elastic: GONE_SOON, pools: { drivers: 1 } });
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
     cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
-    api = kubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    api = makeKubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   });
   afterAll(() => world[Symbol.asyncDispose]());
   beforeEach(async () => {

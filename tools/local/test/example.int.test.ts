@@ -1,4 +1,4 @@
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { attachNodes } from "@muster/devcluster";
 import { describe, expect, it } from "vitest";
 import { musterRun } from "./muster-run.ts";
@@ -34,10 +34,10 @@ it("runs the example of a job on the embedded cluster, which has the definition"
   await expectJobToRun(world);
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
   it("runs the examples with the embedded scheduler and kubelet", async () => {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     await using _nodes = await attachNodes({
       kubeconfig: server.kubeconfig,
       pools: [

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { kubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
@@ -71,7 +71,7 @@ describe("on the local stack", () => {
   );
 
   it(`${APPLIED} works as its README states: kubectl apply and delete`, { timeout: 300_000 }, async () => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const objects = await applyExample(calls, APPLIED);
     for (const name of ["queued-a", "queued-b"]) {
       const ended = await muster(world, ["wait", `job/${name}`, "--for=condition=Succeeded", "--timeout=2m"]);
@@ -81,7 +81,7 @@ describe("on the local stack", () => {
   });
 
   it(`${YIELDING} leaves for ${URGENT} and resumes, as their README states`, { timeout: 300_000 }, async () => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const untilCondition = async (name: string, condition: string): Promise<void> => {
       const ended = await muster(world, ["wait", `job/${name}`, `--for=condition=${condition}`, "--timeout=2m"]);
       expect(ended.code, ended.output).toBe(0);

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { certificateAuthority, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate } from "@muster/testkit";
 import { ROOT } from "../src/root.ts";
 import type { ClusterTools } from "./cluster-tools.ts";
 import { type NatsForMuster, SYSTEM } from "./installed-world.ts";
@@ -25,8 +25,8 @@ export async function externalNats(tools: ClusterTools): Promise<NatsForMuster &
   await using starting = new AsyncDisposableStack();
   const keys = join(directory, "keys");
   await promisify(execFile)("npm", ["run", "--silent", "nats-users", "--", keys], { cwd: ROOT, env });
-  const authority = await certificateAuthority("ours");
-  const made = await signedCertificate(authority, { commonName: "nats", use: "server", names: [HOST] });
+  const authority = await makeCertificateAuthority("ours");
+  const made = await makeSignedCertificate(authority, { commonName: "nats", use: "server", names: [HOST] });
   const ca = await fileOf("ca.crt", authority.cert);
   const certificate = `--cert ${await fileOf("tls.crt", made.cert)} --key ${await fileOf("tls.key", made.key)}`;
 

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { KubeObject } from "@muster/kube";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { parseAllDocuments } from "yaml";
 import { ROOT } from "../src/root.ts";
 
@@ -11,7 +11,7 @@ export const CHART = join(ROOT, "deploy/helm/muster");
 const MAX_BUFFER = 64 * 1024 * 1024;
 
 /** Runs helm and returns its output. Rejects with its error output when it fails. */
-export async function helm(args: readonly string[], env: NodeJS.ProcessEnv = processEnv()): Promise<string> {
+export async function helm(args: readonly string[], env: NodeJS.ProcessEnv = buildProcessEnv()): Promise<string> {
   const { stdout } = await promisify(execFile)("helm", args, { env, maxBuffer: MAX_BUFFER });
   return stdout;
 }

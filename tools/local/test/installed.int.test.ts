@@ -4,7 +4,7 @@ import type { V1Deployment, V1Node, V1Pod } from "@kubernetes/client-node";
 import { isRetryable } from "@muster/faults";
 import { loadKube } from "@muster/kube";
 import { makeNkey } from "@muster/nats-server";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { job, replicaSet, session } from "./installed-work.ts";
 import { type InstalledWorld, installMuster, SYSTEM, WORK } from "./installed-world.ts";
@@ -317,7 +317,7 @@ async function givenWrongKey(world: InstalledWorld): Promise<void> {
 }
 
 async function shell(command: string | undefined, node: string): Promise<void> {
-  await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...processEnv(), NODE: node } });
+  await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...buildProcessEnv(), NODE: node } });
 }
 
 function isIntruder({ metadata }: V1Pod): boolean {

@@ -1,4 +1,4 @@
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { localDisk } from "./local-disk.ts";
 
 /** Pools by disk type; each disk is on the first node of its pool. */
@@ -15,7 +15,7 @@ export type LeaseDisks = AsyncDisposable & {
 /** Disks of 1 GiB on the first nodes of the pools `workers` (ssd) and `drivers` (hdd). */
 export async function leaseDisks(kubeconfig: string): Promise<LeaseDisks> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const nodes: Record<string, string> = {};
   const env: Record<string, string> = {};
   for (const [type, pool] of Object.entries(POOLS)) {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1PersistentVolume, V1Pod } from "@kubernetes/client-node";
-import { kubeCalls, loadKube, openPodLog, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, openPodLog, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { LeaseType } from "@muster/leases/data";
 import { labels } from "@muster/proto";
 import { until } from "@muster/testkit";
@@ -71,7 +71,7 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
   const directory = await mkdtemp(join(tmpdir(), "muster-lease-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const config = loadKube(world.kubeconfig);
-  const calls = starting.use(kubeCalls(config));
+  const calls = starting.use(makeKubeCalls(config));
   const key = join(directory, "key");
   await world.muster(`keys new --key-file ${key}`);
   const number = Date.now();
@@ -119,7 +119,7 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
       enter: async (text) => {
         const file = join(directory, `${++entered}.kubeconfig`);
         await writeFile(file, text, { mode: 0o600 });
-        return all.use(kubeCalls(loadKube(file)));
+        return all.use(makeKubeCalls(loadKube(file)));
       },
     });
   };

@@ -1,5 +1,5 @@
 import { attachNodes } from "@muster/devcluster";
-import { kubeApiServer, kubeControllers, whyNoControllers } from "@muster/testkit";
+import { startKubeApiServer, startKubeControllers, findMissingControllers } from "@muster/testkit";
 import { describe, it } from "vitest";
 import { LEASE_IMAGE } from "./lease-cases.ts";
 import { storeEnv } from "./lease-programs.ts";
@@ -15,15 +15,15 @@ const CONTROLLERS = [
   "persistentvolumeclaim-protection-controller",
   "resourcequota-controller",
 ];
-const lacking = whyNoControllers();
+const lacking = findMissingControllers();
 
 // stack.int.test.ts covers the embedded cluster, and installed.int.test.ts a real cluster.
 describe.skipIf(lacking !== undefined)(
   `on a real kube-apiserver${lacking === undefined ? "" : ` (${lacking})`}`,
   () => {
     it("leases one of each type, and removes all their objects", { timeout: 600_000 }, async () => {
-      await using server = await kubeApiServer();
-      await using _controllers = await kubeControllers(server.kubeconfig, CONTROLLERS);
+      await using server = await startKubeApiServer();
+      await using _controllers = await startKubeControllers(server.kubeconfig, CONTROLLERS);
       const pools = [
         { name: "drivers", nodes: 1 },
         { name: "workers", nodes: 4 },

@@ -2,13 +2,13 @@ import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { muster } from "@muster/proto";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type JobObject, type LimitedWorld, startLimitedWorld } from "./limited-world.ts";
 import { smallSession } from "./stack-world.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const fixtures = process.env["MUSTER_CRD_FIXTURES"];
 const tfjobs = fixtures === undefined ? undefined : join(fixtures, "kubeflow/kubeflow.org_tfjobs.yaml");
 const definitions = tfjobs === undefined ? [] : [tfjobs];
@@ -49,7 +49,7 @@ const CLUSTERS: readonly Cluster[] = [
 
 async function startOnApiServer(): Promise<LimitedWorld> {
   await using starting = new AsyncDisposableStack();
-  const server = starting.use(await kubeApiServer());
+  const server = starting.use(await startKubeApiServer());
   const pools = [
     { name: "drivers", nodes: 1 },
     { name: "workers", nodes: 4 },

@@ -2,9 +2,9 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeClient, connectNats, type Client } from "@muster/bus";
+import { findFault } from "@muster/faults";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, JobService, labels, muster as proto } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
@@ -61,8 +61,8 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   const pools = { drivers: 2, workers: 6 };
   const world = starting.use(await startWorld({ nats, env: { SESSION_EXECUTORS: "2" }, pools }));
   const bus = starting.use(await connectNats({ ...world.stack.nats, name: "test" }));
-  const calls = starting.use(kubeCalls(loadKube(world.stack.kubeconfig)));
-  const farms = client(bus, FarmService);
+  const calls = starting.use(makeKubeCalls(loadKube(world.stack.kubeconfig)));
+  const farms = makeClient(bus, FarmService);
   const endFile = join(directory, "end");
   const key = join(directory, "key");
   const cli = async (line: string): Promise<string> => {
@@ -73,7 +73,7 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
 
   await submit(world, "long", sessionUntilFile(endFile));
   const job = jobUntilFile(endFile);
-  await client(bus, JobService).submitJob({ requestId: "train", manifestJson: JSON.stringify(job) }, PATIENCE);
+  await makeClient(bus, JobService).submitJob({ requestId: "train", manifestJson: JSON.stringify(job) }, PATIENCE);
   await until("the farm accepts the set", () => farms.applyReplicaSet(webSet(), PATIENCE).then(() => true), LONG);
   await orderLease(cli, directory, key);
   const before = await until(
@@ -178,7 +178,7 @@ async function endAll(parts: {
   const isGone = () =>
     farms.getReplicaSet({ name: "web" }, PATIENCE).then(
       () => false,
-      (error: unknown) => faultOf(error)?.code === "not_found",
+      (error: unknown) => findFault(error)?.code === "not_found",
     );
   await until("the set is gone", isGone, LONG);
   const [lease] = JSON.parse(await cli(`lease get --mine --key-file ${key} -o json`)) as { readonly id: string }[];

@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { makeKubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { type LocalDisk, localDisk } from "./local-disk.ts";
 
@@ -15,7 +15,7 @@ const STORAGE = "10Gi";
 /** A disk for the chart's NATS on the pool's first node. It belongs to the server's user, because Kubernetes does not apply `fsGroup` to node directories. */
 export async function natsDisk(kubeconfig: string, pool: string): Promise<LocalDisk> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const disk = starting.use(await localDisk(calls, { name: "muster-e2e-nats", pool, storage: STORAGE }));
   await giveAway(calls, disk);
   const all = starting.move();

@@ -2,7 +2,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buckets, streams } from "@muster/proto";
-import { natsCluster, natsServer, until } from "@muster/testkit";
+import { startNatsCluster, startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { muster } from "./muster-run.ts";
 import {
@@ -41,7 +41,7 @@ async function cli(world: World, nats: { readonly url: string; readonly token: s
 it("moves from one NATS server to three by a backup, while a session runs", { timeout: 400_000 }, async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-one-to-three-"))).path;
-  const one = stack.use(await natsServer());
+  const one = stack.use(await startTestNats());
   const pools = { drivers: 2, workers: 4 };
   const before = stack.use(await startWorld({ nats: one, pools }));
   const endFile = join(directory, "end");
@@ -52,7 +52,7 @@ it("moves from one NATS server to three by a backup, while a session runs", { ti
   await endServices(before);
   await cli(before, one, `backup ${file}`);
   await one.kill();
-  const three = stack.use(await natsCluster(3));
+  const three = stack.use(await startNatsCluster(3));
   await cli(before, three, `restore ${file}`);
   const { kubeconfig } = before.stack;
   const env = { MUSTER_NATS_REPLICAS: "3", SESSION_EXECUTORS: "2", SESSION_RESULT_FILE: "result.json" };

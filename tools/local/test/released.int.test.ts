@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { makeRelease, type ReleaseOptions } from "@muster/repo/make-release";
 import { startRegistry } from "@muster/repo/registry";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
@@ -172,7 +172,7 @@ async function release(version: string, output: string, more: Partial<ReleaseOpt
 /** Resolves with the path of the installed command. */
 async function installCommand(archive: string, home: string): Promise<string> {
   const flags = ["--global", "--offline", "--no-audit", "--no-fund", "--prefix", home];
-  await run("npm", ["install", ...flags, archive], { env: { ...processEnv(), HOME: home } });
+  await run("npm", ["install", ...flags, archive], { env: { ...buildProcessEnv(), HOME: home } });
   return join(home, "bin/muster");
 }
 

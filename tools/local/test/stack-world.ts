@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
-import { client, type Client, connectNats } from "@muster/bus";
-import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
+import { makeClient, type Client, connectNats } from "@muster/bus";
+import { openInformer, makeKubeCalls, listWatch, loadKube } from "@muster/kube";
 import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
-import { patientClient, processEnv, until } from "@muster/testkit";
+import { makePatientClient, buildProcessEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./quiet-logs.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
@@ -42,7 +42,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
     await startStack({
       directory: join(directory, "stack"),
       pools: { drivers: 1, workers: 4 },
-      baseEnv: { ...processEnv(), HOME: process.env["HOME"] },
+      baseEnv: { ...buildProcessEnv(), HOME: process.env["HOME"] },
       signal: new AbortController().signal,
       onProgress: (line) => progress.push(line),
       ...options,
@@ -54,7 +54,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   const config = new KubeConfig();
   config.loadFromFile(stack.kubeconfig);
   const pods = starting.use(
-    informer({
+    openInformer({
       source: listWatch<V1Pod>(config, "/api/v1/pods", { labelSelector: labels.owner }),
       project: (pod) => ({ name: pod.metadata?.name ?? "", uid: pod.metadata?.uid ?? "" }),
     }),
@@ -67,8 +67,8 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   const all = starting.move();
   return {
     stack,
-    sessions: patientClient(client(bus, SessionService)),
-    ledger: patientClient(client(bus, ReservationService)),
+    sessions: makePatientClient(makeClient(bus, SessionService)),
+    ledger: makePatientClient(makeClient(bus, ReservationService)),
     podsEver,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
@@ -76,7 +76,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
 
 /** The stack has a job-controller only where the cluster has the definition of jobs. */
 async function defineJobs(kubeconfig: string): Promise<void> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   await applyAll(calls, await readManifests("deploy/crds/muster.dev_jobs.yaml"));
 }
 

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { connectNats, deadLetters } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { connectNats, openDeadLetters } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import { STANDARD, type ServiceName } from "@muster/repo/services";
 import { until } from "@muster/testkit";
@@ -52,7 +52,7 @@ async function killFirst(world: World, services: readonly ServiceName[]): Promis
 
 /** Returns false for a temporary refusal; rethrows any other error. */
 function isLaterPossible(error: unknown): false {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || !isRetryable(fault)) throw error;
   return false;
 }
@@ -97,7 +97,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     const { code, output } = await muster(world, ["doctor"]);
     expect(code, output).toBe(0);
     await using bus = await connectNats({ ...world.stack.nats, name: "test" });
-    const letters = deadLetters(bus);
+    const letters = openDeadLetters(bus);
     const letterOf = (area: string, after: number) =>
       until(`${area} has a dead letter`, async () => {
         const [found] = await letters.list({ area, after });

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { SERVICES, type ServiceName } from "@muster/repo/services";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC } from "../src/elastic.ts";
 import type { Child } from "../src/child.ts";
@@ -16,7 +16,7 @@ describe("while NATS is unreachable", { timeout: 400_000 }, () => {
   let nats: TestNats;
   let world: World;
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     world = await startWorld({ nats, elastic: ELASTIC, pools: { drivers: 1, workers: 2 } });
     // A session in flight, whose next step needs NATS.
     await submit(world, "long", sessionUntilFile(join(dirname(world.stack.kubeconfig), "never")));

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
-import { type OtlpCollector, otlpCollector, processEnv, type ReceivedSpan, until } from "@muster/testkit";
+import { type OtlpCollector, startOtlpCollector, buildProcessEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 import { muster } from "./muster-run.ts";
@@ -10,9 +10,9 @@ import { startWorld, type World } from "./stack-world.ts";
 let collector: OtlpCollector;
 let world: World;
 beforeAll(async () => {
-  collector = await otlpCollector();
+  collector = await startOtlpCollector();
   const baseEnv = {
-    ...processEnv(),
+    ...buildProcessEnv(),
     HOME: process.env["HOME"],
     ...collector.variables,
   };

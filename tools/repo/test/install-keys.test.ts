@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
-import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
-import { certificateAuthority } from "@muster/testkit";
+import { findNatsServer, buildKeyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { makeCertificateAuthority } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
   RANDOM_MAKERS,
@@ -39,7 +39,7 @@ it("creates a key for each NATS user, a certificate, and the keys of engine and 
   expect(Object.keys(seeds?.stringData ?? {})).toEqual(NATS_USERS.map((user) => `${user}.nk`));
   for (const user of NATS_USERS) {
     const seed = seeds?.stringData?.[`${user}.nk`] ?? "";
-    expect(keys?.data?.[keyVariable(user)]).toBe(publicKeyOf(seed));
+    expect(keys?.data?.[buildKeyVariable(user)]).toBe(publicKeyOf(seed));
   }
   expect(engine?.stringData?.["key"]).toMatch(/^[0-9a-f]{64}$/);
   expect(sessions?.stringData?.["session-keys"]).toMatch(/^[0-9a-f]{64}$/);
@@ -158,7 +158,7 @@ it("creates authorities that clients can trust together, while one replaces the 
 });
 
 it("signs with the exact subject of the authority, also of a foreign one", async () => {
-  const theirs = await certificateAuthority("their authority");
+  const theirs = await makeCertificateAuthority("their authority");
   const made = makeCertificate(["nats"], Date.now(), { "tls.crt": theirs.cert, "tls.key": theirs.key });
   expect(new X509Certificate(made["tls.crt"] ?? "").checkIssued(new X509Certificate(theirs.cert))).toBe(true);
   await using server = await greets(made);

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { IMAGES } from "../image-contents.ts";
@@ -30,7 +30,7 @@ const SOURCES = {
   source: "https://example.com/muster",
 };
 /** The environment of a user's shell, without variables of this test and of npm. */
-const env = { ...processEnv(), PATH: process.env["PATH"] };
+const env = { ...buildProcessEnv(), PATH: process.env["PATH"] };
 
 const missing = spawnSync("helm", ["version"]).status === 0 ? undefined : "helm is not on the PATH";
 if (missing !== undefined && process.env["CI"] === "true") throw new Error(missing);

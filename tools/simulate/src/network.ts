@@ -1,4 +1,4 @@
-import { describeFault, FaultError, faultOf } from "@muster/faults";
+import { describeFault, FaultError, findFault } from "@muster/faults";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -55,7 +55,7 @@ export function makeNetwork(time: VirtualTime, weather: FaultRisks, trace: Trace
             trace.note(who, name);
             answer(drawDelayMs(weather), () => resolve(result));
           } catch (error) {
-            const fault = faultOf(error);
+            const fault = findFault(error);
             trace.note(who, `${name}: ${fault === undefined ? String(error) : describeFault(fault)}`);
             answer(drawDelayMs(weather), () => reject(error instanceof Error ? error : new Error(String(error))));
           }

@@ -1,10 +1,10 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { exceededBy } from "@muster/chaos/judge-room";
-import { mayOccupy } from "@muster/names";
+import { canOccupy } from "@muster/names";
 import { evolveLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import type { Reservation } from "@muster/reservation-manager/reservation";
-import { amountsOf, useOf, type Amounts } from "@muster/resources";
+import { parseAmounts, sumUse, type Amounts } from "@muster/resources";
 import { isAgent, podsOn } from "./foreign-pods.ts";
 import { ownerOf } from "./kubelets.ts";
 import { PART_KIND, type PartOwners } from "./part-owners.ts";
@@ -60,7 +60,7 @@ function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string |
     (sequence) => ledger.reservations.get(sequence)?.owner,
   );
   const isHolder = (owner: { kind: string; id: string }): boolean =>
-    holders.some((each) => each !== undefined && mayOccupy(owner, each));
+    holders.some((each) => each !== undefined && canOccupy(owner, each));
   const others = ownerUses.filter(({ owner }) => !isHolder(owner));
   if (!ready || !schedulable) return "it is not ready and schedulable";
   const occupant = occupants.find((owner) => !isHolder(owner));
@@ -70,8 +70,8 @@ function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string |
     return `it has ${foreign.pods} foreign pods, ${others.length} owners`;
   if (isWhole) return undefined;
   if (holder !== undefined) return `r-${holder} holds all of it`;
-  const uses = [foreign, ...others.map(({ use }) => use)].map(({ requests, pods }) => useOf(requests, pods));
-  return exceededBy(allocatable ?? new Map(), [...parts.map(({ requests }) => useOf(requests)), ...uses]);
+  const uses = [foreign, ...others.map(({ use }) => use)].map(({ requests, pods }) => sumUse(requests, pods));
+  return exceededBy(allocatable ?? new Map(), [...parts.map(({ requests }) => sumUse(requests)), ...uses]);
 }
 
 /** Follows the grants in the log of the ledger. */
@@ -118,7 +118,7 @@ function checkNode(
   const allocatable = world.cluster.nodes.get(node)?.status?.allocatable;
   if (allocatable === undefined) return;
   const held = machines.filter((machine) => machine.node === node);
-  const parts = held.flatMap(({ shared }) => (shared === undefined ? [] : [useOf(shared)]));
+  const parts = held.flatMap(({ shared }) => (shared === undefined ? [] : [sumUse(shared)]));
   const pods = podsOn(world, node);
   const foreign = pods.filter(({ metadata }) => residents.has(metadata?.uid ?? ""));
   const isWhole = parts.length < held.length;
@@ -129,7 +129,7 @@ function checkNode(
     world.time.nowMs - Number(metadata?.creationTimestamp ?? world.time.nowMs) > MAX_MARK_AGE_MS;
   const agents = pods.filter(isAgent).filter(isKnown);
   const uses = [...foreign, ...agents].map(podUse);
-  const found = isWhole ? undefined : exceededBy(amountsOf(allocatable), [...parts, ...uses]);
+  const found = isWhole ? undefined : exceededBy(parseAmounts(allocatable), [...parts, ...uses]);
   if (found !== undefined) violate(undefined, ROOM_RULE, `${node}, ${found}`);
 }
 

@@ -1,4 +1,4 @@
-import { modifyBy, type Bucket, type Change, type Codec, type Entry, type WatchOptions } from "@muster/store";
+import { makeModify, type Bucket, type Change, type Codec, type Entry, type WatchOptions } from "@muster/store";
 import { throwFault } from "@muster/faults";
 import type { Network } from "./network.ts";
 import type { Process } from "./task-queue.ts";
@@ -72,7 +72,7 @@ export function simBucket<Value, Input = Value>(
   return {
     name: world.name,
     ...single,
-    modify: modifyBy(single),
+    modify: makeModify(single),
     list: async () => {
       const all = await call("list", () => [...world.entries]);
       return all.map(([key, kept]) => entry(key, kept));

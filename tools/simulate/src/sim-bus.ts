@@ -1,5 +1,5 @@
 import {
-  memoryBus,
+  makeMemoryBus,
   type Bus,
   type Delivery,
   type Endpoint,
@@ -38,7 +38,7 @@ const ACK_ATTEMPTS = 3;
 /** The connection of one process. Its messages are delayed, and may be lost or duplicated. Ends with `gone`. */
 export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
   const { network, memory } = world;
-  const inner = memoryBus({ world: memory });
+  const inner = makeMemoryBus({ world: memory });
   return {
     maxPayloadBytes: () => inner.maxPayloadBytes(),
     request: (subject, payload, options) =>

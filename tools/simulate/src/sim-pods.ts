@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { faultOf, throwFault } from "@muster/faults";
-import { toPod } from "@muster/kube";
+import { findFault, throwFault } from "@muster/faults";
+import { toPodManifest } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
 import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type SessionPods } from "@muster/session-controller/pods";
@@ -17,7 +17,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
-      const desired = toPod(manifest);
+      const desired = toPodManifest(manifest);
       try {
         const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(desired));
         return {
@@ -27,7 +27,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
           confirmed: isConfirmed(made),
         };
       } catch (error) {
-        if (faultOf(error)?.code !== "already_exists") throw error;
+        if (findFault(error)?.code !== "already_exists") throw error;
       }
       const existing = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
       if (existing === undefined)

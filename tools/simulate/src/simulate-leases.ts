@@ -1,4 +1,4 @@
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { randomFrom } from "@muster/chaos/random";
 import { streams } from "@muster/proto";
 import { watchLeases, leaseOf } from "./lease-checks.ts";
@@ -51,7 +51,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     "reservation-manager": (_, replica) => runManager(world, replica, { check: checkDecisions(world, violations) }),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of [...STREAMS, streams.audit, streams.leaseOrders])
     await time.as(undefined, () => server.ensureStream(stream));
   for (let index = 0; index < LEASE_MACHINES; index += 1) world.kubelets.addNode(`node-${index}`, LEASE_POOL);

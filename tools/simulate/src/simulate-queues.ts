@@ -1,4 +1,4 @@
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { randomFrom } from "@muster/chaos/random";
 import { startNemesis } from "./nemesis.ts";
 import { checkQueueDecisions } from "./queues/decision-checks.ts";
@@ -71,7 +71,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
     "reservation-manager": (_, replica) =>
       runManager(world, replica, { tamperEvents: plant?.events, check, hasQueues: true, policy, onRecovered }),
   });
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   const machines = startMachines(world);
   const untilMs = world.startMs + windowMs;

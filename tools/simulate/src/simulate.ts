@@ -1,4 +1,4 @@
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { judgeRun, RESULT_RULE } from "@muster/chaos/judge-run";
 import { DRIVERS, planSessionShapes, WORKERS, type SessionShape } from "@muster/chaos/plan-shapes";
 import { randomFrom } from "@muster/chaos/random";
@@ -103,7 +103,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const replicas: Replica[] = [];
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   for (const [pool, count] of Object.entries(POOLS))
     for (let index = 0; index < count; index += 1)

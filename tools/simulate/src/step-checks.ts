@@ -3,7 +3,7 @@ import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { bucketKeys, labels } from "@muster/proto";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
@@ -127,7 +127,7 @@ function watchLedger(world: World, violate: Violate): void {
       new Set(whole.map(({ node }) => node)).size === needs.filter(({ shared }) => shared === undefined).length &&
       needs.every((need, index) => {
         const machine = machines[index];
-        return machine?.component === need.component && acceptedPools(need).includes(machine.pool);
+        return machine?.component === need.component && listAcceptedPools(need).includes(machine.pool);
       });
     if (!complete)
       violate(owner.id, "every grant is complete", `${machines.length} machines for ${needs.length} needs`);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildSession } from "@muster/chaos/build-session";
 import { DRIVERS, type Phase, type SessionShape } from "@muster/chaos/plan-shapes";
-import { describeFault, FaultError, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, FaultError, findFault, isRetryable } from "@muster/faults";
 import { recordCodec } from "@muster/session-controller/messages";
 import {
   cancelSession,
@@ -88,7 +88,7 @@ async function sendUntilAnswered(
       world.trace.note(USERS.name, `${verb} ${name} is acknowledged`);
       return;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       world.trace.note(USERS.name, `${verb} ${name}: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import type { Tamper } from "../src/replicas/session-controller.ts";
 import { simulate, type PlantedDefects } from "../src/simulate.ts";
@@ -10,7 +10,7 @@ const ignoresRevisions: Tamper = (deps) => ({
     try {
       return await deps.save(record, revision);
     } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
+      if (findFault(error)?.code !== "conflict") throw error;
       const stored = await deps.load(record.name);
       return deps.save(record, stored?.revision ?? revision);
     }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
 import type { ExplainedReservation } from "./explanation-messages.ts";
@@ -43,7 +43,7 @@ async function unlessUnserved(area: string, answer: Promise<Answer>): Promise<An
   try {
     return await answer;
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "unavailable" && fault.dependency === area) return UNSERVED;
     throw error;
   }

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { AuditService } from "@muster/proto";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -59,7 +59,7 @@ async function listReplicas({ client }: ServiceCalls, signal: AbortSignal): Prom
     ({ service, id, version }) => ({ name: service, id, version, metadata: {} }),
   );
   return listed.catch((error: unknown) => {
-    if (faultOf(error)?.code === "not_found") return [];
+    if (findFault(error)?.code === "not_found") return [];
     throw error;
   });
 }

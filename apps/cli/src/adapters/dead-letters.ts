@@ -1,4 +1,4 @@
-import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
+import { openDeadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, type AnyMessageType } from "@muster/proto";
 
@@ -11,7 +11,7 @@ export type DeadLetterBox = {
 };
 
 export function deadLetterBox(bus: Bus): DeadLetterBox {
-  const letters = deadLetters(bus);
+  const letters = openDeadLetters(bus);
   return {
     list: async (area, limit) => (await letters.list({ limit, ...(area !== undefined && { area }) })).map(readable),
     show: async (id) => readable(await letters.show(id)),

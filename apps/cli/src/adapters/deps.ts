@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pause } from "@muster/backoff";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import { z } from "zod";
 import type { CommonOptions, ConnectedCli, Interrupts, TerminalIo } from "../cli.ts";
@@ -172,7 +172,7 @@ async function connectTo(
     await bus[Symbol.asyncDispose]();
     throw new CommandError(EXIT.interrupted, "interrupted");
   } catch (cause) {
-    const fault = faultOf(cause);
+    const fault = findFault(cause);
     if (fault === undefined) throw cause;
     // The client library states the reason as the cause: connection refused, wrong token, unknown host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);

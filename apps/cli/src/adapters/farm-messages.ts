@@ -1,4 +1,4 @@
-import { capitalizeNames, enums, muster } from "@muster/proto";
+import { toCapitalizedNames, enums, muster } from "@muster/proto";
 import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
 import { explainedFromMessage } from "./explanation-messages.ts";
 import { nameOf, pick } from "./message-fields.ts";
@@ -14,7 +14,7 @@ export type RolloutRecord = ReturnType<typeof rollFromMessage>;
 export type ExplainedSet = NonNullable<ReturnType<typeof explainedSetFromMessage>>;
 export type SetAudit = ReturnType<typeof auditFromMessage>;
 
-const STRATEGIES = capitalizeNames(enums.AllocationStrategy);
+const STRATEGIES = toCapitalizedNames(enums.AllocationStrategy);
 
 export function setSpecToMessage(spec: SetSpec): muster.farm.v1.ReplicaSetSpec.$Properties {
   const { template, replicas, allocationStrategy, ...rest } = spec;

@@ -1,7 +1,7 @@
 import type { CallOptions, Client } from "@muster/bus";
 import type { MessageOf, MethodDescriptor, ServiceDescriptor } from "@muster/proto";
 import { pause } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { needsNats } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -78,7 +78,7 @@ function watchSessions(http: GatewayHttp, listener: (name: string) => void, expe
         for await (const name of readChanges(http, expected, over.signal)) listener(name);
       } catch (error) {
         if (error instanceof CommandError) return;
-        if (!isAborted(over.signal) && faultOf(error) === undefined) throw error;
+        if (!isAborted(over.signal) && findFault(error) === undefined) throw error;
       }
       await pause(RECONNECT_MS, over.signal);
     }

@@ -1,6 +1,6 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { FaultError, WIRE_CODE, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { describeGateway, hintOfPlainServer, type Gateway } from "../domain/decide-gateway.ts";
@@ -154,7 +154,7 @@ async function untilAnswered<Value>(
 function retryAfterOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof FaultError)) return undefined;
   const { fault } = error;
-  if (fault.code === "unavailable") return backoffMs(attempt, RETRY);
+  if (fault.code === "unavailable") return computeBackoffMs(attempt, RETRY);
   return fault.code === "limit_exceeded" && fault.retryAfterMs > 0 ? fault.retryAfterMs : undefined;
 }
 

@@ -1,6 +1,6 @@
 import type { Result } from "@muster/leases";
-import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { toTimeText, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { nameOf, pick } from "./message-fields.ts";
 
 /** A lease as its engine reports it. */
@@ -24,7 +24,7 @@ export type EngineIdentity = Pick<muster.provision.v1.GetEngineReply, "engine" |
 /** A lease whose record the engines cannot read. */
 export type UnreadableLease = Pick<muster.provision.v1.UnreadableLease, "id" | "because">;
 
-const STATES = lowercaseNames(enums.ResultState);
+const STATES = toLowercaseNames(enums.ResultState);
 
 export function leaseFromMessage(message = muster.provision.v1.Lease.create()) {
   const record = message.record ?? muster.provision.v1.LeaseRecord.create();
@@ -72,7 +72,7 @@ function resultFromMessage(message: muster.provision.v1.Result): Result {
     createdNs: toNs(message.created),
     state: STATES.nameOf(message.state) ?? "error",
     message: message.message,
-    data: textOf(message.dataJson),
+    data: toTimeText(message.dataJson),
     signature: message.signature,
   };
 }

@@ -1,6 +1,6 @@
 import { formatElapsed } from "@muster/faults";
 import { annotations, enums, muster } from "@muster/proto";
-import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
+import { computeTemplateRequests, type ComponentTemplate } from "@muster/session-limits";
 import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
 import { plural } from "../domain/plural.ts";
 import { buildSpec } from "../domain/session-document.ts";
@@ -71,7 +71,7 @@ function otherPoolsOf(component: ComponentSpec | undefined): Pick<ComponentStatu
 function shareOfComponent(component: ComponentSpec | undefined): { readonly shared?: Share } {
   if (component?.shared === undefined || component.templateJson === undefined) return {};
   const template = JSON.parse(component.templateJson) as ComponentTemplate;
-  return { shared: buildShare(templateRequests(template)) };
+  return { shared: buildShare(computeTemplateRequests(template)) };
 }
 
 function factsOf(spec: SessionSpec): [string, string][] {

@@ -1,4 +1,4 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
 import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
@@ -61,7 +61,7 @@ type NodeList = { readonly nodes: readonly ListedNode[]; readonly trouble: strin
 
 /** A FaultError of an interrupt is thrown, because it ends the command. */
 function faultOrThrow(error: unknown): { readonly error: unknown } {
-  if (faultOf(error)?.code !== "unavailable") throw error;
+  if (findFault(error)?.code !== "unavailable") throw error;
   return { error };
 }
 
@@ -74,7 +74,7 @@ async function machineStates({ client, stop }: ServiceLink, pool: string): Promi
     (machines) => new Map(machines.map((machine) => [machine.node, machine])),
     (error: unknown) => {
       // An interrupt ends the command.
-      if (faultOf(error)?.code === "cancelled") throw error;
+      if (findFault(error)?.code === "cancelled") throw error;
       return new Map<string, MachineState>();
     },
   );
@@ -109,7 +109,7 @@ export async function scalerDump({
 
 /** Returns the trouble that a fault describes. Rethrows a defect and an interrupt. */
 function troubleOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || fault.code === "cancelled") throw error;
   const isAlone = fault.code === "unavailable" && fault.dependency === "node";
   return isAlone ? "no replica of it is connected as the leader" : describeFault(fault);

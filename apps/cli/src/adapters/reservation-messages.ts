@@ -1,10 +1,10 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { printAmount } from "@muster/resources";
 import { plural } from "../domain/plural.ts";
 import { buildShare, type Share } from "../domain/share.ts";
 import { pick, unlessDefault } from "./message-fields.ts";
 
-const STATES = lowercaseNames(enums.ReservationState);
+const STATES = toLowercaseNames(enums.ReservationState);
 
 export type Pool = ReturnType<typeof poolFromMessage>;
 export type Reservation = ReturnType<typeof reservationFromMessage>;

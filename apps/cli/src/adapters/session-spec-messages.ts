@@ -1,11 +1,11 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { pick, unlessDefault } from "./message-fields.ts";
 
 /** The service applies its default to each undefined field. */
 export type SessionSpec = ReturnType<typeof specFromMessage>;
 export type ComponentSpec = SessionSpec["components"][number];
 
-export const KINDS = lowercaseNames(enums.ComponentKind);
+export const KINDS = toLowercaseNames(enums.ComponentKind);
 
 /** Converts a spec to its wire format. Undefined fields stay absent, and get the service's default. */
 export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
@@ -66,7 +66,7 @@ async function checkAll(
     try {
       checked.push(await farms.apply(value, { replace, dryRun: true }));
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code !== "invalid_request") throw error;
       const field = documentField(fault.field);
       problems.push({ ...placeOf(field), message: `${field}: ${adviceOn(field, fault.reason, value)}` });

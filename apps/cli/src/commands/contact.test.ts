@@ -1,5 +1,5 @@
 import { FaultError, type Fault } from "@muster/faults";
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeServiceContact, MAX_LOST_MS } from "./contact.ts";
 
@@ -8,7 +8,7 @@ const NEVER = new AbortController().signal;
 
 /** A pause advances the clock by its duration. */
 function world() {
-  const clock = fixedClock();
+  const clock = makeFixedClock();
   const printed: string[] = [];
   const deps = {
     address: "nats://here",

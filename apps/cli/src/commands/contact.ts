@@ -1,4 +1,4 @@
-import { type Fault, faultOf, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
+import { type Fault, findFault, formatDuration, formatElapsed, isRetryable } from "@muster/faults";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -61,7 +61,7 @@ export function makeServiceContact(deps: ContactDeps): ServiceContact {
           regain(who);
           return answer;
         } catch (error) {
-          const fault = faultOf(error);
+          const fault = findFault(error);
           if (isAborted(signal)) break;
           if (fault === undefined || !isRetryable(fault)) throw error;
           lose(who, `: ${describeTrouble(fault)}`);

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
 import { farmCalls } from "../adapters/farm-calls.ts";
 import { leaseCalls } from "../adapters/lease-calls.ts";
@@ -94,7 +94,7 @@ async function see<Value>(value: Promise<Value>): Promise<ObservedValue<Value>> 
 
 /** The command shows expected failures; it rethrows a defect. */
 function reason(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault !== undefined) return describeTrouble(fault);
   if (error instanceof CommandError) return error.message;
   throw error;

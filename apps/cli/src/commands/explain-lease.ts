@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
@@ -69,6 +69,6 @@ async function isUnknown(answer: Promise<unknown>): Promise<boolean> {
     await answer;
     return false;
   } catch (error) {
-    return faultOf(error)?.code === "not_found";
+    return findFault(error)?.code === "not_found";
   }
 }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
@@ -98,7 +98,7 @@ async function askOfName<Answer>(
   try {
     return await question();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "not_found") throw error;
     const [, ...others] = workKinds(resources);
     const answers = await nounsOf(others, link, text);
@@ -133,7 +133,7 @@ function nounsOf(
       try {
         return (await kind.calls(kind === expected ? link : brief).get(name)).kind;
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault?.code === "not_found") return NONE;
         if (fault === undefined || kind === expected) throw error;
         return undefined;

@@ -1,5 +1,5 @@
 import { FaultError, type Fault } from "@muster/faults";
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
 import { isFinished, type Work } from "../domain/work.ts";
@@ -13,7 +13,7 @@ const away: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 
 
 /** Answers in turn; a pause advances the clock by its duration. */
 function world(answers: (Work | Fault)[]) {
-  const clock = fixedClock();
+  const clock = makeFixedClock();
   const changed: Work["revision"][] = [];
   const pause = (delayMs: number): Promise<void> => {
     clock.advance(delayMs);

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import type { WaitGoal, WaitVerdict } from "../domain/decide-wait.ts";
 import type { WaitOperations } from "../kinds/resource.ts";
@@ -97,7 +97,7 @@ export async function followGoal<Item extends object>(
   try {
     await follow(deps, start, stop);
   } catch (error) {
-    if (faultOf(error)?.code !== "not_found") throw error;
+    if (findFault(error)?.code !== "not_found") throw error;
     state.verdict = "deleted";
   } finally {
     over.abort();

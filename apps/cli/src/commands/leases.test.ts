@@ -1,4 +1,4 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { makeSigner } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
@@ -22,7 +22,7 @@ async function ending(force: boolean) {
   const all = [network, lease("1-2", "volume", { size: 1, type: "ssd", network: "net" })];
   const ended: string[] = [];
   const out: string[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const toWire = (each: Lease) => ({
     record: { order: toWireOrder(each.order), phase: enums.LeasePhase.numberOf(each.phase) },
     revision: 1,
@@ -35,7 +35,7 @@ async function ending(force: boolean) {
       return Promise.resolve({ lease: toWire(network) });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const connected = {
     link: { ...busCalls(bus), stop: new AbortController().signal },
     [Symbol.asyncDispose]: () => Promise.resolve(),

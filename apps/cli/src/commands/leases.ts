@@ -1,6 +1,6 @@
-import { buildEndBytes, isSealed, nsFromMs } from "@muster/leases";
+import { buildEndBytes, isSealed, toNanosecondsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan } from "@muster/tracing";
 import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
 import type { PlacedDocument } from "../adapters/parse-documents.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
@@ -43,7 +43,7 @@ export async function endLease(
   await using connected = await cli.connect();
   const found = await ownLease(connected, id, signer);
   if (!force) await requireUnused(connected, found);
-  const unsigned = buildEnd(found, nsFromMs(cli.now()));
+  const unsigned = buildEnd(found, toNanosecondsFromMs(cli.now()));
   const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned, found.order)) };
   const asked = await inTraceOf(found, "muster lease end", () =>
     askOfLeases(connected, (leases) => leases.end(request)),
@@ -77,7 +77,7 @@ export function inTraceOf<Answer>(
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   const attributes = { "muster.lease": order.id };
-  return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
+  return inSpan("@muster/cli", doing, { parent: parseTraceparent(traceparent), attributes }, work);
 }
 
 /** `muster lease get ID --secret FIELD`: prints this field of the result, decrypted. */

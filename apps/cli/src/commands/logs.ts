@@ -1,10 +1,10 @@
 import type { CommandLine } from "../kinds/resources.ts";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { listSome } from "../domain/list-some.ts";
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
@@ -30,7 +30,7 @@ export async function logs(
   const names = work.components.map((each) => each.name);
   const chosen = component === undefined ? names : withReplicas(component, names);
   if (component !== undefined && chosen.length === 0) {
-    const near = nearestName(component, names);
+    const near = findNearestName(component, names);
     throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
       hint: [
         ...(near === undefined ? [] : [`did you mean "${near}"?`]),
@@ -160,7 +160,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
     } catch (error) {
       if (isAborted(stop)) break;
       // A component that has not started has no log yet; after the end of the work it never gets one.
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code !== "not_found") throw error;
       const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;
       if (!follow || (work !== undefined && isFinished(work))) {

@@ -1,7 +1,7 @@
 import { findResource, type CommandLine } from "../kinds/resources.ts";
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
-import { faultOf, formatDuration } from "@muster/faults";
+import { findFault, formatDuration } from "@muster/faults";
 import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -88,7 +88,7 @@ async function adviseOnTakenName(link: ServiceLink, kind: Kind, name: string): P
       : `is not over: \`muster cancel ${kind.noun}/${name}\` ends it`;
     return `nothing was submitted; choose another name, or free this one. ${kind.noun}/${name} ${state}`;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }
@@ -101,7 +101,7 @@ async function checkDry(cli: CommandLine, documents: readonly PlacedDocument<Rea
     await using connected = await cli.connect();
     cli.io.err(await checkAll(cli, connected, named));
   } catch (error) {
-    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
+    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : findFault(error) !== undefined;
     if (!isAway) throw error;
     cli.io.err(["note: only the files were checked, because the job controller does not answer"]);
   }
@@ -168,7 +168,7 @@ async function submit(
     try {
       return await draft.submit(link, { requestId, name });
     } catch (error) {
-      const code = faultOf(error)?.code;
+      const code = findFault(error)?.code;
       const unanswered = code === "deadline_exceeded" || code === "unavailable";
       if (!unanswered || attempt === SUBMIT_ATTEMPTS || cli.interrupts.first.aborted) throw error;
       cli.io.err([`submitting ${kind.noun} ${name} again: no answer`]);
@@ -297,7 +297,7 @@ function reportLeftWork(left: {
 
 /** Reports the failure of one of several, and returns its exit code. Rethrows a defect. */
 function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
   const { exitCode, lines } = explainError(error, cli.resources, doing);
   if (view === undefined) cli.io.err(lines);

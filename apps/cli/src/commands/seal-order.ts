@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
@@ -16,7 +16,7 @@ export async function askEngine({ link, replicas }: ConnectedCli, id: string): P
   try {
     return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     const known = enginesOf(await replicas());
     if (fault.code === "cancelled" || known.length === 0 || known.includes(id))
@@ -55,7 +55,7 @@ export function openResult(
       isSealed(secret) ? openText(signer, secret, { kind: "result", id, user, field }) : secret,
     );
   } catch (error) {
-    if (faultOf(error)?.code === "invalid_request") return undefined;
+    if (findFault(error)?.code === "invalid_request") return undefined;
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { ConnectedCli } from "../cli.ts";
 import type { ObservedValue } from "../domain/check.ts";
@@ -16,7 +16,7 @@ export async function readQueueWait(
     const [queues, reservations] = await Promise.all([services.queuesNow(), services.reservationsNow()]);
     return { value: buildQueueWait(explanation, placeQueues(queues), reservations) };
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     return { trouble: describeTrouble(fault) };
   }

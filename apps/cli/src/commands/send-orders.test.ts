@@ -1,4 +1,4 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { throwFault, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
@@ -26,7 +26,7 @@ async function sendingAs(
 ) {
   const came: Order[] = [];
   const before: string[][] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const handlers = {
     orderLease: ({
       order,
@@ -45,7 +45,7 @@ async function sendingAs(
       return Promise.resolve({ lease, outcome: "ORDERED", refusedBecause: taken.id === "1-2" ? "no room" : "" });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const link = { ...busCalls(bus), stop: new AbortController().signal };
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
   const options = {
@@ -95,7 +95,7 @@ const { signer: engine } = makeSigner();
 
 it("has an engine check new orders without a prediction of their outcome", async () => {
   const asked: object[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const handlers = {
     getEngine: () => Promise.resolve({ engine: "main", key: engine.userId }),
     orderLease: ({ dryRun, skipForesight }: { readonly dryRun: boolean; readonly skipForesight: boolean }) => {
@@ -103,7 +103,7 @@ it("has an engine check new orders without a prediction of their outcome", async
       return Promise.resolve({ lease: { record: {}, revision: 0 }, outcome: "ORDERED" });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
   const { engine: engineId, type, data, durationNs } = aLease().order;

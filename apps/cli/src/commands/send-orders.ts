@@ -1,5 +1,5 @@
-import { faultOf, unlessMissing } from "@muster/faults";
-import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
+import { findFault, unlessMissing } from "@muster/faults";
+import { buildOrderBytes, toNanosecondsFromMs, type Order } from "@muster/leases";
 import { digest, type Signer } from "@muster/leases/keys";
 import type { OrderReply } from "../adapters/lease-calls.ts";
 import {
@@ -139,7 +139,7 @@ export async function checkOrders(
       try {
         await leases.checkOrder(order);
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault?.code !== "invalid_request") throw error;
         const field = leaseField(fault.field);
         problems.push({ ...placeOf(field), message: `${field}: ${fault.reason}` });
@@ -185,7 +185,7 @@ async function orderOf(
       hint: "nothing was ordered; use another metadata.name, or omit it",
     });
   if (plan.send === "again" && found !== undefined) return { ...found.order, data: document.data };
-  const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
+  const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: toNanosecondsFromMs(cli.now()) });
   return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };
 }
 

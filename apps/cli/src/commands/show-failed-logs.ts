@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Cli } from "../cli.ts";
 import { plain } from "../domain/build-table.ts";
 import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.ts";
@@ -68,7 +68,7 @@ async function readDigest(
     }
   } catch (error) {
     // A warning already reports the missing log.
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
   return digestLine(digest, rest);

@@ -1,7 +1,7 @@
 import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { waitsForNodes } from "@muster/ledger-client/explanation";
+import { isWaitingForNodes } from "@muster/ledger-client/explanation";
 import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
@@ -23,7 +23,9 @@ export async function showReservation(
       hint: "`muster get reservations` lists the owners that do",
     });
   const { ownerKind, ownerId } = reservation.reservation;
-  const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;
+  const scaling = isWaitingForNodes(reservation)
+    ? await demandScaling(link, { kind: ownerKind, id: ownerId })
+    : undefined;
   const queue = await readQueueWait({ services }, reservation);
   return {
     table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style, queue),

@@ -1,4 +1,4 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
@@ -13,7 +13,7 @@ import { waitFor } from "./wait.ts";
 async function waiting(phase: string, cause: string, goal: string) {
   const out: string[] = [];
   const err: string[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const record = {
     order: toWireOrder(aLease().order),
     phase: enums.LeasePhase.numberOf(phase),
@@ -22,7 +22,7 @@ async function waiting(phase: string, cause: string, goal: string) {
   const handlers = {
     getLease: () => Promise.resolve({ lease: { record, revision: 1 } }),
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const { signal } = new AbortController();
   const connected = {
     link: { ...busCalls(bus), stop: signal },

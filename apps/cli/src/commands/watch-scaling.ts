@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { demandScaling } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { isFinished, type Work } from "../domain/work.ts";
@@ -40,7 +40,7 @@ async function readScaling(link: ServiceLink, { owner }: Work) {
   try {
     return await demandScaling(link, owner);
   } catch (error) {
-    if (link.stop.aborted && faultOf(error) !== undefined) return undefined;
+    if (link.stop.aborted && findFault(error) !== undefined) return undefined;
     throw error;
   }
 }

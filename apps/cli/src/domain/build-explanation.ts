@@ -1,7 +1,7 @@
 import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { formatElapsed } from "@muster/faults";
-import { amountOf, roundAmount } from "@muster/resources";
-import { adviseWait, because, type StateReason as Explanation } from "@muster/ledger-client/explanation";
+import { parseAmount, roundAmount } from "@muster/resources";
+import { adviseWait, buildReason, type StateReason as Explanation } from "@muster/ledger-client/explanation";
 import { adviseOnQueueWait, buildQueueWaitLines, queueWaitRecord, type QueueWait } from "./build-queue-wait.ts";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
@@ -149,8 +149,8 @@ export function ownerRecord(
 export function explainOwner(explained: ReservationExplanation, queue?: SeenQueueWait): Explanation {
   const { code, message, reservation } = explained;
   const { preemption } = reservation;
-  if (code === "" && preemption !== undefined) return because("PREEMPTED", `it ${describePreemption(preemption)}`);
-  if (code === "") return because("GRANTED", `it holds ${countMachines(reservation.machines)}`);
+  if (code === "" && preemption !== undefined) return buildReason("PREEMPTED", `it ${describePreemption(preemption)}`);
+  if (code === "") return buildReason("GRANTED", `it holds ${countMachines(reservation.machines)}`);
   return withQueueAdvice({ code, message: plain(message), next: adviseWait(explained) }, queue);
 }
 
@@ -223,7 +223,7 @@ function poolText({ pool, nodes }: Pick<PoolExplanation, "pool" | "nodes">): str
 }
 
 function roundedText(resource: string, share: Share): string {
-  return roundAmount(resource, amountOf(resource, share[resource] ?? "0") ?? 0);
+  return roundAmount(resource, parseAmount(resource, share[resource] ?? "0") ?? 0);
 }
 
 function buildUsers(pool: PoolExplanation, nowMs: number): Cell[][] {

@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import { describeScaling } from "./build-node-views.ts";
 import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
 import { colourOf, paint } from "./paint.ts";
@@ -88,7 +88,7 @@ export function buildComponentTable({ components }: Pick<Work, "components">, st
   const rows = components.map((component) => [
     component.name,
     component.kind,
-    acceptedPools(component).join(", "),
+    listAcceptedPools(component).join(", "),
     component.node === "" ? "-" : component.node,
     ...partCells(component, components),
     component.podIp === "" ? "-" : component.podIp,

@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { amountOf, roundAmount } from "@muster/resources";
+import { parseAmount, roundAmount } from "@muster/resources";
 import type { QuotaShortage, Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildQueueRecord, buildQuotaSection } from "./build-queue-views.ts";
 import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
@@ -166,7 +166,7 @@ function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue):
     MAX_NAMED,
     ",",
   );
-  const isOwned = used + (amountOf(resource, quota.requested) ?? 0) <= owned;
+  const isOwned = used + (parseAmount(resource, quota.requested) ?? 0) <= owned;
   if (isOwned && names !== "")
     return `wait until work of ${names} ends, which borrows what ${queue} owns; a lower lendingLimit of ${resource} lends less: ${edit}`;
   const whose = names === "" ? "work of its tree ends" : `work of ${names} ends, which borrows`;

@@ -5,7 +5,7 @@ import {
   buildRenewalBytes,
   buildResultBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
 } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import fc from "fast-check";
@@ -96,7 +96,7 @@ it("proves no order without data, and no end of it unless a renewal states the e
   const proofs = (lease: SignedLease) => isProven(verifyLease(lease, engine.userId, verifySignature));
   expect(proofs(signed())).toBe(true);
   expect(proofs(compact)).toBe(false);
-  expect(verdictsOf({ ...compact, renewal: undefined, expiresAtNs: endOf(compact.order) })).toEqual([
+  expect(verdictsOf({ ...compact, renewal: undefined, expiresAtNs: computeEndNs(compact.order) })).toEqual([
     "order gone",
     "end request ok",
     "result unchecked",

@@ -1,5 +1,5 @@
-import { checkSchema, valueReader, type Path } from "@muster/documents";
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { checkSchema, makeValueReader, type Path } from "@muster/documents";
+import { findFault, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
 import { fieldsOf, type ReadDocument } from "./read-document.ts";
 import {
@@ -26,7 +26,7 @@ type SetYaml = {
 
 /** Reads plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form; this function checks the rest. */
 export function readSetDocument(value: unknown): ReadDocument<SetDocument> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkSchema(reader, buildSetSchema(), [], value);
   const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
   const report: Report = (path, reason) => {
@@ -100,7 +100,7 @@ function reasonOfSelector(text: string): string | undefined {
     });
     return undefined;
   } catch (error) {
-    const reason = reasonOf(faultOf(error));
+    const reason = reasonOf(findFault(error));
     if (reason === undefined) throw error;
     return `is no label selector: ${reason}`;
   }

@@ -4,8 +4,8 @@ import {
   buildOrderBytes,
   buildRenewalBytes,
   buildResultBytes,
-  endOf,
-  publicKeyOf,
+  computeEndNs,
+  parsePublicKey,
 } from "@muster/leases";
 import { isLeaseOver } from "./lease.ts";
 import type { SignedLease } from "../adapters/lease-messages.ts";
@@ -39,7 +39,7 @@ export function verifyLease(
   verify: VerifySignature,
 ): LeaseVerdict[] {
   const check: Check = (what, { by, content, signature }) => {
-    const key = publicKeyOf(by);
+    const key = parsePublicKey(by);
     if (key === undefined) return { what, by, verdict: "wrong", why: "it names no public key" };
     return verify(key, content, signature)
       ? { what, by, verdict: "ok", why: "" }
@@ -95,7 +95,7 @@ function verifyResult(lease: SignedLease, engineKey: string | undefined, check: 
 /** Verifies that the lease ends at the time that the source states; `source` is the verdict on that source. */
 function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: LeaseVerdict): LeaseVerdict {
   const end = { what: "expires", by: order.user } as const;
-  if ((renewal?.expiresAtNs ?? endOf(order)) !== expiresAtNs)
+  if ((renewal?.expiresAtNs ?? computeEndNs(order)) !== expiresAtNs)
     return { ...end, verdict: "wrong", why: "it differs from the time that its user signed" };
   return source.verdict === "ok"
     ? { ...end, verdict: "ok", why: "" }

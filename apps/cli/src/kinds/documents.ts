@@ -1,4 +1,4 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
 import type { WorkDraft, Kind } from "./kind.ts";
@@ -89,7 +89,7 @@ function describeUnknownKind(word: string, known: readonly string[]): string {
     return `Muster does not run ${word}; of Kubeflow's kinds it runs ${jobs.join(", ")}`;
   if (KUBERNETES.includes(word) && known.includes(SET_KIND))
     return `${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`;
-  const near = nearestName(word, known);
+  const near = findNearestName(word, known);
   return `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
 }
 

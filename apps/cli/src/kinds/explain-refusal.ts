@@ -1,4 +1,4 @@
-import { faultOf, type Fault } from "@muster/faults";
+import { findFault, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { decideExit } from "../domain/decide-exit.ts";
 
@@ -12,7 +12,7 @@ export async function explainRefusal<Answer>(
   try {
     return await question();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     const { message, hint } = await explain(fault);
     throw new CommandError(decideExit(fault).code, message, { hint, cause: error });

@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import type { Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
@@ -208,12 +208,12 @@ async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Pro
   try {
     return await question({ kind: "", ...job });
   } catch (ambiguous) {
-    const fault = faultOf(ambiguous);
+    const fault = findFault(ambiguous);
     if (fault?.code !== "invalid_request" || fault.field !== "key.kind") throw ambiguous;
     try {
       return await question({ kind: OWN, ...job });
     } catch (error) {
-      throw faultOf(error)?.code === "not_found" ? ambiguous : error;
+      throw findFault(error)?.code === "not_found" ? ambiguous : error;
     }
   }
 }
@@ -236,7 +236,7 @@ async function watch(
       revision = job?.revision ?? "";
       changed();
     } catch (error) {
-      if (faultOf(error) === undefined) throw error;
+      if (findFault(error) === undefined) throw error;
       await pause(RETRY_MS, signal);
     }
   }

@@ -1,4 +1,4 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -81,6 +81,6 @@ export function nameOfKind(resource: Resource, first: string, second?: string): 
 
 function describeUnknownWord(resources: readonly Worded[], word: string, name: string): string {
   const nouns = resources.map(({ noun }) => noun);
-  const near = nearestName(word, nouns);
+  const near = findNearestName(word, nouns);
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
 }

@@ -1,4 +1,4 @@
-import { faultOf, unlessMissing } from "@muster/faults";
+import { findFault, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { printLine } from "../commands/output.ts";
 import { readQueueWait } from "../commands/see-queue.ts";
@@ -90,7 +90,7 @@ async function recallWork(calls: WorkCalls, name: string): Promise<Work> {
   try {
     return (await calls.recall?.(work)) ?? work;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return work;
   }
 }

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "commander";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
 import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -94,7 +94,7 @@ async function each(
     try {
       cli.io.out([await act(connected, id)]);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       refused = refused ?? { ...decideExit(fault), count: 0 };
       refused.count += 1;

@@ -1,4 +1,4 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { Command } from "commander";
 import { nodeCalls } from "../adapters/node-calls.ts";
 import type { ScaledNode } from "../adapters/node-messages.ts";
@@ -94,7 +94,7 @@ export const NODES: CommandRow = {
 /** Refuses the first argument in the same way as commander refuses an unknown command. */
 function refuseArguments({ args: [word], parent }: Command): void {
   if (word === undefined) return;
-  const near = nearestName(word, parent?.commands.map((each) => each.name()) ?? []);
+  const near = findNearestName(word, parent?.commands.map((each) => each.name()) ?? []);
   parent?.error(`error: unknown command '${word}'${near === undefined ? "" : `\n(Did you mean ${near}?)`}`);
 }
 

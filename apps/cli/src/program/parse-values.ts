@@ -1,4 +1,4 @@
-import { describeFault, faultOf, parseDuration } from "@muster/faults";
+import { describeFault, findFault, parseDuration } from "@muster/faults";
 import { readLabelSelector } from "@muster/names";
 import { InvalidArgumentError } from "commander";
 
@@ -23,7 +23,7 @@ export function selectorArgument(text: string): string {
   try {
     readLabelSelector("selector", text);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     throw new InvalidArgumentError(fault.code === "invalid_request" ? fault.reason : describeFault(fault));
   }

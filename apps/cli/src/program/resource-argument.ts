@@ -1,4 +1,4 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -39,7 +39,7 @@ export function resourceArgument(
 function describeUnknownWord(resources: readonly Resource[], words: readonly string[], word: string): string {
   const elsewhere = findResource(resources, word)?.listedBy ?? ELSEWHERE.get(word.replace(/s$/, ""));
   if (elsewhere !== undefined) return elsewhere;
-  const near = nearestName(word, words);
+  const near = findNearestName(word, words);
   // If a noun and its plural are both words, the message lists only the plural.
   const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
   return near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`;

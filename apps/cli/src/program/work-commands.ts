@@ -1,4 +1,4 @@
-import { faultOf, parseDuration, unlessMissing } from "@muster/faults";
+import { findFault, parseDuration, unlessMissing } from "@muster/faults";
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
@@ -251,7 +251,7 @@ const EXPLAIN = command({
       try {
         return await found.explain(cli, connected, id);
       } catch (error) {
-        if (faultOf(error)?.code !== "not_found" || found.hasOwnerIds !== true) throw error;
+        if (findFault(error)?.code !== "not_found" || found.hasOwnerIds !== true) throw error;
         const known = await reservation();
         if (known === undefined) throw error;
         return showReservation(cli, connected, owner, known);

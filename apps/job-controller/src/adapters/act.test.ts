@@ -3,7 +3,7 @@ import { KubeError } from "@muster/kube";
 import type { JobObject } from "../domain/ownership.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import { recheckVersion } from "../members/claim-members.ts";
-import { act, type ActDeps, type ActContext } from "./act.ts";
+import { executeStep, type ActDeps, type ActContext } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -51,7 +51,7 @@ async function actWhere(
     checks: new WeakMap(),
   };
   const machines = { reserve: () => Promise.resolve(void created.push("machines")) };
-  const acted = act({ machines } as unknown as ActDeps, acting, step);
+  const acted = executeStep({ machines } as unknown as ActDeps, acting, step);
   if (found === CURRENT) await acted;
   else await expect(acted).rejects.toThrow(/train/);
   return { created: created.length > 0, stale };
@@ -95,7 +95,7 @@ it("reads the job once per round for all its reservations, and again before pods
   const first = { ...base, seen: { snapshot: { spec: {} } } as ActContext["seen"] };
   const second = { ...base, seen: { snapshot: { spec: {} } } as ActContext["seen"] };
   const nothing: JobStep = { ...CREATE, pods: [] };
-  for (const step of [RESERVE, RESERVE, nothing, RESERVE]) await act(deps, first, step);
-  await act(deps, second, RESERVE);
+  for (const step of [RESERVE, RESERVE, nothing, RESERVE]) await executeStep(deps, first, step);
+  await executeStep(deps, second, RESERVE);
   expect(calls).toEqual(["read", "reserve", "reserve", "read", "reserve", "read", "reserve"]);
 });

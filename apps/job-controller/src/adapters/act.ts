@@ -2,8 +2,8 @@ import { assertNever, describeFault, FaultError } from "@muster/faults";
 import type { V1Pod } from "@kubernetes/client-node";
 import { annotations } from "@muster/proto";
 import {
-  kubeFault,
-  toPod,
+  toKubeFault,
+  toPodManifest,
   unlessFault,
   unlessMissing,
   type KubeCalls,
@@ -12,20 +12,20 @@ import {
 } from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
-import { jobLabels } from "../domain/member-labels.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
 import type { MemberPolicy } from "../domain/member-metadata.ts";
-import { jobKey, ownerReference } from "../domain/ownership.ts";
-import { groupKindOf } from "../domain/plan-group.ts";
+import { buildJobKey, buildOwnerReference } from "../domain/ownership.ts";
+import { findGroupKind } from "../domain/plan-group.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { fenced, type LeadCheck } from "./fence.ts";
-import { toService } from "./messages.ts";
+import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { toWireService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
-import { podGroupKind } from "./pod-groups.ts";
-import { placeOf, type JobRow } from "./read-job.ts";
+import { findPodGroupKind } from "./pod-groups.ts";
+import { buildJobPlace, type JobRow } from "./read-job.ts";
 
 export type ActDeps = {
   readonly calls: Pick<KubeCalls, "create" | "get" | "patch" | "delete">;
@@ -53,8 +53,8 @@ export type ActContext = {
  * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with FaultError
  * if the step fails; the pass is then retried.
  */
-export function act(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
-  return fenced(acting.isHeld, actNow)(deps, acting, step);
+export function executeStep(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
+  return runWhileLeading(acting.isHeld, actNow)(deps, acting, step);
 }
 
 async function actNow(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
@@ -102,18 +102,22 @@ async function actNow(deps: ActDeps, acting: ActContext, step: JobStep): Promise
       await controller.deleteBudget(job);
       return;
     case "sync-group": {
-      const kind = podGroupKind(step.apiVersion);
+      const kind = findPodGroupKind(step.apiVersion);
       if (kind !== undefined) await controller.syncPodGroup(job, kind, step.group);
       return;
     }
     case "delete-group": {
-      const kind = podGroupKind(step.apiVersion);
+      const kind = findPodGroupKind(step.apiVersion);
       if (kind !== undefined) await controller.deletePodGroup(job, kind);
       return;
     }
     case "delete-job": {
       const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
-      await unlessFault(deps.calls.delete(placeOf(runtime.kind, job.metadata), name, options), "not_found", "conflict");
+      await unlessFault(
+        deps.calls.delete(buildJobPlace(runtime.kind, job.metadata), name, options),
+        "not_found",
+        "conflict",
+      );
       return;
     }
     default:
@@ -132,13 +136,13 @@ async function createPods(
   if ("problems" in spec) return;
   // A stale view may hide the end or the deletion of the job: the step would recreate each pod that the cleanup or the garbage collector removes.
   await requireCurrent(acting);
-  const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
+  const mark = findPodGroupKind(findGroupKind(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
       .map(({ index, node, isShared }) => {
         const request = { kind, job: metadata, spec, member: { type, index }, node, isShared };
-        return toPod(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
+        return toPodManifest(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
       });
     const during = { signal, isHeld, requireCurrent: () => requireCurrent(acting) };
     settle(await controller.createPods(job, type, manifests, during));
@@ -148,7 +152,7 @@ async function createPods(
 /** Rejects, and makes passes wait for a newer view, if the API server has a different version of the job than the view, or lacks the job. */
 async function requireCurrent({ runtime, job, version }: ActContext): Promise<void> {
   await runtime.controller.recheckVersion(job, version).catch((error: unknown) => {
-    if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
+    if (isOutdated(error)) runtime.recordStale(buildJobKey(job), version);
     throw error;
   });
 }
@@ -163,7 +167,7 @@ function requireCurrentOnce(acting: ActContext): Promise<void> {
 
 /** Whether the API server has another version of the job, or no job. */
 function isOutdated(error: unknown): boolean {
-  const code = kubeFault(error)?.code;
+  const code = toKubeFault(error)?.code;
   return code === "conflict" || code === "not_found";
 }
 
@@ -218,7 +222,7 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: ActC
   const { metadata, spec } = job;
   const owner = seen.wantedServices.get(name);
   if (owner === undefined || "problems" in spec) return;
-  const service = toService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
+  const service = toWireService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
   if (owner === "job") {
     const outcome = await controller.createService(job, service);
     if (outcome.did === "refused") throw new FaultError(outcome.fault);
@@ -233,8 +237,8 @@ async function createCompanions(
   names: readonly string[],
 ): Promise<void> {
   const { namespace } = job.metadata;
-  const ownerReferences = [ownerReference(runtime.kind, job.metadata)];
-  const labels = jobLabels(runtime.kind.labelKeys, job.metadata);
+  const ownerReferences = [buildOwnerReference(runtime.kind, job.metadata)];
+  const labels = buildJobLabels(runtime.kind.labelKeys, job.metadata);
   for (const each of names) {
     const companion = seen.companions.get(each);
     if (companion === undefined) continue;
@@ -255,7 +259,7 @@ async function createOwned(
   try {
     await calls.create(resource, object);
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     if (fault?.code !== "already_exists") throw error;
     const name = object.metadata?.name ?? "";
     const there = await calls.get(resource, name);

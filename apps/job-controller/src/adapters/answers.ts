@@ -1,28 +1,28 @@
 import { EventEmitter } from "node:events";
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import type { Handlers } from "@muster/bus";
 import { FaultError, throwFault } from "@muster/faults";
 import type { ExplainCalls } from "@muster/ledger-client";
 import type { LeftoverPod } from "@muster/ledger-client/explanation";
-import { kubeFault, requireKubeFault, type KubeCalls, unlessMissing } from "@muster/kube";
+import { toKubeFault, requireKubeFault, type KubeCalls, unlessMissing } from "@muster/kube";
 import { annotations, type JobService, muster } from "@muster/proto";
-import { traceparentOf } from "@muster/tracing";
-import { followedNamespace, type Config } from "../config.ts";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { getTraceparent } from "@muster/tracing";
+import { findFollowedNamespace, type Config } from "../config.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import { isFinished } from "../domain/job-status.ts";
-import { jobKey } from "../domain/ownership.ts";
+import { buildJobKey } from "../domain/ownership.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Kind } from "../domain/kind.ts";
 import { readLog } from "../read-log.ts";
 import {
-  cancel,
-  check,
-  get,
-  list,
+  cancelJob,
+  checkJob,
+  getJob,
+  listJobs,
   refuseIncompleteCaches,
-  submit,
-  suspend,
-  watch,
+  submitJob,
+  suspendJob,
+  watchJob,
   type FoundJob,
   type JobKey,
   type JobManifest,
@@ -31,16 +31,16 @@ import {
 import type { UnservedJobs } from "./elsewhere.ts";
 import type { BatchJobs } from "./batch/batch-jobs.ts";
 import { explainAnswer } from "./explain-answer.ts";
-import { jobMessage, revisionOf } from "./job-messages.ts";
+import { toWireJob, buildRevision } from "./job-messages.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { OWNER_KIND, type Machines } from "./machines.ts";
 import type { MemberLogs } from "./member-log.ts";
 import { readEvents } from "./read-events.ts";
-import { placeOf, readJob, versionOf, type JobResource, type JobRow } from "./read-job.ts";
-import { podFact } from "./read-pod.ts";
+import { buildJobPlace, readJob, parseVersion, type JobResource, type JobRow } from "./read-job.ts";
+import { toPodFact } from "./read-pod.ts";
 import type { ServedJobs } from "./served-jobs.ts";
-import { podsLeft } from "./sweep.ts";
+import { listLeftoverPods } from "./sweep.ts";
 import { waitForOwnerChange } from "./wait-for-owner-change.ts";
 import type { World } from "./world.ts";
 
@@ -85,7 +85,7 @@ const AHEAD_PAUSES = { firstMs: 50, maxMs: 2000 };
 const READ_TIMEOUT_MS = 5000;
 
 /** Answers the requests of users. Every replica answers, whether or not it leads: a request for one job from the API server, a list from its caches. */
-export function answers(
+export function makeJobHandlers(
   deps: AnswerDeps,
 ): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
   const ownerChanges = new EventEmitter();
@@ -103,31 +103,31 @@ export function answers(
   return {
     changed: (ownerId) => ownerChanges.emit(ownerId),
     submitJob: async (request) => {
-      const { found, warnings } = await submit(requests, request);
+      const { found, warnings } = await submitJob(requests, request);
       return { ...whole(found), warnings };
     },
     checkJob: async ({ manifestJson }) => {
-      const { problems, warnings } = await check(requests, manifestJson);
+      const { problems, warnings } = await checkJob(requests, manifestJson);
       return { problems, warnings };
     },
     getJob: async ({ key }, { signal }) => {
       refuseEarly();
-      return whole(await get(requests, keyOf(key), signal));
+      return whole(await getJob(requests, keyOf(key), signal));
     },
     explainJob: async ({ key }, { signal }) => {
       refuseEarly();
       const podsLeft = () => Promise.resolve(podsLeftOf(deps));
-      const find = async (): Promise<View> => (await get(requests, keyOf(key), signal)).view;
+      const find = async (): Promise<View> => (await getJob(requests, keyOf(key), signal)).view;
       const named = keyOf(key);
       const meant = { ...named, namespace: named.namespace || deps.config.kube.namespace };
       return { explanation: await explainAnswer({ ...deps.asking, podsLeft }, meant, find) };
     },
     watchJob: async ({ key, afterRevision, waitMs }, { signal }) => {
       refuseEarly();
-      return reply(await watch(requests, { key: keyOf(key), afterRevision, waitMs }, signal));
+      return reply(await watchJob(requests, { key: keyOf(key), afterRevision, waitMs }, signal));
     },
     listJobs: ({ continue: after, ...request }, { pageBytes: bytes }) => {
-      const { jobs, next } = list(requests, { ...request, bytes, after });
+      const { jobs, next } = listJobs(requests, { ...request, bytes, after });
       return Promise.resolve({
         jobs: jobs.map(({ view }) => view.message()),
         continue: next,
@@ -142,16 +142,16 @@ export function answers(
         allNamespaces: deps.config.kube.jobNamespaces === "all",
       });
     },
-    cancelJob: async ({ key }, { signal }) => reply(await cancel(requests, keyOf(key), signal)),
+    cancelJob: async ({ key }, { signal }) => reply(await cancelJob(requests, keyOf(key), signal)),
     suspendJob: async ({ key, suspended }, { signal }) =>
-      reply(await suspend(requests, { key: keyOf(key), suspended }, signal)),
+      reply(await suspendJob(requests, { key: keyOf(key), suspended }, signal)),
     listJobEvents: async ({ key }, { signal }) => {
-      const found = await get(requests, keyOf(key), signal);
+      const found = await getJob(requests, keyOf(key), signal);
       return { events: await readEvents(deps.calls, found.view.job, signal).catch(throwFaultOf) };
     },
     getJobLogs: async (request, { signal }) => {
       refuseEarly();
-      const found = await get(requests, keyOf(request.key), signal);
+      const found = await getJob(requests, keyOf(request.key), signal);
       return readMemberLog(deps, ownerChanges, found.view.job, request, signal);
     },
   };
@@ -171,7 +171,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
   const change = async ({ kind, metadata }: JobRow, patch: JobPatch): Promise<FoundJob<View>> => {
     const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
     const patched = await calls
-      .patch<JobResource>(placeOf(kind, metadata), metadata.name, { kind: "merge", body })
+      .patch<JobResource>(buildJobPlace(kind, metadata), metadata.name, { kind: "merge", body })
       .catch(throwFaultOf);
     return see(readJob(patched, kind, config.defaults));
   };
@@ -224,18 +224,18 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
 
 /** Pods and units come from the caches. */
 function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): FoundJob<View> {
-  const ownerId = ownerIdOf(job.metadata);
-  const pods = world.pods.byIndex("owner", ownerId).map(podFact);
+  const ownerId = buildOwnerId(job.metadata);
+  const pods = world.pods.byIndex("owner", ownerId).map(toPodFact);
   let built: muster.job.v1.Job.$Properties | undefined;
   return {
     key: { kind: job.kind.kind, name: job.metadata.name, namespace: job.metadata.namespace },
-    revision: revisionOf(job, pods),
+    revision: buildRevision(job, pods),
     members: job.shape.types.reduce((sum, { replicas }) => sum + replicas, 0),
     view: {
       job,
       message: () => {
         const surroundings = { pods, units: machines.unitsOf(ownerId), pauses: config.policy, nowMs: Date.now() };
-        built ??= jobMessage(job, surroundings);
+        built ??= toWireJob(job, surroundings);
         return built;
       },
     },
@@ -249,14 +249,14 @@ async function findAtServer(
   signal: AbortSignal,
 ): Promise<JobRow[]> {
   const { config, runtimes } = deps;
-  if (named.namespace !== (followedNamespace(config.kube) ?? named.namespace)) return [];
+  if (named.namespace !== (findFollowedNamespace(config.kube) ?? named.namespace)) return [];
   const readAll = async (kinds: readonly Kind[]): Promise<JobRow[]> => {
     const rows = await Promise.all(kinds.map((each) => readAtServer(deps, each, named, signal)));
     return rows.filter((row) => row !== undefined);
   };
   // A kind that the client names may have been installed since the last check.
   if (kind !== "") return readAll(KINDS.filter((each) => each.kind === kind));
-  const likely = runtimes().filter(({ job }) => job(jobKey({ metadata: named })) !== undefined);
+  const likely = runtimes().filter(({ job }) => job(buildJobKey({ metadata: named })) !== undefined);
   const found = await readAll(likely.map((runtime) => runtime.kind));
   // Kinds that this process does not know yet may have jobs.
   if (found.length > 0) return found;
@@ -272,7 +272,7 @@ async function readAtServer(
   signal?: AbortSignal,
 ): Promise<JobRow | undefined> {
   const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
-  const place = placeOf(kind, { namespace });
+  const place = buildJobPlace(kind, { namespace });
   const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(throwFaultOf);
   return resource && readJob(resource, kind, config.defaults);
 }
@@ -289,21 +289,24 @@ async function waitForChange(
 ): Promise<void> {
   const cached = runtimes()
     .find(({ kind }) => kind.kind === job.kind.kind)
-    ?.job(jobKey(job));
+    ?.job(buildJobKey(job));
   const isSame = cached?.metadata.uid === job.metadata.uid;
   // Either the change was published while the answer was in flight, or the API server was restored. After a restore its versions are lower than the cached one
   // until the cache lists again.
-  if (isSame && versionOf(cached) > versionOf(job)) {
-    await pause(emptyWakes === 0 ? 0 : Math.min(ms, backoffMs(emptyWakes, AHEAD_PAUSES)), signal);
+  if (isSame && parseVersion(cached) > parseVersion(job)) {
+    await pause(emptyWakes === 0 ? 0 : Math.min(ms, computeBackoffMs(emptyWakes, AHEAD_PAUSES)), signal);
     return;
   }
   // The cache lacks the job if it does not know it yet, or if the job was deleted; the deletion was published too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
-  await waitForOwnerChange(ownerChanges, ownerIdOf(job.metadata), waitMs, signal);
+  await waitForOwnerChange(ownerChanges, buildOwnerId(job.metadata), waitMs, signal);
 }
 
 function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): LeftoverPod[] {
-  const left = podsLeft({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(0, MAX_PODS_LEFT);
+  const left = listLeftoverPods({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(
+    0,
+    MAX_PODS_LEFT,
+  );
   return left.map(({ ownerId, job: name, namespace, pod, node }) => {
     return { owner: `${OWNER_KIND}/${ownerId}`, name, pod: `${namespace}/${pod}`, node };
   });
@@ -359,9 +362,9 @@ async function createJob(
   // The installed definition decides which fields exist; kubectl validates the same way by default.
   const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
-    return await calls.create<JobResource>(placeOf(kind, resource.metadata), resource, { query });
+    return await calls.create<JobResource>(buildJobPlace(kind, resource.metadata), resource, { query });
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     if (fault?.code === "already_exists") return undefined;
     // A creation reports not_found only for a missing kind or namespace.
     if (fault?.code !== "not_found" || fault.kind === "namespaces") return throwFaultOf(error);
@@ -372,7 +375,7 @@ async function createJob(
 
 /** Adds the id of the request and the trace. */
 function signed({ apiVersion, kind, metadata, spec }: JobManifest, requestId: string): JobResource {
-  const traceparent = traceparentOf();
+  const traceparent = getTraceparent();
   const written = metadata["annotations"];
   const all = {
     ...(typeof written === "object" ? written : {}),
@@ -396,12 +399,12 @@ async function readMemberLog(
   signal: AbortSignal,
 ): Promise<muster.job.v1.GetJobLogsReply.$Properties> {
   const { component, container } = request;
-  const ownerId = ownerIdOf(job.metadata);
+  const ownerId = buildOwnerId(job.metadata);
   const runtime = runtimes().find(({ kind }) => kind.kind === job.kind.kind);
   const deps = logs.of(
     { job, component, container, pods: () => world.pods.byIndex("owner", ownerId) },
     {
-      isFinished: () => isFinished((runtime?.job(jobKey(job)) ?? job).status),
+      isFinished: () => isFinished((runtime?.job(buildJobKey(job)) ?? job).status),
       changed: (ms, stop) => waitForOwnerChange(ownerChanges, ownerId, ms, stop),
     },
   );

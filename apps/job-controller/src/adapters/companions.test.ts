@@ -3,7 +3,7 @@ import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
 import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
-import { conditionOf } from "../domain/job-status.ts";
+import { findCondition } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
 import { planJob } from "../domain/plan-job.ts";
 import { findMissingCompanions } from "./companions.ts";
@@ -45,14 +45,14 @@ it("names the file that grants the missing right in the job's status, and create
   expect(seen.companionsRefused).toMatch(/rights\.mpijobs=true.* or apply deploy\/kubernetes\/mpijobs\.yaml/);
   expect(asked).toHaveLength(1);
   const { status, steps } = planJob(snapshot({ ...seen, nowMs: NOW_MS }), POLICY);
-  expect(conditionOf(status, "MachinesReserved")).toMatchObject({
+  expect(findCondition(status, "MachinesReserved")).toMatchObject({
     status: "True",
     reason: "RightsMissing",
     message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
   expect(steps.map((step) => step.kind)).not.toContain("create-pods");
   const after = planJob(snapshot({ status }), POLICY);
-  expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
+  expect(findCondition(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });
 
 it("continues with any other error: the next pass may succeed", async () => {

@@ -2,12 +2,12 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { createMembers } from "../members/change-members.ts";
 import { makeExpectations } from "../members/expectations.ts";
-import { fenced } from "./fence.ts";
+import { runWhileLeading } from "./fence.ts";
 
 it("creates no further pod after the lead changes between two pods", async () => {
   const pods = ["a", "b", "c", "d"].map((name): V1Pod => ({ metadata: { name } }));
   const made: string[] = [];
-  const create = fenced(
+  const create = runWhileLeading(
     () => made.length < 1,
     (pod: V1Pod) => {
       made.push(pod.metadata?.name ?? "");

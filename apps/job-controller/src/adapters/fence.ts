@@ -2,7 +2,7 @@
 export type LeadCheck = () => boolean;
 
 /** Wraps work so that it starts only while this process leads; otherwise it rejects as if its pass had been aborted. */
-export function fenced<Input extends readonly unknown[], Output>(
+export function runWhileLeading<Input extends readonly unknown[], Output>(
   isHeld: LeadCheck,
   work: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {

@@ -3,7 +3,7 @@ import { DEFAULTS } from "../../test/manifests.ts";
 import { ended, NOW_MS, pod, POLICY } from "../../test/samples.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import type { PodFact } from "../domain/snapshot.ts";
-import { jobMessage } from "./job-messages.ts";
+import { toWireJob } from "./job-messages.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
 const restarting: JobResource = {
@@ -31,7 +31,7 @@ function waitOf(...pods: readonly PodFact[]): string {
 
 function waitOfJob(resource: JobResource, pods: readonly PodFact[] = []): string {
   const job = readJob(resource, JOB_KIND, DEFAULTS);
-  return jobMessage(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
+  return toWireJob(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
 }
 
 it.each<[title: string, pods: readonly PodFact[], wait: string]>([
@@ -60,7 +60,7 @@ it("a new job waits for a controller before it waits for the ledger", () => {
 
 it("includes the namespace of a job, which the HTTP API needs for its path", () => {
   const job = readJob(restarting, JOB_KIND, DEFAULTS);
-  expect(jobMessage(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
+  expect(toWireJob(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
     kind: "Job",
     name: "train",
     namespace: "default",

@@ -3,7 +3,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { ownerIdOfUnit, type RequestUnit } from "../domain/build-units.ts";
+import { getUnitOwnerId, type RequestUnit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
 const {
@@ -117,7 +117,7 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
   } as unknown as ReservationCalls;
   const elapsedMs = (): number => clock.elapsed;
   const machines = makeMachines({
-    ledger: await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs }),
+    ledger: await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf: getUnitOwnerId, elapsedMs }),
     calls,
     now: () => clock.now,
     elapsedMs,

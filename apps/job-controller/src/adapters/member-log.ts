@@ -4,7 +4,7 @@ import { followLogs, openPodLog, readLogRange, type FollowedLog, type LogFollowe
 import { labels } from "@muster/proto";
 import type { LogDeps, ContainerRun } from "../read-log.ts";
 import type { JobRow } from "./read-job.ts";
-import { podFact } from "./read-pod.ts";
+import { toPodFact } from "./read-pod.ts";
 
 /** Reads the logs of pods, each once for all readers that poll it. */
 export type MemberLogs = Disposable & {
@@ -67,7 +67,7 @@ function memberLog(
 function newestRun(pods: readonly V1Pod[], component: string, container: string): ContainerRun | undefined {
   const [newest] = pods
     .filter(({ metadata }) => metadata?.labels?.[labels.component] === component)
-    .map((pod) => ({ pod, fact: podFact(pod) }))
+    .map((pod) => ({ pod, fact: toPodFact(pod) }))
     .filter(({ fact }) => fact.phase !== "Pending")
     .sort((a, b) => b.fact.attempt - a.fact.attempt || b.fact.createdMs - a.fact.createdMs);
   if (newest === undefined) return undefined;

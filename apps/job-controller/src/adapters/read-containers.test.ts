@@ -5,7 +5,7 @@ import { NOW_MS, POLICY, replica, seen, snapshot, spec } from "../../test/sample
 import type { Condition } from "../domain/job-status.ts";
 import { planJob } from "../domain/plan-job.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
-import { keepPod, podFact } from "./read-pod.ts";
+import { keepPod, toPodFact } from "./read-pod.ts";
 
 const CREATED = new Date(NOW_MS - 50_000).toISOString();
 const ENDED = new Date(NOW_MS - 5000).toISOString();
@@ -18,10 +18,10 @@ const NO_PLACE =
 const BACK_OFF = "back-off 40s restarting failed container=main pod=train-worker-0_default(5c1f)";
 
 /** Builds a pod with the status of kubelets and schedulers, as the cache keeps it. */
-function podWith(status: object): ReturnType<typeof podFact> {
+function podWith(status: object): ReturnType<typeof toPodFact> {
   const metadata = { name: "train-worker-0", uid: "u", creationTimestamp: CREATED };
   const of = { ...metadata, labels: { [labels.component]: "worker-0" } };
-  return podFact(keepPod({ metadata: of, status } as unknown as V1Pod));
+  return toPodFact(keepPod({ metadata: of, status } as unknown as V1Pod));
 }
 
 function container(name: string, state: object, lastState: object = {}, restartCount = 0): object {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULTS, jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
 import { buildPod, type PodManifest } from "./build-pod.ts";
-import { buildService, serviceOwners } from "./build-service.ts";
+import { buildService, groupServiceOwners } from "./build-service.ts";
 import type { RestartPolicy } from "./job.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
@@ -264,7 +264,7 @@ describe("the services of a job", () => {
       c: replicaManifest({ port: 81 }),
     };
     const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs }));
-    expect([...serviceOwners(request)]).toEqual([["train", "job"]]);
+    expect([...groupServiceOwners(request)]).toEqual([["train", "job"]]);
     const { metadata, spec } = buildService(request, "job", POLICY.keys);
     expect(metadata.name).toBe("train");
     expect(spec).toEqual({
@@ -286,7 +286,7 @@ describe("the services of a job", () => {
     const containers = [{ name: "tensorflow", image: "i", ports }];
     const spec = { tfReplicaSpecs: { Worker: { replicas: 2, template: { spec: { containers } } } } };
     const request = toBuild(TFJOB_KIND, { metadata: { name: "train" }, spec });
-    expect([...serviceOwners(request).keys()]).toEqual(["train-worker-0", "train-worker-1"]);
+    expect([...groupServiceOwners(request).keys()]).toEqual(["train-worker-0", "train-worker-1"]);
     const service = buildService(request, { type: "worker", index: 0 }, POLICY.keys);
     expect(service.metadata.labels).toMatchObject({
       component: "worker-0",
@@ -312,6 +312,6 @@ describe("the services of a job", () => {
       metadata: { name: "train" },
       spec: { mpiReplicaSpecs: { Launcher: container } },
     });
-    expect(serviceOwners(request).size).toBe(0);
+    expect(groupServiceOwners(request).size).toBe(0);
   });
 });

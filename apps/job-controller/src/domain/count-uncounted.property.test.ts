@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { happen, newWorld, pass, type Happening, type World } from "../../test/planned-world.ts";
 import { POLICY, replica, spec } from "../../test/samples.ts";
-import { restartPauseMs } from "./decide-restart.ts";
-import { conditionOf, isFinished } from "./job-status.ts";
+import { computeRestartPauseMs } from "./decide-restart.ts";
+import { findCondition, isFinished } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
 const MOST = 3;
@@ -71,7 +71,7 @@ it("counts each restart in a row exactly once, never shortens the pause, and fai
         checkCounts(world, rows);
       }
       if (!isFinished(world.status)) return;
-      const failed = conditionOf(world.status, "Failed");
+      const failed = findCondition(world.status, "Failed");
       const longest = Math.max(...[...rows.values()].map(({ times }) => times));
       expect(failed?.reason).toBe(longest > MOST ? "UncountedRestartsExceeded" : undefined);
       if (failed !== undefined) ended += 1;
@@ -110,5 +110,5 @@ function checkPause(world: World, { component, uid }: PodFact, { rows, seenPods 
   seenPods.set(component, uid);
   const row = rows.get(component);
   if (row === undefined || row.times === 0) return;
-  expect(world.nowMs - row.lastEndMs).toBeGreaterThanOrEqual(restartPauseMs(row.times, POLICY));
+  expect(world.nowMs - row.lastEndMs).toBeGreaterThanOrEqual(computeRestartPauseMs(row.times, POLICY));
 }

@@ -1,10 +1,10 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
+import { decidePodFailure, hasEndedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
-import { mayRun } from "./job-pods.ts";
+import { canRun } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus, UncountedRecreations, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
-import { wholeSecond } from "./transition-conditions.ts";
+import { roundToSecond } from "./transition-conditions.ts";
 
 /**
  * Counts each pod that is recreated without counting against backoffLimit, once by its uid: in however many passes, and whichever replica leads. The count of a
@@ -41,13 +41,13 @@ function noteOne(
   { nowMs, nodesLost }: Snapshot,
   policy: JobPolicy,
 ): UncountedRecreations | undefined {
-  const isOver = !mayRun(pod);
+  const isOver = !canRun(pod);
   const endMs = isOver ? decideEndMs(pod, nowMs) : nowMs;
   const wasCalm = pod.startedMs !== undefined && endMs - pod.startedMs >= policy.calmAfterMs;
   const because = whyUncounted(pod, replica, spec, nodesLost);
   if (because === undefined) return wasCalm ? undefined : known;
   const times = (wasCalm ? 0 : (known?.times ?? 0)) + 1;
-  return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
+  return { index, pod: pod.uid, times, atMs: roundToSecond(endMs), because };
 }
 
 /** Returns undefined if the pod runs, has succeeded, its end counts or ends the job, or another reason deleted it. */
@@ -58,9 +58,9 @@ function whyUncounted(
   nodesLost: readonly string[],
 ): UncountedReason | undefined {
   if (pod.preempted || hasMainSucceeded(pod, replica)) return undefined;
-  if (mayRun(pod) && !pod.deleting)
+  if (canRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
-  if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;
+  if (pod.deleting && !hasEndedByItself(pod) && !isDisrupted(pod)) return undefined;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && !verdict.counts ? verdict.because : undefined;
 }

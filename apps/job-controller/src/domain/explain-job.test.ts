@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { explainJob, phaseOfJob, type ObservedJobState } from "./explain-job.ts";
+import { explainJob, getJobPhase, type ObservedJobState } from "./explain-job.ts";
 import { NEW_STATUS, type Condition, type ConditionType } from "./job-status.ts";
 
 function job(
@@ -139,7 +139,7 @@ it("names the log of a failed member", () => {
 });
 
 it("dates a phase by its condition, and the queue by the creation", () => {
-  expect(phaseOfJob(job("Queued"))).toEqual({ phase: "QUEUED", sinceMs: 1000 });
-  expect(phaseOfJob(job("Running", {}, condition("Running", "R", "")))).toEqual({ phase: "RUNNING", sinceMs: 7000 });
-  expect(phaseOfJob(job("Failed", {}, condition("Failed", "Cancelled", ""))).phase).toBe("CANCELLED");
+  expect(getJobPhase(job("Queued"))).toEqual({ phase: "QUEUED", sinceMs: 1000 });
+  expect(getJobPhase(job("Running", {}, condition("Running", "R", "")))).toEqual({ phase: "RUNNING", sinceMs: 7000 });
+  expect(getJobPhase(job("Failed", {}, condition("Failed", "Cancelled", ""))).phase).toBe("CANCELLED");
 });

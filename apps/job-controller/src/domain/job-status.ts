@@ -123,16 +123,16 @@ export const NEW_STATUS: JobStatus = {
   failedMembers: [],
 };
 
-export function conditionOf(status: JobStatus, type: ConditionType): Condition | undefined {
+export function findCondition(status: JobStatus, type: ConditionType): Condition | undefined {
   return status.conditions.find((condition) => condition.type === type);
 }
 
 export function isTrue(status: JobStatus, type: ConditionType): boolean {
-  return conditionOf(status, type)?.status === "True";
+  return findCondition(status, type)?.status === "True";
 }
 
-export function withoutCondition(status: JobStatus, absent: ConditionType): JobStatus {
-  if (conditionOf(status, absent) === undefined) return status;
+export function removeCondition(status: JobStatus, absent: ConditionType): JobStatus {
+  if (findCondition(status, absent) === undefined) return status;
   return { ...status, conditions: status.conditions.filter(({ type }) => type !== absent) };
 }
 

@@ -2,9 +2,9 @@ import { API_GROUP } from "@muster/names";
 import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
 import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
-import { memberLabels } from "./member-labels.ts";
-import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
-import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
+import { buildMemberLabels } from "./member-labels.ts";
+import { checkNameLength, checkServiceName, buildMemberName, MAX_MEMBERS, buildServiceHost } from "./member-names.ts";
+import { MAX_VARIABLE_BYTES, countVariableBytes } from "./variable-size.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields, ReadNotes } from "./read-fields.ts";
@@ -13,7 +13,7 @@ import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-poli
 import { readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
-import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
+import { findContainer, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
 const PORT_NAME = "job-port";
@@ -38,7 +38,7 @@ export const JOB_KIND: Kind = {
   labelKeys: LABEL_KEYS,
   statusKey: (type) => type,
   services: "one-a-job",
-  labels: (job, member, spec) => memberLabels(LABEL_KEYS, job, member, spec),
+  labels: (job, member, spec) => buildMemberLabels(LABEL_KEYS, job, member, spec),
   read,
   describeCluster: (job, member, spec, defaults) => ({
     ...NO_DESCRIPTION,
@@ -59,10 +59,10 @@ function gangVariables(
   spec: JobSpec,
   { clusterDomain }: KindDefaults,
 ): readonly EnvVariable[] {
-  const domain = serviceHost(job.name, job.namespace, clusterDomain);
+  const domain = buildServiceHost(job.name, job.namespace, clusterDomain);
   const cluster = spec.replicas.map(({ type, replicas, port }) => {
     const hosts = Array.from({ length: replicas }, (_, index) => {
-      const host = `${memberName(job, { type, index })}.${domain}`;
+      const host = `${buildMemberName(job, { type, index })}.${domain}`;
       return port === undefined ? host : `${host}:${port.number}`;
     });
     return [type, hosts] as const;
@@ -70,7 +70,7 @@ function gangVariables(
   const own = spec.replicas.find(({ type }) => type === member.type);
   const replicas = { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) };
   const whole = { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) };
-  return variableBytes(whole) > MAX_VARIABLE_BYTES ? [replicas] : [replicas, whole];
+  return countVariableBytes(whole) > MAX_VARIABLE_BYTES ? [replicas] : [replicas, whole];
 }
 
 function read(resource: unknown, defaults: KindDefaults): ReadResult {
@@ -128,7 +128,7 @@ function readReplica(
   if (typeProblem !== undefined) fields.refuse("", typeProblem);
   const template = readTemplate(fields, notes);
   const mainContainer = fields.text("mainContainer") ?? template?.spec.containers[0]?.name ?? "";
-  if (template !== undefined && containerNamed(template, mainContainer) === undefined)
+  if (template !== undefined && findContainer(template, mainContainer) === undefined)
     fields.refuse("mainContainer", `"${mainContainer}" is no container of the template`);
   const port = fields.integer("port", PORT);
   return {

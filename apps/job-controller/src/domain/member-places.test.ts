@@ -2,8 +2,8 @@ import { findCrowded, type CrowdedComponent, type PlaceLoad } from "@muster/reso
 import { describe, expect, it } from "vitest";
 import { GANG, line, plan, status, workersDone } from "../../test/planned-job.ts";
 import { granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { placesOf } from "./member-places.ts";
-import { conditionOf } from "./job-status.ts";
+import { listMemberPlaces } from "./member-places.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -29,7 +29,8 @@ const job = {
   pods: [pod("worker-0"), unbound],
 };
 const crowdedOf = (more: Partial<typeof job>, one: PlaceLoad | undefined) =>
-  findCrowded(placesOf({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES).crowded;
+  findCrowded(listMemberPlaces({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES)
+    .crowded;
 
 describe("a member whose machine has foreign pods", () => {
   it("is crowded out, and names the short resource and the pods", () => {
@@ -66,13 +67,15 @@ describe("a member whose machine has foreign pods", () => {
   });
 
   it("loses the machine after the wait, counted from its first observation", () => {
-    const first = findCrowded(placesOf(job), () => load(4000), new Map(), TIMES);
+    const first = findCrowded(listMemberPlaces(job), () => load(4000), new Map(), TIMES);
     const later = { ...TIMES, nowMs: NOW_MS + TIMES.waitMs };
-    expect(findCrowded(placesOf(job), () => load(4000), first.memory, later).crowded).toMatchObject([
+    expect(findCrowded(listMemberPlaces(job), () => load(4000), first.memory, later).crowded).toMatchObject([
       { sinceMs: NOW_MS, isLost: true },
     ]);
-    const free = findCrowded(placesOf(job), () => load(0), first.memory, later);
-    expect(findCrowded(placesOf(job), () => load(4000), free.memory, later).crowded).toMatchObject([{ isLost: false }]);
+    const free = findCrowded(listMemberPlaces(job), () => load(0), first.memory, later);
+    expect(findCrowded(listMemberPlaces(job), () => load(4000), free.memory, later).crowded).toMatchObject([
+      { isLost: false },
+    ]);
   });
 });
 
@@ -91,13 +94,13 @@ describe("a job with a member that is crowded out", () => {
 
   it("names the node, the short resource and the pods, and waits", () => {
     const early = planJob(snapshot(world({})), POLICY).status;
-    expect(conditionOf(early, "PodsWaiting")?.message).toContain("0/3 nodes");
+    expect(findCondition(early, "PodsWaiting")?.message).toContain("0/3 nodes");
     const {
       status: after,
       steps,
       recheckInMs,
     } = planJob(snapshot(world({ status: early, crowded: [crowded(false)] })), POLICY);
-    expect(conditionOf(after, "PodsWaiting")).toMatchObject({
+    expect(findCondition(after, "PodsWaiting")).toMatchObject({
       reason: "ForeignPods",
       message:
         "pod train-worker-1: Unschedulable: node node-worker-1 has no room for it: short of cpu (2 requested, 1500m free); " +

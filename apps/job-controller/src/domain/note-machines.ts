@@ -1,21 +1,21 @@
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
-import { ownerIdOf } from "./build-units.ts";
-import { conditionOf, type JobStatus } from "./job-status.ts";
+import { buildOwnerId } from "./build-units.ts";
+import { findCondition, type JobStatus } from "./job-status.ts";
 import type { GrantedUnit } from "./member-machines.ts";
-import { noteSilence } from "./note-silence.ts";
+import { recordSilence } from "./note-silence.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
-import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, wasWrittenRecently, roundToSecond } from "./transition-conditions.ts";
 
 /** Notes whether the job has its machines, and why not. The message is written at most every `explainEveryMs`. */
-export function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
+export function recordMachines(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   switch (gang?.state) {
     case "granted": {
       // A time in the future comes from another leader's clock, and would delay the deadline by the difference of the clocks.
-      const startMs = Math.min(status.startMs ?? Infinity, wholeSecond(nowMs));
+      const startMs = Math.min(status.startMs ?? Infinity, roundToSecond(nowMs));
       const started = { ...status, startMs };
-      const before = conditionOf(status, "MachinesReserved");
+      const before = findCondition(status, "MachinesReserved");
       const change = describeGrant(snapshot, gang);
       if (
         change.reason === "MembersWait" &&
@@ -30,7 +30,7 @@ export function noteMachines(snapshot: Snapshot, status: JobStatus, policy: JobP
     case "refused":
       return noteWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
     case "unknown":
-      return noteSilence(status, nowMs);
+      return recordSilence(status, nowMs);
     case "none":
     case undefined: {
       const because = describeChoice(snapshot);
@@ -47,7 +47,7 @@ function describeChoice({ queue }: Snapshot): Because | undefined {
 }
 
 function noteWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
-  const before = conditionOf(status, "MachinesReserved");
+  const before = findCondition(status, "MachinesReserved");
   if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy)) return status;
   const change = { type: "MachinesReserved", status: "False", reason: code, message: text } as const;
   return transitionConditions(status, change, nowMs);
@@ -61,7 +61,7 @@ function describeGrant(
   const reserved = countGrant(gang);
   if (companionsRefused !== undefined)
     return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
-  const awaited = units.filter((unit) => unit.id !== ownerIdOf(job)).filter(isAwaited);
+  const awaited = units.filter((unit) => unit.id !== buildOwnerId(job)).filter(isAwaited);
   const [first, ...others] = awaited.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   if (first === undefined) return { reason: "MachinesGranted", message: reserved };
   const more = others.length === 0 ? "" : `, and ${others.length} more`;

@@ -7,7 +7,7 @@ import { transitionConditions } from "./transition-conditions.ts";
  * The job becomes Running when a pod of a type that decides about success runs and none is being recreated. It stays Running after a member of such a type has
  * completed: the other members may start later than that.
  */
-export function noteProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
+export function recordProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));
   const running = snapshot.replicas.some(
     ({ type, slots }) =>

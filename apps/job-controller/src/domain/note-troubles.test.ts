@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf, type Condition, type JobStatus } from "./job-status.ts";
+import { findCondition, type Condition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { PodFact } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
@@ -19,7 +19,7 @@ function after(pods: readonly PodFact[], status?: JobStatus, laterMs = 0): JobSt
 }
 
 function waits(status: JobStatus): Condition | undefined {
-  return conditionOf(status, "PodsWaiting");
+  return findCondition(status, "PodsWaiting");
 }
 
 it("names the first waiting pod in the order of the spec, and counts the others", () => {
@@ -52,7 +52,7 @@ it("is in the message of a job that exceeds its deadline because of it", () => {
   const world = { spec: limited, replicas: [seen("worker", [pod("worker-0", noPlace), undefined])] };
   const { status } = planJob(snapshot(world), POLICY);
   const late = planJob(snapshot({ ...world, status, nowMs: NOW_MS + 60_000 }), POLICY);
-  expect(conditionOf(late.status, "Failed")?.message).toBe(
+  expect(findCondition(late.status, "Failed")?.message).toBe(
     "active for longer than activeDeadlineSeconds, 60; pod train-worker-0: Unschedulable: no room",
   );
 });

@@ -1,5 +1,5 @@
 import { describeCrowding, type CrowdedComponent } from "@muster/resources";
-import { conditionOf, withoutCondition, type JobStatus } from "./job-status.ts";
+import { findCondition, removeCondition, type JobStatus } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { wasWrittenRecently, transitionConditions } from "./transition-conditions.ts";
 
@@ -7,14 +7,14 @@ import { wasWrittenRecently, transitionConditions } from "./transition-condition
  * Sets the condition PodsWaiting while pods do not start or run, with the message of the scheduler or kubelet. A changed message is written at most every
  * `explainEveryMs`: a kubelet that cannot pull an image alternates between two messages.
  */
-export function noteTroubles(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
+export function recordTroubles(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobStatus {
   const { nowMs } = snapshot;
   const troubled = snapshot.replicas.flatMap(({ slots }) =>
     slots.flatMap((pod) => (pod !== undefined && isTroubled(pod, status) ? [pod] : [])),
   );
   const [first] = troubled;
-  if (first?.trouble === undefined) return withoutCondition(status, "PodsWaiting");
-  const before = conditionOf(status, "PodsWaiting");
+  if (first?.trouble === undefined) return removeCondition(status, "PodsWaiting");
+  const before = findCondition(status, "PodsWaiting");
   const crowding = first.node === undefined ? crowdingOf(snapshot, first) : undefined;
   // The names of foreign pods are more useful than the scheduler's message, which comes first.
   const isNews = crowding !== undefined && before !== undefined && before.reason !== "ForeignPods";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { granted, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
 import type { JobSpec } from "./job.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
-import { adviceOnGroup, groupKindOf, planGroup } from "./plan-group.ts";
+import { findGroupAdvice, findGroupKind, planGroup } from "./plan-group.ts";
 import { planJob } from "./plan-job.ts";
 import type { GroupSpec } from "./pod-group.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -84,12 +84,12 @@ describe("the group of a job", () => {
   it("is not created, and pods have no mark, if the cluster serves no groups or the job requests none", () => {
     const unknown = { groups: { kind: undefined, existing: [] } };
     expect(steps(gang(), unknown)).toEqual([]);
-    expect(groupKindOf(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
-    expect(groupKindOf(snapshot({ spec: spec(), ...nothing }), POLICY)).toBeUndefined();
-    expect(groupKindOf(snapshot({ spec: gang(), ...nothing }), POLICY)).toBe(kind.apiVersion);
-    expect(adviceOnGroup(snapshot({ spec: gang(), ...unknown }), POLICY)).toMatch(/scheduler gangs .* no PodGroup/);
-    expect(adviceOnGroup(snapshot({ spec: gang(), ...nothing }), POLICY)).toBeUndefined();
-    expect(adviceOnGroup(snapshot({ spec: spec(), ...unknown }), POLICY)).toBeUndefined();
+    expect(findGroupKind(snapshot({ spec: gang(), ...unknown }), POLICY)).toBeUndefined();
+    expect(findGroupKind(snapshot({ spec: spec(), ...nothing }), POLICY)).toBeUndefined();
+    expect(findGroupKind(snapshot({ spec: gang(), ...nothing }), POLICY)).toBe(kind.apiVersion);
+    expect(findGroupAdvice(snapshot({ spec: gang(), ...unknown }), POLICY)).toMatch(/scheduler gangs .* no PodGroup/);
+    expect(findGroupAdvice(snapshot({ spec: gang(), ...nothing }), POLICY)).toBeUndefined();
+    expect(findGroupAdvice(snapshot({ spec: spec(), ...unknown }), POLICY)).toBeUndefined();
   });
 });
 

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { granted, JOB, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
-import { ownerIdOf } from "./build-units.ts";
+import { buildOwnerId } from "./build-units.ts";
 import { NEW_STATUS } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-const GANG = ownerIdOf(JOB);
+const GANG = buildOwnerId(JOB);
 const unreadable = { ok: false, problems: [{ field: "spec", reason: "" }], managedBy: "another" } as const;
 const foreign = (component: string) => pod(component, { component: "" });
 

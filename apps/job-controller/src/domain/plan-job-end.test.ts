@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { both, conditions, line, NONE, plan, status, waiting, workers, workersDone } from "../../test/planned-job.ts";
 import { ended, granted, JOB, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf, type JobStatus } from "./job-status.ts";
+import { findCondition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -139,7 +139,7 @@ describe("the end of a job", () => {
     ] as const;
     const unreadable = { ok: false, problems, managedBy: undefined } as const;
     const broken = planJob(snapshot({ spec: unreadable, replicas: [], units: [NONE] }), POLICY);
-    const failed = conditionOf(broken.status, "Failed");
+    const failed = findCondition(broken.status, "Failed");
     expect(failed).toMatchObject({
       status: "True",
       reason: "InvalidSpec",
@@ -164,8 +164,8 @@ describe("a started job whose spec has become unreadable", () => {
   ])("keeps everything while it has %s, and reports it", (_title, more) => {
     const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
     expect(steps).toEqual([]);
-    expect(conditionOf(after, "Failed")).toBeUndefined();
-    expect(conditionOf(after, "SpecUnreadable")).toMatchObject({
+    expect(findCondition(after, "Failed")).toBeUndefined();
+    expect(findCondition(after, "SpecUnreadable")).toMatchObject({
       status: "True",
       reason: "InvalidSpec",
       message:
@@ -183,7 +183,7 @@ describe("a started job whose spec has become unreadable", () => {
   it("ends when a user requests it", () => {
     const job = { ...JOB, cancelled: true };
     const { status: after, steps } = planJob(snapshot({ ...world, job, unknownTypes: [pod("worker-0")] }), POLICY);
-    expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
+    expect(findCondition(after, "Failed")?.reason).toBe("Cancelled");
     expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
   });
 

@@ -12,7 +12,7 @@ import {
   workersDone,
 } from "../../test/planned-job.ts";
 import { ended, granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf } from "./job-status.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -90,7 +90,7 @@ describe("machines", () => {
       snapshot({ units: [other], status: first, nowMs: NOW_MS + POLICY.explainEveryMs }),
       POLICY,
     ).status;
-    expect(conditionOf(later, "MachinesReserved")?.message).toBe("2 of pool-a requested, 0 available");
+    expect(findCondition(later, "MachinesReserved")?.message).toBe("2 of pool-a requested, 0 available");
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { both, conditions, line, plan, status, workers, workersDone } from "../../test/planned-job.ts";
 import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf } from "./job-status.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
@@ -174,7 +174,7 @@ describe("a pod that failed", () => {
       const said = { type: "Restarting", status: "True", reason: "JobRestarting", message: "kept", restart } as const;
       const before = status({ replicas: [counted], conditions: [{ ...said, ...times }] });
       const world = { spec: spec({ backoffLimit: 6 }), ...failing(1, { finishedMs: NOW_MS }), status: before };
-      return conditionOf(planJob(snapshot(world), POLICY).status, "Restarting")?.message;
+      return findCondition(planJob(snapshot(world), POLICY).status, "Restarting")?.message;
     };
     expect(messageAfter({ number: 3, limit: 6 })).toBe("kept");
     expect(messageAfter({ number: 2, limit: 6 })).toMatch(/^restart 3 of 6 in 40 s: /);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { conditions, GANG, NONE, plan, waiting } from "../../test/planned-job.ts";
 import { granted, NOW_MS, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf } from "./job-status.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
@@ -62,7 +62,7 @@ describe("a job with a queue", () => {
     const world = { units: [NONE], budget: undefined, queue: UNKNOWN };
     expect(conditions(world)).toEqual(["Created: JobCreated", "not MachinesReserved: QUEUE_UNKNOWN"]);
     const { status } = planJob(snapshot(world), POLICY);
-    expect(conditionOf(status, "MachinesReserved")?.message).toBe("no queue serves the namespace default");
+    expect(findCondition(status, "MachinesReserved")?.message).toBe("no queue serves the namespace default");
     expect(conditions({ units: [refused("POOL_UNKNOWN", 0)], queue: UNKNOWN })).toContain(
       "not MachinesReserved: QUEUE_UNKNOWN",
     );

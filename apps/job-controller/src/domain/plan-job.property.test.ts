@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { calmDown, happen, newWorld, observe, pass, type Given, type Happening } from "../../test/planned-world.ts";
 import { POLICY, replica, spec } from "../../test/samples.ts";
-import { gangSize } from "./build-units.ts";
-import { restartsOf } from "./decide-outcome.ts";
+import { countGang } from "./build-units.ts";
+import { countRestarts } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
-import { mayRun } from "./job-pods.ts";
+import { canRun } from "./job-pods.ts";
 import { isTrue } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
@@ -131,15 +131,15 @@ it.each([
         for (const event of happenings) happen(world, event);
         expect(calmDown(world), "the job does not end").toBe(true);
         expect([...world.units.keys()], "machines left").toEqual([]);
-        expect(world.pods.filter(mayRun), "pods left").toEqual([]);
+        expect(world.pods.filter(canRun), "pods left").toEqual([]);
         expect(world.budget, "a budget left").toBeUndefined();
         expect(world.group, "a group left").toBeUndefined();
         if (isTrue(world.status, "Succeeded")) {
           for (const [place, needed] of world.spec.replicas.entries()) {
-            const indexes = Array.from({ length: gangSize(needed) }, (_, index) => index);
+            const indexes = Array.from({ length: countGang(needed) }, (_, index) => index);
             expect(world.status.replicas[place]?.completedIndexes).toEqual(expect.arrayContaining(indexes));
           }
-          expect(restartsOf(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
+          expect(countRestarts(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
         }
       }),
       { numRuns: 500 },

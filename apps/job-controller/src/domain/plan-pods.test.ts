@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
 import { granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
-import { ownerIdOf } from "./build-units.ts";
+import { buildOwnerId } from "./build-units.ts";
 import { NEW_STATUS } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
 const OVER = { type: "Succeeded", status: "True", reason: "JobSucceeded", message: "" } as const;
 const over = { ...NEW_STATUS, conditions: [{ ...OVER, lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS }] };
-const none: UnitSeen = { id: ownerIdOf(JOB), state: "none" };
-const unknown: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
+const none: UnitSeen = { id: buildOwnerId(JOB), state: "none" };
+const unknown: UnitSeen = { id: buildOwnerId(JOB), state: "unknown" };
 
 function deleted(more: Partial<Snapshot>): string[] {
   const { steps } = planJob(snapshot({ spec: spec({ cleanPodPolicy: "None" }), budget: 2, ...more }), POLICY);

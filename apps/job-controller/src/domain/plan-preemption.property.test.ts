@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { happen, newWorld, pass, type Happening, type World } from "../../test/planned-world.ts";
 import { replica, spec } from "../../test/samples.ts";
-import { restartsOf } from "./decide-outcome.ts";
+import { countRestarts } from "./decide-outcome.ts";
 import { isFinished, isTrue } from "./job-status.ts";
 
 const SPEC = spec({
@@ -103,7 +103,7 @@ function countsOf({ status }: World) {
     completedIndexes,
     rows: uncounted.map(({ index, times, because }) => ({ index, times, because })),
   }));
-  return { attempt, attemptsCounted, rows, restarts: restartsOf(status) };
+  return { attempt, attemptsCounted, rows, restarts: countRestarts(status) };
 }
 
 it("a job that is preempted at any point of its life and granted again counts and ends as without the preemption", () => {

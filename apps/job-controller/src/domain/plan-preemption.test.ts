@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { both, conditions, GANG, plan, status, waiting, workers, workersDone } from "../../test/planned-job.ts";
 import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { memberUnitId } from "./build-units.ts";
-import { conditionOf, type Condition } from "./job-status.ts";
+import { buildMemberUnitId } from "./build-units.ts";
+import { findCondition, type Condition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import { findStatusChanges } from "./find-status-changes.ts";
 import type { Snapshot, UnitPreemption, UnitSeen } from "./snapshot.ts";
@@ -128,15 +128,15 @@ describe("a job with preempted machines", () => {
       snapshot({ ...workers(...both), status: before, units: [preempted()] }),
       POLICY,
     );
-    expect(conditionOf(after, "Preempted")).toMatchObject({
+    expect(findCondition(after, "Preempted")).toMatchObject({
       status: "True",
       reason: "RECLAIM",
       message:
         "its machines are taken for job/urgent-0a1b of the queue team-b, which owns the quota that the job borrows; " +
         "its pods end by 1970-01-12T13:47:20.000Z, and then it waits again at its old place",
     });
-    expect(conditionOf(after, "Running")).toMatchObject({ status: "False" });
-    expect(conditionOf(after, "MachinesReserved")).toBeUndefined();
+    expect(findCondition(after, "Running")).toMatchObject({ status: "False" });
+    expect(findCondition(after, "MachinesReserved")).toBeUndefined();
     expect(after.startMs).toBeUndefined();
     expect(recheckInMs).toBe(40_000);
     expect(summariseState(after, 2).state).toBe("Preempted");
@@ -180,7 +180,7 @@ describe("a member whose own machine is preempted", () => {
   const elastic = spec({
     replicas: [replica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })],
   });
-  const extra: UnitSeen = { ...granted("worker-2"), id: memberUnitId(GANG, "worker-2") };
+  const extra: UnitSeen = { ...granted("worker-2"), id: buildMemberUnitId(GANG, "worker-2") };
   const gang = granted("worker-0", "worker-1");
   const with2 = (...third: Parameters<typeof seen>[1]): Partial<Snapshot> => ({
     spec: elastic,

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { happen, newWorld, pass, type World } from "../../test/planned-world.ts";
 import { POLICY, replica, spec } from "../../test/samples.ts";
 import { isTrue, NEW_STATUS } from "./job-status.ts";
-import { restartPauseMs } from "./decide-restart.ts";
+import { computeRestartPauseMs } from "./decide-restart.ts";
 
 const TIMEOUT_MS = 60_000;
 const SPEC = spec({ replicas: [replica("worker", 2)], group: { scheduler: "gangs", settings: {} } });
@@ -45,7 +45,7 @@ it("releases a gang that is not ready in time, requests it again after a growing
         expect(world.status).toMatchObject({ readyTimeouts: before + 1, attemptsCounted: 0, regrouping: false });
         expect([[...world.units.keys()], world.pods]).toEqual([[], []]);
         expect(isTrue(world.status, "Requeued")).toBe(true);
-        happen(world, { kind: "time", ms: restartPauseMs(before + 1, POLICY) - 1000 });
+        happen(world, { kind: "time", ms: computeRestartPauseMs(before + 1, POLICY) - 1000 });
         passes(world, []);
         expect(world.units.size).toBe(0);
         happen(world, { kind: "time", ms: 1000 });

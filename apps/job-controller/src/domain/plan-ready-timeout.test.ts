@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { both, line, NONE, status, waiting, workers } from "../../test/planned-job.ts";
 import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf, type Condition, type JobStatus } from "./job-status.ts";
+import { findCondition, type Condition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import { findStatusChanges } from "./find-status-changes.ts";
 import { READY_TIMEOUT } from "./plan-ready-timeout.ts";
@@ -91,9 +91,9 @@ describe("a gang that is not ready in time", () => {
     const message =
       "1 of 2 members were ready within the readyTimeout 1m of the queue team-a, 3 times in a row; its machines are released, " +
       "and requested again at 1970-01-12T13:47:20.000Z: worker-1: no such image";
-    expect(conditionOf(after, "Requeued")).toMatchObject({ status: "True", reason: "ReadyTimeout", message });
-    expect(conditionOf(after, "MachinesReserved")).toMatchObject({ status: "False", reason: READY_TIMEOUT, message });
-    expect(conditionOf(after, "Running")).toMatchObject({ status: "False" });
+    expect(findCondition(after, "Requeued")).toMatchObject({ status: "True", reason: "ReadyTimeout", message });
+    expect(findCondition(after, "MachinesReserved")).toMatchObject({ status: "False", reason: READY_TIMEOUT, message });
+    expect(findCondition(after, "Running")).toMatchObject({ status: "False" });
     expect(after).toMatchObject({ regrouping: true, readyTimeouts: 3, lastReadyTimeoutMs: NOW_MS, attempt: 1 });
     expect(after).toMatchObject({ startMs: undefined, attemptsCounted: 0 });
     expect(summariseState(after, 2)).toMatchObject({ state: "Queued", message, restarts: 0 });
@@ -145,12 +145,12 @@ describe("a gang that is not ready in time", () => {
     const before = startedAgo(5000, { ...row, conditions: [condition("Requeued", "ReadyTimeout")] });
     const ready = planJob(late({ status: before, ...workers(...both) }), POLICY).status;
     expect(ready).toMatchObject({ hasBeenReady: true, readyTimeouts: 0, lastReadyTimeoutMs: undefined });
-    expect(conditionOf(ready, "Requeued")).toMatchObject({ status: "False", reason: "GangReady" });
+    expect(findCondition(ready, "Requeued")).toMatchObject({ status: "False", reason: "GangReady" });
     const suspended = planJob(late({ status: ready, spec: spec({ suspend: true }) }), POLICY).status;
     expect(suspended).toMatchObject({ hasBeenReady: false, readyTimeouts: 0 });
     const left = planJob(late({ status: before, spec: spec({ suspend: true }) }), POLICY).status;
     expect(left).toMatchObject({ readyTimeouts: 0, lastReadyTimeoutMs: undefined });
-    expect(conditionOf(left, "Requeued")).toBeUndefined();
+    expect(findCondition(left, "Requeued")).toBeUndefined();
   });
 
   it("records nothing for a job without a queue", () => {

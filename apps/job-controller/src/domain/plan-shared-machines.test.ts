@@ -2,7 +2,7 @@ import type { Requests } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { conditions, GANG, NONE, plan, status, succeeded, waiting, workers } from "../../test/planned-job.ts";
 import { JOB, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf } from "./job-status.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -97,7 +97,7 @@ describe("parts of machines", () => {
     ],
   ])("are counted separately from machines in the condition: %s", (_title, unit, message) => {
     const { status: after } = planJob(snapshot({ spec: SHARED, units: [unit] }), POLICY);
-    expect(conditionOf(after, "MachinesReserved")?.message).toBe(message);
+    expect(findCondition(after, "MachinesReserved")?.message).toBe(message);
   });
 });
 

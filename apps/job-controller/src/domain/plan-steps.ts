@@ -12,7 +12,7 @@ export type PodOrder = Member & { readonly node: string; readonly isShared?: boo
  * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
  * - type-removed: `planPods` (`plan-pods.ts`)
  * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)
- * - ready-timeout: `planRegrouping`, after `requeueUnready` (`plan-ready-timeout.ts`)
+ * - ready-timeout: `planRegrouping`, after `requeueUnreadyGang` (`plan-ready-timeout.ts`)
  * - preempted: `planPreemptedGang` and `planPreemptedMembers` (`plan-preemption.ts`), `planType` for pods that such a plan has left
  * - suspended: `planSuspended` (`plan-job.ts`); handed-over: `planHandOver` (`plan-hand-over.ts`); job-over: `planCleanUp` (`plan-clean-up.ts`)
  */

@@ -29,7 +29,7 @@ export type Fields = {
 };
 
 /** Reads an object. For any other value it notes a problem and returns undefined. Null fields are absent, as for the API server. */
-export function fieldsOf(value: unknown, path: string, notes: ReadNotes): Fields | undefined {
+export function toFields(value: unknown, path: string, notes: ReadNotes): Fields | undefined {
   if (isObject(value)) return fieldsOfObject(value, path, notes);
   notes.problems.push({ field: path, reason: `must be an object, not ${describe(value)}` });
   return undefined;
@@ -77,11 +77,11 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
     },
     object: (name) => {
       const found = raw(name);
-      return found === undefined ? undefined : fieldsOf(found, at(name), notes);
+      return found === undefined ? undefined : toFields(found, at(name), notes);
     },
     objects: (name) =>
       items(name)
-        .map(([field, item]) => fieldsOf(item, field, notes))
+        .map(([field, item]) => toFields(item, field, notes))
         .filter((item) => item !== undefined),
     texts: (name) => many(name, TEXT),
     integers: (name, range) => many(name, integerIn(range)),

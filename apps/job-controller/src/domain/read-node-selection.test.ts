@@ -4,7 +4,7 @@ import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts"
 import { JOB_KIND } from "./kind-job.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { ReadResult } from "./kind.ts";
-import { tolerationsByNode } from "./member-machines.ts";
+import { groupTolerationsByNode } from "./member-machines.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -164,12 +164,12 @@ it("counts only the tolerations that all members of a node have", () => {
     },
   ];
   const all = { ...spec, replicas: spec.replicas.map((replica) => ({ ...replica, replicas: 3 })) };
-  expect(tolerationsByNode(all, units)).toEqual(
+  expect(groupTolerationsByNode(all, units)).toEqual(
     new Map([
       ["one", [other]],
       ["two", []],
       ["three", [gpu, other]],
     ]),
   );
-  expect(tolerationsByNode(specOf(read({})), units)).toEqual(new Map());
+  expect(groupTolerationsByNode(specOf(read({})), units)).toEqual(new Map());
 });

@@ -4,7 +4,7 @@ import { DEFAULTS, jobManifest } from "../../test/manifests.ts";
 import { POLICY, replica, snapshot, spec } from "../../test/samples.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { planJob } from "./plan-job.ts";
-import { graceOf, PREEMPTIBLE_ANNOTATION } from "./read-preemptible.ts";
+import { findGracePeriod, PREEMPTIBLE_ANNOTATION } from "./read-preemptible.ts";
 
 function read(annotation?: unknown) {
   const written = annotation === undefined ? {} : { [PREEMPTIBLE_ANNOTATION]: annotation };
@@ -45,7 +45,7 @@ it.each([
   ["an hour for a longer one", [86_400], 3_600_000],
   ["the default for what no pod can have", ["x"], 40_000],
 ])("states a grace of %s and a little more", (_title, seconds, graceMs) => {
-  expect(graceOf(withGrace(...seconds))).toBe(graceMs);
+  expect(findGracePeriod(withGrace(...seconds))).toBe(graceMs);
 });
 
 it("states the grace and the wish in a request with a queue, and in no other one", () => {

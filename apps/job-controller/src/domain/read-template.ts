@@ -1,7 +1,7 @@
 import { isObject } from "@muster/resources";
 import type { Container, PodTemplate } from "./job.ts";
 import { checkSelection } from "./read-node-selection.ts";
-import { type Fields, fieldsOf, INT32, type ReadNotes } from "./read-fields.ts";
+import { type Fields, toFields, INT32, type ReadNotes } from "./read-fields.ts";
 
 /**
  * Reads the pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the
@@ -26,7 +26,7 @@ export function readTemplate(replica: Fields, notes: ReadNotes): PodTemplate | u
 
 function isTemplate(value: unknown, path: string, notes: ReadNotes): value is PodTemplate {
   const before = notes.problems.length;
-  const template = fieldsOf(value, path, notes);
+  const template = toFields(value, path, notes);
   const metadata = template?.object("metadata");
   checkTexts(metadata?.object("labels"));
   checkTexts(metadata?.object("annotations"));
@@ -96,7 +96,7 @@ function withoutNulls(value: unknown, depth = 0): unknown {
 }
 
 /** Returns undefined if the template has no container of that name. */
-export function containerNamed(template: PodTemplate, name: string | undefined): Container | undefined {
+export function findContainer(template: PodTemplate, name: string | undefined): Container | undefined {
   return template.spec.containers.find((container) => container.name === name);
 }
 

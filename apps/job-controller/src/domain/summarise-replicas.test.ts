@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ended, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { decideOutcome, restartsOf } from "./decide-outcome.ts";
+import { decideOutcome, countRestarts } from "./decide-outcome.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import type { JobSpec } from "./job.ts";
 import type { ReplicaSeen } from "./snapshot.ts";
@@ -34,12 +34,12 @@ it("keeps the restarts of a removed type, and restores them with the type", () =
   const both = spec({ replicas: [replica("worker", 1), replica("helper", 1)] });
   const failed = ended("helper-0", 1);
   const counted = after(both, NEW_STATUS, seen("worker", [pod("worker-0")]), seen("helper", [failed]));
-  expect(restartsOf(counted)).toBe(1);
+  expect(countRestarts(counted)).toBe(1);
   const without = after(workers(1), counted, seen("worker", [pod("worker-0")]));
-  expect(restartsOf(without)).toBe(1);
+  expect(countRestarts(without)).toBe(1);
   expect(without.replicas).toMatchObject([{ type: "worker" }, { type: "helper", restarts: 1, active: 0, failed: 0 }]);
   // The pod of the removed type still exists, and does not count a second time.
-  expect(restartsOf(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
+  expect(countRestarts(after(both, without, seen("worker", [pod("worker-0")]), seen("helper", [failed])))).toBe(1);
 });
 
 it("forgets a removed type without a history", () => {

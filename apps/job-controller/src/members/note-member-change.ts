@@ -17,7 +17,7 @@ type ChangeDeps = {
 };
 
 /** Wakes jobs and meets expectations as `planMemberChange` states. Never throws, and may be called twice. `keyOf` returns the key of expectations. */
-export function noteMemberChange(
+export function recordMemberChange(
   { kind, jobOf, expectations, enqueue }: ChangeDeps,
   keyOf: (jobUid: string, replicaType: string) => string,
   change: MemberChange<MemberObject>,

@@ -1,5 +1,5 @@
 import type { V1Pod, V1PodDisruptionBudget } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { BUDGETS, collect, PODS, unlessGone, type FailureWorld } from "./failure-world.ts";
@@ -281,7 +281,7 @@ function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
   return calls.create(PODS, eviction, { subresource: "eviction" }).then(
     () => true,
     (error: unknown) => {
-      if (kubeFault(error)?.code !== "unavailable") throw error;
+      if (toKubeFault(error)?.code !== "unavailable") throw error;
       return false;
     },
   );

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { logLevelOf } from "@muster/faults";
-import { client, type NatsBus } from "@muster/bus";
-import { kubeCalls, loadServiceKube } from "@muster/kube";
+import { makeClient, type NatsBus } from "@muster/bus";
+import { makeKubeCalls, loadServiceKube } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, type Leadership, type View } from "@muster/store";
@@ -48,7 +48,7 @@ export async function openDeps(
   const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
-  const calls = undo.use(kubeCalls(kube));
+  const calls = undo.use(makeKubeCalls(kube));
   const { connection } = bus;
   const stored = await openStored(context, undo, connection);
   const cluster = undo.use(
@@ -68,7 +68,7 @@ export async function openDeps(
   const guards = await openProviders(context, undo, { calls, clock });
   const pools = await openPoolsWriter(connection, clock.wallNow);
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
-  const ledger = { ledger: client(bus, ReservationService), timeoutMs, policies };
+  const ledger = { ledger: makeClient(bus, ReservationService), timeoutMs, policies };
   const metrics = undo.use(startMetrics(() => deps.led?.list()));
   const shared = { cluster, metrics, clock, stored, guards, pools, policies, ledger };
   const opened = undo.move();

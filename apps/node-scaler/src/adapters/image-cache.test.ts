@@ -1,9 +1,9 @@
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeImageCache } from "./image-cache.ts";
 
 function cached() {
-  const clock = fixedClock(0);
+  const clock = makeFixedClock(0);
   const answers: (string | Error)[] = [];
   const asked: string[] = [];
   const stale: unknown[] = [];

@@ -1,6 +1,6 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { describeFault, faultOf } from "@muster/faults";
-import { statusMessage, unlessFault, unlessMissing, withKubeFault, type KubeCalls } from "@muster/kube";
+import { describeFault, findFault } from "@muster/faults";
+import { getStatusMessage, unlessFault, unlessMissing, withKubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, taints } from "@muster/proto";
 import type { Cluster } from "../scaler.ts";
 import { keepPod } from "./read-pod.ts";
@@ -74,9 +74,9 @@ async function evict(
     await withKubeFault(unlessFault(creation, "not_found", "conflict"));
     return undefined;
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // The cause is a disruption budget, or a busy server.
-    if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
+    if (fault?.code === "unavailable") return getStatusMessage(error) ?? describeFault(fault);
     throw error;
   }
 }

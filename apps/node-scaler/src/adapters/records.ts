@@ -1,4 +1,4 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import type { Bucket, Entry, Modification, View } from "@muster/store";
 import { checkHeld } from "./check-held.ts";
 import { decideChange, type NodeChange } from "../domain/change-node.ts";
@@ -65,7 +65,7 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
       if (view.ageMs() > 0) missing("the view of the records of nodes");
       for (const name of unreadable) {
         await bucket.get(name).catch((error: unknown) => {
-          if (faultOf(error) !== undefined) throw error;
+          if (findFault(error) !== undefined) throw error;
           missing(`the record of ${name}, which cannot be read,`);
         });
         unreadable.delete(name);

@@ -1,4 +1,4 @@
-import { acceptsNode, nodeSelectionKey, withoutMinimum } from "@muster/resources";
+import { acceptsNode, buildNodeSelectionKey, withoutMinimum } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, FreeMachine, Pool } from "./fit.ts";
 import { mayAccept } from "./may-accept.ts";
@@ -21,7 +21,7 @@ export type Acceptance = {
 
 /** Returns equal classes for demands that accept the same nodes. */
 export function getDemandClass({ selection, topology }: Pick<Demand, "selection" | "topology">): string {
-  const key = selection === undefined ? "" : nodeSelectionKey(selection);
+  const key = selection === undefined ? "" : buildNodeSelectionKey(selection);
   return topology?.value === undefined ? key : `${key}\n${topology.key}=${topology.value}`;
 }
 

@@ -1,4 +1,4 @@
-import { allocatedFraction, fitsInto, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, canFit, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NO_ROOM, indexRooms, type NodeRoom } from "./index-rooms.ts";
@@ -27,13 +27,13 @@ function findInOrder(rooms: readonly NodeRoom[], requests: Amounts): number | un
     const kinds = [...allocatable].flatMap(([kind, amount]) => (amount > 0 && kind.includes("/") ? [kind] : []));
     const isSpecial = kinds.some((kind) => !asks((resource) => resource === kind));
     const hasUnknown = gpus > 0 && !asks((resource) => resource.endsWith("/gpu"));
-    const fraction = isUnused ? 0 : allocatedFraction(free, allocatable);
+    const fraction = isUnused ? 0 : computeAllocatedFraction(free, allocatable);
     const size = ["cpu", "memory"].map((resource) => allocatable.get(resource) ?? free.get(resource) ?? 0);
     return [Number(isSpecial || hasUnknown), Number(isUnused), -fraction, ...size];
   };
   const compare = (one: readonly number[], other: readonly number[]): number =>
     one.map((value, at) => value - (other[at] ?? 0)).find((difference) => difference !== 0) ?? 0;
-  const able = rooms.flatMap((one, place) => (fitsInto(requests, one.free) ? [{ place, key: keyOf(one) }] : []));
+  const able = rooms.flatMap((one, place) => (canFit(requests, one.free) ? [{ place, key: keyOf(one) }] : []));
   return able.sort((one, other) => compare(one.key, other.key) || one.place - other.place)[0]?.place;
 }
 

@@ -1,4 +1,4 @@
-import { allocatedFraction, useOf, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, sumUse, type Amounts } from "@muster/resources";
 
 /** The room of one node for shared needs. */
 export type NodeRoom = {
@@ -17,7 +17,7 @@ export const NO_ROOM: NodeRoom = { allocatable: new Map(), free: new Map() };
 /** The rooms of nodes. */
 export type NodeRooms = {
   /**
-   * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`fitsInto`). It is the most allocated partially used
+   * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`canFit`). It is the most allocated partially used
    * room, or else an unused one. Ties go to the smallest by cpu, then memory, and then to the first position. Nodes with unrequested extended resources come
    * last. Rooms that refuse the demands of this class are omitted.
    */
@@ -57,7 +57,7 @@ export function indexRooms(): NodeRooms {
   };
   return {
     find: (requests, demandClass = "") => {
-      const needed = [...useOf(requests)].filter(([, amount]) => amount > 0);
+      const needed = [...sumUse(requests)].filter(([, amount]) => amount > 0);
       const limits = needed.flatMap(([resource, amount]) => {
         const column = columns.get(resource);
         return column === undefined ? [] : [{ column, amount }];
@@ -100,7 +100,7 @@ function doubled(column: Float64Array): Float64Array<ArrayBuffer> {
 }
 
 function setOrder({ rank, cpu, memory }: Order, place: number, { free, allocatable, isUnused }: NodeRoom): void {
-  rank[place] = isUnused === true ? 1 : -allocatedFraction(free, allocatable);
+  rank[place] = isUnused === true ? 1 : -computeAllocatedFraction(free, allocatable);
   cpu[place] = allocatable.get("cpu") ?? free.get("cpu") ?? 0;
   memory[place] = allocatable.get("memory") ?? free.get("memory") ?? 0;
 }

@@ -1,4 +1,4 @@
-import { subtract, useOf, type Amounts } from "@muster/resources";
+import { subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { grantNaively, type LedgerNeed, type LedgerNode } from "../../test/naive-ledger.ts";
@@ -56,7 +56,9 @@ function buildWorld(
   const snapshot = aSnapshot({
     pools: [pool],
     parts: named.flatMap(({ name, used, allocatable }) =>
-      used === undefined ? [] : [aMachine(name, { room: { allocatable, free: subtract(allocatable, useOf(used)) } })],
+      used === undefined
+        ? []
+        : [aMachine(name, { room: { allocatable, free: subtractAmounts(allocatable, sumUse(used)) } })],
     ),
     machines: unused.flatMap(({ name, isOwn, allocatable }) =>
       isOwn ? [] : [aMachine(name, { room: { allocatable, free: allocatable } })],

@@ -1,4 +1,4 @@
-import { fitsInto, minimumOf, subtract, type Amounts, type NodeSelection } from "@muster/resources";
+import { canFit, minimumOf, subtractAmounts, type Amounts, type NodeSelection } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
@@ -98,12 +98,12 @@ export function buildNodeSizes(
 function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);
   if (seen !== undefined && ofType !== undefined)
-    return { known: subtract(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
+    return { known: subtractAmounts(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
   if (cpuMilli !== undefined || memoryBytes !== undefined) {
     const written = new Map([["pods", MAX_PODS]]);
     if (cpuMilli !== undefined) written.set("cpu", cpuMilli);
     if (memoryBytes !== undefined) written.set("memory", memoryBytes);
-    return { known: subtract(written, seen?.overhead ?? new Map()), gpus, isInPart: true };
+    return { known: subtractAmounts(written, seen?.overhead ?? new Map()), gpus, isInPart: true };
   }
   if (seen?.smallest !== undefined) return { known: seen.smallest, gpus, isInPart: false };
   return { known: new Map(), gpus, isInPart: true };
@@ -111,7 +111,7 @@ function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenS
 
 /** Returns by how much the largest overhead of the pool exceeds that of the type: a DaemonSet may not have reached the nodes of the type yet. */
 function furtherOverhead(type: string, { overhead, overheadByType }: SeenSizes): Amounts {
-  return subtract(overhead, overheadByType.get(type) ?? new Map());
+  return subtractAmounts(overhead, overheadByType.get(type) ?? new Map());
 }
 
 /** Returns the amounts of these resources. An unknown amount is Infinity, so that any first request of it fits. */
@@ -131,7 +131,7 @@ function isGpu(resource: string): boolean {
 /** Whether a node of this size may provide the minimum of the selection: an unknown amount is large enough. */
 export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
   const minimum = minimumOf(selection);
-  return minimum === undefined || size === undefined || fitsInto(minimum, toAmounts(size, minimum.keys()));
+  return minimum === undefined || size === undefined || canFit(minimum, toAmounts(size, minimum.keys()));
 }
 
 /**
@@ -145,7 +145,7 @@ export function listInstanceTypes(
 ): readonly InstanceType[] {
   const possible = instanceTypes.filter(({ name }) => {
     const size = sizes.get(name);
-    return size !== undefined && fitsInto(requests, toAmounts(size, requests.keys()));
+    return size !== undefined && canFit(requests, toAmounts(size, requests.keys()));
   });
   const fewest = Math.min(...possible.map(({ gpus }) => gpus));
   return possible.filter(({ gpus }) => gpus === fewest);

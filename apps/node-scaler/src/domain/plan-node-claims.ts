@@ -1,4 +1,4 @@
-import { mayOccupy } from "@muster/names";
+import { canOccupy } from "@muster/names";
 import type { NodeChange } from "./change-node.ts";
 import { describePassed } from "./describe-duration.ts";
 import type { NodeClaim, ScaledNode } from "./node.ts";
@@ -127,7 +127,7 @@ function isUsed(machine: Machine | undefined): boolean {
 }
 
 function reached(owner: NodeClaim["owner"], pods: readonly PodOnNode[]): boolean {
-  return pods.some((pod) => pod.owner !== undefined && mayOccupy(pod.owner, owner));
+  return pods.some((pod) => pod.owner !== undefined && canOccupy(pod.owner, owner));
 }
 
 function begin(node: ScaledNode, because: ClaimReason): ClaimStep {

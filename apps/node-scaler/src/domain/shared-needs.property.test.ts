@@ -1,4 +1,4 @@
-import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aDemand, aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
@@ -48,7 +48,7 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
     return aSnapshot({
       demands,
       parts: used.map((use, index) =>
-        aMachine(`a${index}`, { room: { allocatable: SIZE, free: subtract(SIZE, useOf(use)) } }),
+        aMachine(`a${index}`, { room: { allocatable: SIZE, free: subtractAmounts(SIZE, sumUse(use)) } }),
       ),
       machines: machines.map((name) => aMachine(name, free)),
       nodes: nodes.map(({ phase, boundTo }, index) =>
@@ -81,12 +81,12 @@ function placesOf({ parts, machines, nodes }: ScalingSnapshot, plan: ScalingPlan
 
 /** Grants one need as the ledger does; returns false if it waits. */
 function grant({ shared }: Demand, places: readonly Place[]): boolean {
-  const score = ({ free }: Place): number => allocatedFraction(free, SIZE);
-  const able = places.filter((place) => (shared === undefined ? place.isEmpty : fitsInto(shared, place.free)));
+  const score = ({ free }: Place): number => computeAllocatedFraction(free, SIZE);
+  const able = places.filter((place) => (shared === undefined ? place.isEmpty : canFit(shared, place.free)));
   const [first] = able;
   if (first === undefined) return false;
   const best = able.reduce((one, other) => (shared !== undefined && score(other) > score(one) ? other : one), first);
-  best.free = shared === undefined ? new Map() : subtract(best.free, useOf(shared));
+  best.free = shared === undefined ? new Map() : subtractAmounts(best.free, sumUse(shared));
   best.isEmpty = false;
   return true;
 }

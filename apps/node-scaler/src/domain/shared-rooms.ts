@@ -1,4 +1,4 @@
-import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { buildAmountsKey, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
@@ -96,7 +96,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     },
     hasRoom: (node, requests) => {
       const place = places.get(node);
-      return fitsInto(requests, place?.rooms.at(place.place)?.free ?? new Map());
+      return canFit(requests, place?.rooms.at(place.place)?.free ?? new Map());
     },
     taken: () => undo.length,
     rewind: (taken) => {
@@ -133,7 +133,7 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
   ].sort(
     (one, other) =>
       one.sinceMs - other.sinceMs ||
-      compareNames(amountsKey(other.room.allocatable), amountsKey(one.room.allocatable)) ||
+      compareNames(buildAmountsKey(other.room.allocatable), buildAmountsKey(one.room.allocatable)) ||
       compareNames(kubeNameOf(one.node), kubeNameOf(other.node)),
   );
 }
@@ -154,8 +154,8 @@ function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string
 
 /** Subtracts a request; one with an unknown amount takes all of it. */
 function takeFrom({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
-  const use = useOf(requests);
-  const left = new Map(subtract(free, use));
+  const use = sumUse(requests);
+  const left = new Map(subtractAmounts(free, use));
   for (const [resource, amount] of use) if (amount > 0 && left.get(resource) === Infinity) left.set(resource, 0);
   return { ...room, free: left, isUnused: false };
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { LeaseCluster, RequestClusterAccess } from "../types/workload.ts";
 import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
@@ -25,7 +25,7 @@ export function openCluster(
   onProblem: (error: unknown, retryInMs: number) => void,
 ): Cluster & AsyncDisposable {
   const opened = new AsyncDisposableStack();
-  const calls = withLeaseRights(opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
+  const calls = withLeaseRights(opened.use(makeKubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
   const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));
   const accessOf = makeRequestAccess(config, calls, rest.slices.url);
   const dispose = (): Promise<void> => opened.disposeAsync();

@@ -1,5 +1,5 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch } from "@muster/kube";
+import { openInformer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
 import { getOrigin } from "../domain/lease.ts";
@@ -26,7 +26,7 @@ export function openCrashWatch(
   own: string,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): CrashWatch & AsyncDisposable {
-  const pods = informer<V1Pod, Seen, "lease">({
+  const pods = openInformer<V1Pod, Seen, "lease">({
     source: listWatch(config, "/api/v1/pods", { labelSelector: `${labels.managedBy}=muster,${labels.lease}` }),
     project: (pod) => {
       const { [labels.lease]: lease = "", [labels.leaseRun]: run = "" } = pod.metadata?.labels ?? {};

@@ -1,13 +1,13 @@
 import type { NatsBus } from "@muster/bus";
 import { logLevelOf } from "@muster/faults";
-import { kubeFault } from "@muster/kube";
-import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { toKubeFault } from "@muster/kube";
+import { buildResultBytes, toNanosecondsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { makeExplainCalls, logNotRemoved } from "@muster/ledger-client";
 import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
-import { bucketFill, bucketCreatedAtMs, openView } from "@muster/store";
+import { readBucketSize, readBucketCreatedAtMs, openView } from "@muster/store";
 import { openCleaner, type LeaseCleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { makeLeaseQueue } from "../types/lease-queue.ts";
@@ -81,7 +81,7 @@ export async function openDeps(
     holdings,
     history,
     capacity: config.capacity,
-    asking: { ...explainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(buildMachineRequest(record), of) },
+    asking: { ...makeExplainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(buildMachineRequest(record), of) },
     cleaner,
     foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };
@@ -134,7 +134,7 @@ async function openKnown(
   );
   const overheads = overheadsOf(config);
   const holdings = openLeaseRegistry(config.capacity, overheads);
-  const fill = () => bucketFill(connection, bucket.name);
+  const fill = () => readBucketSize(connection, bucket.name);
   const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
   const records = makeRecords(bucket, room);
   undo.defer(followLeases(view, holdings, config.order.engine));
@@ -222,7 +222,7 @@ function cleanerOf(
 ): LeaseCleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    if (kubeFault(error) === undefined)
+    if (toKubeFault(error) === undefined)
       logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
     else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
@@ -237,7 +237,7 @@ function cleanerOf(
       nowMs: Date.now,
       census: async () => ({
         records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
-        bucketCreatedMs: await bucketCreatedAtMs(bus.connection, buckets.leases),
+        bucketCreatedMs: await readBucketCreatedAtMs(bus.connection, buckets.leases),
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
       report: {
@@ -263,7 +263,7 @@ function cleanerOf(
 
 /** Wall clock time, in which users sign; it may jump. */
 function nowNs(): bigint {
-  return nsFromMs(Date.now());
+  return toNanosecondsFromMs(Date.now());
 }
 
 function signResult({ sign }: Signer): EngineOps["sign"] {

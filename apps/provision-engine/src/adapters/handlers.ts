@@ -1,7 +1,7 @@
 import { describeBrake, type SweepBrake } from "@muster/ledger-client/plan-sweep";
-import { pageLimit, type Handlers } from "@muster/bus";
+import { computePageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { nsFromMs, timestampOf, type Order } from "@muster/leases";
+import { toNanosecondsFromMs, toTimestamp, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
@@ -72,7 +72,7 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     },
     getEngine: ({ engine }) => {
       const own = ownEngine(deps, engine);
-      return Promise.resolve({ engine: own, key: deps.key, now: timestampOf(deps.nowNs()) });
+      return Promise.resolve({ engine: own, key: deps.key, now: toTimestamp(deps.nowNs()) });
     },
     getCounters: async ({ engine, afterNumber }, { signal }) => {
       ownEngine(deps, engine);
@@ -107,7 +107,7 @@ function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
-  const size = pageLimit(limit, MAX_PAGE);
+  const size = computePageLimit(limit, MAX_PAGE);
   const wanted: number = phase;
   const page: StoredLease[] = [];
   let bytes = 0;
@@ -139,7 +139,7 @@ function ownEngine({ policy }: HandlerDeps, named: string): string {
 }
 
 function toWireSchedule({ mode, nextMs }: ReturnType<LeaseCleaner["schedule"]>) {
-  return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
+  return { mode, nextLook: nextMs === undefined ? null : toTimestamp(toNanosecondsFromMs(nextMs)) };
 }
 
 function toWireStep({

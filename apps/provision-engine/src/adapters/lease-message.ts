@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
-import { timestampOf } from "@muster/leases";
+import { findFault } from "@muster/faults";
+import { toTimestamp } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
-import { askMachines, explanationMessage, NO_ANSWERS, type ExplainCalls } from "@muster/ledger-client";
+import { askMachines, toWireExplanation, NO_ANSWERS, type ExplainCalls } from "@muster/ledger-client";
 import { decideAdmission, decideDecommission } from "../domain/decide-admission.ts";
 import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
@@ -51,7 +51,7 @@ const NO_USERS: ClaimSurroundings["users"] = { some: [], count: 0 };
 
 function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
   const { order, expiresAtNs } = user;
-  return { id: order.id, type: order.type, phase: toWirePhase(user), expiresAt: timestampOf(expiresAtNs) };
+  return { id: order.id, type: order.type, phase: toWirePhase(user), expiresAt: toTimestamp(expiresAtNs) };
 }
 
 function explainWait(
@@ -94,7 +94,7 @@ export async function explainAnswer(
   const isOver = phase === "ENDED" || phase === "FAILED";
   const seen = seeLease(leases, record);
   const reason = explainLease({ ...seen, ...(whyNoQueue !== undefined && { whyNoQueue }) }, asked.seen, nowMs);
-  return explanationMessage({ kind: OWNER_KIND, name: order.id, ...getLeasePhase(record), isOver }, reason, asked);
+  return toWireExplanation({ kind: OWNER_KIND, name: order.id, ...getLeasePhase(record), isOver }, reason, asked);
 }
 
 /** Time limit of the ledger calls of an explanation. */
@@ -104,7 +104,7 @@ async function askQueue(calls: LeaseExplainCalls, record: LeaseRecord): Promise<
   try {
     return await calls.whyNoQueue(record, AbortSignal.timeout(QUEUE_TIMEOUT_MS));
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

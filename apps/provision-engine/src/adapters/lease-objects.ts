@@ -1,4 +1,4 @@
-import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
+import { computeBackoffMs, pause, type BackoffLimits } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
   listPages,
@@ -177,7 +177,7 @@ function pollUntilReady(patience: Patience): LeaseObjects["untilReady"] {
       if (seen.kind === "ready") return seen.value;
       if (performance.now() >= endsAtMs)
         throwFault({ code: "deadline_exceeded", operation: seen.because, timeoutMs: patience.totalMs });
-      await releaseTurnWhile(() => pause(backoffMs(attempt, patience), signal));
+      await releaseTurnWhile(() => pause(computeBackoffMs(attempt, patience), signal));
     }
   };
 }

@@ -1,5 +1,5 @@
-import { client, type Bus } from "@muster/bus";
-import { ledgerCalls, listenReservations, type LedgerCalls } from "@muster/ledger-client";
+import { makeClient, type Bus } from "@muster/bus";
+import { makeLedgerCalls, listenReservations, type LedgerCalls } from "@muster/ledger-client";
 import { ReservationService } from "@muster/proto";
 import type { HintDeps } from "../lead/wake-leases.ts";
 import { parseLeaseOwner, OWNER_KIND } from "../types/machine.ts";
@@ -9,8 +9,8 @@ import type { Leftovers } from "../lead/cleaner.ts";
 
 /** The reservations of leases. */
 export function makeLeaseLedger(bus: Bus): LeaseLedger {
-  const calls = client(bus, ReservationService);
-  const reservations = ledgerCalls(calls, OWNER_KIND);
+  const calls = makeClient(bus, ReservationService);
+  const reservations = makeLedgerCalls(calls, OWNER_KIND);
   return { ...reservations, listMachines: calls.listMachines, listQueues: calls.listQueues };
 }
 

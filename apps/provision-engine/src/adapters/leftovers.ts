@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
-import { otherInstallation } from "@muster/names";
+import { findOtherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
 import { buildUseKey, type FoundObjects, type FoundObject } from "../domain/plan-cleanup.ts";
@@ -107,7 +107,7 @@ function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: s
     uid: metadata?.uid ?? "",
     createdMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
     lease: id !== undefined && Number.isSafeInteger(run) && run > 0 ? { id, run } : undefined,
-    otherInstallation: otherInstallation(metadata?.labels?.[labels.installation], installation),
+    otherInstallation: findOtherInstallation(metadata?.labels?.[labels.installation], installation),
     isTerminating: metadata?.deletionTimestamp !== undefined,
   };
 }

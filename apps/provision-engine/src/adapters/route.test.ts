@@ -1,6 +1,6 @@
 import type { Client, Handlers } from "@muster/bus";
 import { FaultError } from "@muster/faults";
-import { LeaseService, leaseServiceOf, muster, type LeaseServiceOfEngine } from "@muster/proto";
+import { LeaseService, buildLeaseService, muster, type LeaseServiceOfEngine } from "@muster/proto";
 import { expect, it } from "vitest";
 import { makeRouteHandlers } from "./route.ts";
 
@@ -21,7 +21,7 @@ it.each([
   {
     what: "that another engine has no replica",
     engine: "b",
-    elsewhere: leaseServiceOf("b").area,
+    elsewhere: buildLeaseService("b").area,
     says: 'engine "b", which',
   },
 ])("reports $what about something unavailable", async ({ engine, elsewhere, says }) => {

@@ -1,6 +1,6 @@
 import type { CallContext, Client, Handlers } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
-import { leaseServiceOf, type LeaseService, type LeaseServiceOfEngine } from "@muster/proto";
+import { findFault, throwFault } from "@muster/faults";
+import { buildLeaseService, type LeaseService, type LeaseServiceOfEngine } from "@muster/proto";
 import { isEngineId } from "../config.ts";
 
 type RouteDeps = {
@@ -43,9 +43,9 @@ export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps
       try {
         return await ask(other(engine));
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         // The other engine itself reports its unavailable dependencies, and a missing leader.
-        if (fault?.code !== "unavailable" || fault.dependency !== leaseServiceOf(engine).area) throw error;
+        if (fault?.code !== "unavailable" || fault.dependency !== buildLeaseService(engine).area) throw error;
         const dependency = `engine "${engine}", which has no running replica,`;
         return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
       }

@@ -4,7 +4,7 @@ import {
   buildOrderBytes,
   buildRenewalBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
   type EndRequest,
   type Order,
   SEALED_PREFIX,
@@ -52,7 +52,7 @@ describe("an order", () => {
     const order = signedOrder();
     const verdict = decide(order);
     expect(verdict).toMatchObject({ kind: "create", record: { order, phase: "ORDERED", run: 1, source: "nats" } });
-    expect(verdict).toMatchObject({ record: { expiresAtNs: endOf(order), requestId: "r", traceparent: "t" } });
+    expect(verdict).toMatchObject({ record: { expiresAtNs: computeEndNs(order), requestId: "r", traceparent: "t" } });
     expect(verdict).toMatchObject({
       record: { outbox: [{ id: `1-1.${order.createdNs}.1`, eventType: "ORDERED", atNs: NOW }] },
     });
@@ -194,7 +194,7 @@ describe("an order", () => {
 });
 
 const lease = (changes: Partial<LeaseRecord> = {}): LeaseRecord => aLease({ order: signedOrder(), ...changes });
-const END = endOf(signedOrder());
+const END = computeEndNs(signedOrder());
 
 function aRenewal(changes: Partial<Renewal> = {}, by: Signer = user): Renewal {
   const wish = { id: "1-1", engine: "main", user: by.userId, expiresAtNs: END + 5n, sequence: 1, ...changes };

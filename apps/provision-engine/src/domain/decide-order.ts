@@ -1,9 +1,9 @@
-import { faultOf, formatDuration, type Fault } from "@muster/faults";
+import { findFault, formatDuration, type Fault } from "@muster/faults";
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
   findUnsealed,
   isOver,
   type Order,
@@ -106,7 +106,7 @@ function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
   try {
     splitId(order.id);
   } catch (error) {
-    return faultOf(error);
+    return findFault(error);
   }
   if (order.engine !== engine)
     return buildSignatureFault("engine", `"${order.engine}" is not this one, which is "${engine}"`);
@@ -142,7 +142,7 @@ export function computeAcceptedUntilNs(
   { order, source }: Pick<LeaseRecord, "order" | "source">,
   ages: OrderAges,
 ): bigint {
-  const endsAtNs = endOf(order);
+  const endsAtNs = computeEndNs(order);
   const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
   return endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
 }
@@ -158,7 +158,7 @@ function checkTimes(
   { nowNs, source }: OrderContext,
   policy: OrderPolicy,
 ): Pick<OrderVerdict & { kind: "refuse" }, "fault" | "answer"> | undefined {
-  const endsAtNs = endOf(order);
+  const endsAtNs = computeEndNs(order);
   if (isOver(endsAtNs, nowNs))
     return { fault: buildSignatureFault("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
   if (isOver(computeAcceptedUntilNs({ order, source }, policy), nowNs)) {
@@ -188,7 +188,7 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     phase: "ORDERED",
     run: 1,
     result: undefined,
-    expiresAtNs: endOf(order),
+    expiresAtNs: computeEndNs(order),
     renewal: undefined,
     ending: undefined,
     attempts: 0,

@@ -1,11 +1,13 @@
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "./lease.ts";
 
 export type RetryPolicy = { readonly firstMs: number; readonly maxMs: number };
 
 /** Returns the time of the next attempt: the pause doubles up to `maxMs`. */
 export function decideRetry(failures: number, nowNs: bigint, { firstMs, maxMs }: RetryPolicy): bigint {
-  return nowNs + nsFromMs(Math.round(Math.min(maxMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))));
+  return (
+    nowNs + toNanosecondsFromMs(Math.round(Math.min(maxMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))))
+  );
 }
 
 /** Failed attempts of a decommission after which the operator is alerted: about five minutes with the default pauses. */

@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { because, reasonOfWait, type StateReason, type SeenMachines } from "@muster/ledger-client/explanation";
+import { buildReason, buildWaitReason, type StateReason, type SeenMachines } from "@muster/ledger-client/explanation";
 import type { LeaseRecord } from "./lease.ts";
 
 /** Leases that use another one: the first few of them. */
@@ -32,9 +32,9 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
     case "ORDERED":
       return waitingBecause === ""
         ? { code: "ORDERED", message: "it was accepted, and begins next", next: ENGINE }
-        : because("WAITING", waitingBecause);
+        : buildReason("WAITING", waitingBecause);
     case "PROVISIONING":
-      return reasonOfWait(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
+      return buildWaitReason(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
     case "ACTIVE":
       if (waitingBecause !== "")
         return {
@@ -95,8 +95,8 @@ function explainQueue({ whyNoQueue }: LeaseSeen): StateReason | undefined {
 
 function explainProvisioning(waitingBecause: string): StateReason {
   return waitingBecause === ""
-    ? because("PROVISIONING", "it is being made")
-    : because("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
+    ? buildReason("PROVISIONING", "it is being made")
+    : buildReason("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
 }
 
 /** Waiting for other leases and retrying count as no failure. */
@@ -119,7 +119,7 @@ function explainEnding(seen: LeaseSeen, nowMs: number): StateReason {
     };
   }
   const how = waitingBecause === "" ? "it is taken down" : "its resources are removed, and the removal is retried";
-  return because(code, `${how}: ${whyOf(seen)}`);
+  return buildReason(code, `${how}: ${whyOf(seen)}`);
 }
 
 function explainEnded(seen: LeaseSeen): StateReason {

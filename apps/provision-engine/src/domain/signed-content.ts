@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { publicKeyOf, buildOrderBytes, type Order, type Result } from "@muster/leases";
+import { parsePublicKey, buildOrderBytes, type Order, type Result } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 
 /** Whether the owner of the public key signed the content. */
@@ -11,7 +11,7 @@ export function verifySigned(
   content: Uint8Array,
   verify: VerifySignature,
 ): Fault | undefined {
-  const publicKey = publicKeyOf(user);
+  const publicKey = parsePublicKey(user);
   if (publicKey === undefined)
     return buildSignatureFault(
       "user",

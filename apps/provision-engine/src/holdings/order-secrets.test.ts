@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { mapSecrets, type Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
@@ -24,7 +24,7 @@ function reasonOf(work: () => unknown): string {
   try {
     return String(work());
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     return fault?.code === "invalid_request" ? `${fault.field} ${fault.reason}` : String(error);
   }
 }

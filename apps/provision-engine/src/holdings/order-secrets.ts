@@ -1,5 +1,5 @@
-import { faultOf } from "@muster/faults";
-import { isSealed, mapSecrets, publicKeyOf, type Order, SEALED_PREFIX } from "@muster/leases";
+import { findFault } from "@muster/faults";
+import { isSealed, mapSecrets, parsePublicKey, type Order, SEALED_PREFIX } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 import type { View } from "@muster/store";
 import type { StoredValue } from "./records.ts";
@@ -32,12 +32,12 @@ export function makeOrderSecrets(signer: Signer, { unsealed }: { readonly unseal
         const [left, right] = [open(a), open(b)];
         return left !== a && right !== b && left.data === right.data;
       } catch (error) {
-        if (faultOf(error) === undefined) throw error;
+        if (findFault(error) === undefined) throw error;
         return false;
       }
     },
     seal: ({ id, user, type }, result) => {
-      if (unsealed && publicKeyOf(user) === undefined) return result;
+      if (unsealed && parsePublicKey(user) === undefined) return result;
       return mapSecrets({ kind: "result", type, data: result }, (secret, field) =>
         typeof secret === "string" ? sealText(signer, user, secret, { kind: "result", id, user, field }) : secret,
       );
@@ -96,7 +96,7 @@ function whyNot(order: LeaseRecord["order"], secrets: Pick<OrderSecrets, "open">
     secrets.open(order);
     return "";
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return error instanceof Error ? error.message : String(error);
   }
 }

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { FaultError } from "@muster/faults";
-import { MAX_DURATION_NS, nsFromMs } from "@muster/leases";
+import { MAX_DURATION_NS, toNanosecondsFromMs } from "@muster/leases";
 import { expect, it } from "vitest";
 import { callWorkloads } from "./call-workload.ts";
 import { aLease } from "../../test/a-lease.ts";
@@ -109,8 +109,8 @@ it("waits for a provisioner until its deadline or the end of its lease, and leav
     isRetryable: true,
     message: "no answer within 1ms",
   });
-  const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) }, phase: "PROVISIONING" });
-  const short = calling(hanging, { nowNs: () => nsFromMs(19) });
+  const record = aLease({ order: { createdNs: 0n, durationNs: toNanosecondsFromMs(20) }, phase: "PROVISIONING" });
+  const short = calling(hanging, { nowNs: () => toNanosecondsFromMs(19) });
   const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
   expect([ended, next]).toMatchObject([
     { ok: false, isWaiting: true },
@@ -155,7 +155,10 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
 it("does not wait for the turn of a lease that has ended by then", async () => {
   const { provision, cancel } = calling(hanging);
   const first = provision(forEver);
-  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const short = aLease({
+    order: { id: "1-2", createdNs: 0n, durationNs: toNanosecondsFromMs(1) },
+    phase: "PROVISIONING",
+  });
   expect(await provision(short)).toMatchObject({
     ok: false,
     message: "",
@@ -197,9 +200,12 @@ it("keeps waiting for its turn if its lease is renewed in the meantime", async (
     },
   );
   const first = provision(forEver);
-  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const short = aLease({
+    order: { id: "1-2", createdNs: 0n, durationNs: toNanosecondsFromMs(1) },
+    phase: "PROVISIONING",
+  });
   const second = provision(short);
-  stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
+  stored.set("1-2", { ...short, expiresAtNs: toNanosecondsFromMs(LONG_MS) });
   // The former end time has passed.
   await read.promise;
   cancel({ ...forEver, phase: "ENDED" });

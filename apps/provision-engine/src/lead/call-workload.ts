@@ -1,5 +1,5 @@
-import { deadline, MAX_TIMER_MS } from "@muster/backoff";
-import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
+import { makeDeadline, MAX_TIMER_MS } from "@muster/backoff";
+import { describeFault, findFault, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 import { runInLeaseTrace } from "./lease-trace.ts";
@@ -57,7 +57,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
   const inFlight = new Map<string, { readonly run: number; readonly cancel: AbortController }>();
   const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<PassOutcome> => {
     const { order, run, expiresAtNs } = record;
-    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
+    using queued = makeDeadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
     const turns = name === "check" ? checking : provisioning;
     try {
       return await turns(order.user, () => makeInTurn(options, name, { id: order.id, run }, cut), queued.signal);
@@ -174,7 +174,7 @@ async function call(
   if (isLost() || !isHeld()) throw leadLost();
   // Objects of a lease that is over by then would be removed immediately.
   const deadlineMs = name !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), maxDeadlineMs) : maxDeadlineMs;
-  using timeout = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
+  using timeout = makeDeadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
   const ended = timeout.signal;
   const early = Promise.withResolvers<PassOutcome>();
   const resolveEarly = (): void => {
@@ -208,7 +208,7 @@ async function outcomeOf(
       ? { ok: true, data }
       : failed(`its result is not JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // An unavailable dependency does not count as a failure of the order.
     const isFull = fault?.code === "pool_availability";
     // An active lease that has to queue again has lost its machines: that is a failure.

@@ -1,5 +1,5 @@
 import { retryOnConflict } from "@muster/backoff";
-import { isOver, type Result, nsFromMs } from "@muster/leases";
+import { isOver, type Result, toNanosecondsFromMs } from "@muster/leases";
 import { buildResult } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { PassOutcome, PassDeps } from "./pass.ts";
@@ -68,7 +68,7 @@ const MIN_INTERVAL_MS = 10_000;
 export function openChecks(everyMs: number, random: () => number): LeaseChecks {
   const due = new Map<string, bigint>();
   const notBefore = new Map<string, bigint>();
-  const inNs = (ms: number): bigint => nsFromMs(Math.round(ms));
+  const inNs = (ms: number): bigint => toNanosecondsFromMs(Math.round(ms));
   const forget = (id: string): void => {
     due.delete(id);
     notBefore.delete(id);

@@ -1,4 +1,4 @@
-import { faultOf, FaultError } from "@muster/faults";
+import { findFault, FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
@@ -147,7 +147,7 @@ it("fails a sweep because of a defect, which it reports, and retries it", async 
   await until("the first has failed", () => world.failed.length === 1);
   const [reported] = world.failed;
   expect(reported).toMatchObject({ errors: [expect.any(TypeError), expect.any(TypeError)] });
-  expect(faultOf(reported)).toBeUndefined();
+  expect(findFault(reported)).toBeUndefined();
   await expect(world.cleaner.sweep(REAL, signal)).rejects.toThrow("reading the records of 2 leases failed");
   expect(world.removed).toEqual([]);
   world.record("1-2", "ACTIVE");

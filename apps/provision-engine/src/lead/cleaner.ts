@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import { withhold, type SweepBrake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
+import { withholdRemoval, type SweepBrake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
 import type { LeaseRecords } from "../holdings/records.ts";
 import {
   decideCleanupBrake,
@@ -218,7 +218,7 @@ function startSweeps({
       }
       return stored === undefined ? { kind: "none" } : { kind: "record", record: stored.record };
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       return { kind: "unknown", because: describeFault(fault) };
     }
@@ -230,7 +230,7 @@ function startSweeps({
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.kind !== "remove") return again ?? step;
-    if (signal.aborted) return withhold(step, "the sweep was aborted");
+    if (signal.aborted) return withholdRemoval(step, "the sweep was aborted");
     await leftovers.remove(object, signal);
     return step;
   };

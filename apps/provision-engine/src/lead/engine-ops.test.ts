@@ -1,4 +1,4 @@
-import { settled, virtualClock } from "@muster/testkit";
+import { waitUntilSettled, makeVirtualClock } from "@muster/testkit";
 import type { Order } from "@muster/leases";
 import { expect, it } from "vitest";
 import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
@@ -27,7 +27,7 @@ it("counts a lease that begins after another one was observed, so that both toge
 });
 
 it("removes a network after its last container has ended, even if nothing reports that end", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const calls: string[] = [];
   const ops = engineOps(calls, {});
   const network = stored({ id: "1-1", type: "network" }, { phase: "DECOMMISSIONING" });
@@ -39,12 +39,12 @@ it("removes a network after its last container has ended, even if nothing report
     { ...ops, records, clock },
     { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true },
   );
-  await settled();
+  await waitUntilSettled();
   await clock.run(60_000);
   expect(calls).toEqual([]);
   ops.holdings.forget("1-2");
   await clock.run(15_000);
-  await settled();
+  await waitUntilSettled();
   expect(calls).toEqual(["decommission 1-1"]);
   stop.abort();
   await running;

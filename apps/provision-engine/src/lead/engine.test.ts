@@ -1,5 +1,5 @@
 import { FaultError } from "@muster/faults";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -13,7 +13,7 @@ import { openLeaseRegistry } from "../holdings/holdings.ts";
 import type { StoredLease } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 
-const CREATED_NS = nsFromMs(Date.now());
+const CREATED_NS = toNanosecondsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
 /** The last write of the previous leader. */
 const TRUTH: StoredLease = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
@@ -113,7 +113,7 @@ function worldBehind() {
     grants: { onGrant: on("grant") },
     sign: (result) => ({ ...result, signature: new Uint8Array() }),
     digest,
-    nowNs: () => nsFromMs(Date.now()),
+    nowNs: () => toNanosecondsFromMs(Date.now()),
     policy: config.engine,
     report: {
       failed: () => undefined,

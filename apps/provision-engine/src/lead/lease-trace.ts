@@ -1,7 +1,7 @@
 import { context, SpanStatusCode, trace, type Attributes, type Context } from "@opentelemetry/api";
 import type { PassSpan } from "@muster/controller";
 import type { Order } from "@muster/leases";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { LeaseReason } from "../domain/lease-reason.ts";
 import type { LeasePlan } from "../domain/plan-lease.ts";
@@ -15,7 +15,7 @@ export function runInPolledTrace<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   const attributes = { "muster.lease": id, "muster.lease_type": type };
-  return inSpan(TRACER, "polled order", { parent: contextOfTraceparent(seen?.traceparent ?? ""), attributes }, work);
+  return inSpan(TRACER, "polled order", { parent: parseTraceparent(seen?.traceparent ?? ""), attributes }, work);
 }
 
 /** The span of one round of a pass. */
@@ -64,7 +64,7 @@ export function recordDecision<Decision extends { readonly kind: string; readonl
 
 /** The active context if it belongs to the lease's trace, else the context of its order. */
 function contextOf({ traceparent }: LeaseRecord): Context {
-  const ordered = contextOfTraceparent(traceparent);
+  const ordered = parseTraceparent(traceparent);
   const traceOf = (of: Context): string | undefined => trace.getSpanContext(of)?.traceId;
   const isWithin = traceOf(ordered) === undefined || traceOf(ordered) === traceOf(context.active());
   return isWithin ? context.active() : ordered;

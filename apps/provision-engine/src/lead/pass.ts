@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
-import { reconciler, type ObservedInput, type PlannedStep, type Reconcile } from "@muster/controller";
-import { assertNever, faultOf } from "@muster/faults";
+import { makeReconciler, type ObservedInput, type PlannedStep, type Reconcile } from "@muster/controller";
+import { assertNever, findFault } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import type { CallPauses } from "./call-pauses.ts";
 import { buildResult, hashOrder, type ComputeDigest } from "../domain/signed-content.ts";
@@ -79,7 +79,7 @@ export function makeLeasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
   return (id, signal) => {
     /** The record as the previous step of this pass has left it. */
     let known: StoredLease | undefined;
-    const pass = reconciler<Seen, NextStep>({
+    const pass = makeReconciler<Seen, NextStep>({
       tracer: TRACER,
       observe: async (): Promise<ObservedInput<Seen>> => {
         const stored = known ?? deps.seen(id) ?? (await deps.read(id));
@@ -125,7 +125,7 @@ async function takeStep(
   try {
     return await execute(deps, policy, stored, plan);
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") throw error;
+    if (findFault(error)?.code !== "conflict") throw error;
     // A user's change came first: plan again.
     return deps.read(stored.record.order.id);
   }
@@ -249,7 +249,7 @@ export async function writeDuringCall(
     const stored = await deps.read(order.id);
     if (stored?.record.run === run) await writeOutcome(deps, stored, () => change);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
   }
 }
 

@@ -1,5 +1,5 @@
 import { FaultError, type Fault } from "@muster/faults";
-import { nsFromMs, type Result } from "@muster/leases";
+import { toNanosecondsFromMs, type Result } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
@@ -44,7 +44,7 @@ function telling() {
     records.set(record.order.id, stored);
     return stored;
   };
-  const nowNs = (): bigint => nsFromMs(nowMs);
+  const nowNs = (): bigint => toNanosecondsFromMs(nowMs);
   const deps = {
     seen: (id: string) => records.get(id),
     records: {

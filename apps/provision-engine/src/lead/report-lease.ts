@@ -1,5 +1,5 @@
 import { retryOnConflict } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Result } from "@muster/leases";
 import type { LeaseHistory, LeaseRecords, StoredLease } from "../holdings/records.ts";
 import { decideFeedbackRetry, type FeedbackPolicy, planFeedback } from "../domain/plan-feedback.ts";
@@ -153,7 +153,7 @@ async function sendFeedback(deps: ReportDeps, record: LeaseRecord): Promise<Sent
     await runInLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
   } catch (error) {
     failed(id, error);
-    const change = decideFeedbackRetry(faultOf(error), record.feedback, nowNs(), policy);
+    const change = decideFeedbackRetry(findFault(error), record.feedback, nowNs(), policy);
     return { change, ...(change.notBeforeNs !== undefined && { retryAtNs: change.notBeforeNs }) };
   }
   const [before, after] = [plan.result?.signature, result?.signature];

@@ -1,4 +1,4 @@
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import {
   type LeaseClaim,
@@ -71,7 +71,7 @@ async function refusalOf(
     await workload?.preflight?.(record, late);
     return "";
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // An unavailable dependency, or a fault that may pass, says nothing about the order.
     if (fault !== undefined) return isRetryable(fault) ? "" : describeFault(fault);
     if (late.aborted) return "";

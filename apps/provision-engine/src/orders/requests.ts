@@ -1,7 +1,7 @@
 import { retryOnConflict } from "@muster/backoff";
 import { throwFault, unlessFault, type FaultCode } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import type { LeaseRecords, StoredLease } from "../holdings/records.ts";
 import {
   decideOrder,
@@ -95,7 +95,7 @@ function decide(
   stored: LeaseRecord | undefined,
 ): OrderVerdict {
   const { nowNs, verify, digest, policy } = deps;
-  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparentOf() };
+  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: getTraceparent() };
   return recordDecision(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
@@ -176,8 +176,8 @@ async function change(
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<StoredLease> {
   // This change belongs to the trace of the request, and later work of the engine to that of the order.
-  const trace = stored.record.traceparent || traceparentOf();
-  const asked = { ...stored.record, requestId, traceparent: traceparentOf() || trace };
+  const trace = stored.record.traceparent || getTraceparent();
+  const asked = { ...stored.record, requestId, traceparent: getTraceparent() || trace };
   const changed = transitionLease(asked, requested, nowNs()).next;
   if (changed === undefined) return stored;
   const next = { ...changed, traceparent: trace };

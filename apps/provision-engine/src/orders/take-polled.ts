@@ -1,5 +1,5 @@
-import { backoffMs, pause, takeTurns } from "@muster/backoff";
-import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
+import { computeBackoffMs, pause, takeTurns } from "@muster/backoff";
+import { assertNever, describeFault, findFault, isRetryable, throwFault, type Fault } from "@muster/faults";
 import { isLeaseId, splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/signed-content.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
@@ -163,7 +163,7 @@ async function takeRetrying(
     try {
       return await take(deps, job, place);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault) || (isFull(fault) && !place.mayWait)) {
         await refuse(deps, job, error);
         return undefined;
@@ -171,7 +171,7 @@ async function takeRetrying(
       if (isFull(fault)) return describeFault(fault);
       deps.failed(id, "retried", error);
     }
-    await pause(backoffMs(failures, RETRY), signal);
+    await pause(computeBackoffMs(failures, RETRY), signal);
   }
   return undefined;
 }
@@ -184,7 +184,7 @@ function isFull(fault: Fault): boolean {
 /** Reports the refusal; an error that is not a fault is a defect, and only logged. */
 async function refuse(deps: TakePolledDeps, { order, source, isAnswered }: OrderJob, error: unknown): Promise<void> {
   deps.failed(order.id, "refused", error);
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || isAnswered) return;
   await reportRefusal(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }

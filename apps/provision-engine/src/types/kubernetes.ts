@@ -1,7 +1,7 @@
 import type { V1ResourceQuota } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
-import { kubernetesSize } from "@muster/leases/data";
+import { findKubernetesSize } from "@muster/leases/data";
 import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { GIB, type ResourceUnits } from "../domain/claim.ts";
 import { buildNetworkNamespace } from "./network.ts";
@@ -23,7 +23,7 @@ export const KUBERNETES = makeWorkloadType({
 
 /** Resources of a slice of this size. Throws RangeError for an invalid size. */
 function kubernetesUnits(size: number): ResourceUnits {
-  const { processors, memoryGib, ssdGib } = kubernetesSize(size);
+  const { processors, memoryGib, ssdGib } = findKubernetesSize(size);
   return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
 }
 

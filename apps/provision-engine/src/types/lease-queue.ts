@@ -1,4 +1,4 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
 import type { LedgerCalls, Need, Reservation, ReservationCalls } from "@muster/ledger-client";
 
@@ -73,7 +73,7 @@ function orNoQueue(error: unknown): never {
 
 /** Returns undefined for any other fault. */
 function whyUnknown(error: unknown): string | undefined {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   return fault?.code === "queue_unknown"
     ? `PROVISION_QUEUE of the provision-engine: ${describeFault(fault)}`
     : undefined;

@@ -1,5 +1,5 @@
 import { FaultError } from "@muster/faults";
-import { ledgerCalls } from "@muster/ledger-client";
+import { makeLedgerCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { aLease } from "../../test/a-lease.ts";
@@ -16,7 +16,7 @@ const { signal } = new AbortController();
 function ledgerOf(owners: readonly string[], late = 0) {
   const held = new Map(owners.map((id) => [id, 1]));
   let arriving = late;
-  const calls: Parameters<typeof ledgerCalls>[0] = {
+  const calls: Parameters<typeof makeLedgerCalls>[0] = {
     getReservation: ({ owner }) => {
       const id = owner?.id ?? "";
       const sequence = held.get(id);
@@ -46,7 +46,7 @@ function ledgerOf(owners: readonly string[], late = 0) {
   };
   const listMachines = () => Promise.resolve(ListMachinesReply.create());
   const listQueues = () => Promise.resolve(ListQueuesReply.create());
-  const ledger = { ...ledgerCalls(calls, OWNER_KIND), listMachines, listQueues };
+  const ledger = { ...makeLedgerCalls(calls, OWNER_KIND), listMachines, listQueues };
   const workload = makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined));
   return { workload, held };
 }

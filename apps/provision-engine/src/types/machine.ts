@@ -1,4 +1,4 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { NO_UNITS } from "../domain/claim.ts";
 import { findQueueWait, type LeaseQueue, type MachineRequest } from "./lease-queue.ts";
@@ -132,7 +132,7 @@ function describeMachine({ node, standing }: MachineSeen): string {
 
 /** Rejects with the reason why the lost machine has no replacement, with unavailable while one is queued. */
 function throwLost(lost: MachineSeen, error: unknown): never {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   switch (fault?.code) {
     case "pool_availability":
       return throwFault({

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { muster, streams } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ const alert = (incidentKey: string): SetAlert => ({
 });
 
 async function world(answers: readonly number[]) {
-  const bus = memoryBus();
+  const bus = makeMemoryBus();
   await bus.ensureStream(streams.events);
   const posted: string[] = [];
   const left = [...answers];
@@ -53,7 +53,7 @@ async function world(answers: readonly number[]) {
 
 describe("alerts", () => {
   it("reach the bus as soon as it is available", async () => {
-    await using bus = memoryBus();
+    await using bus = makeMemoryBus();
     const silent = { warn: () => undefined, error: () => undefined };
     await using alerts = openAlerts({
       bus,

@@ -1,4 +1,4 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -118,7 +118,7 @@ async function sendPatiently(
       if (attempt >= MAX_ATTEMPTS) givenUp(error);
     }
     if (attempt >= MAX_ATTEMPTS) return;
-    await pause(backoffMs(attempt, RETRY), signal);
+    await pause(computeBackoffMs(attempt, RETRY), signal);
   }
 }
 

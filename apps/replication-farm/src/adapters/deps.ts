@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from "node:crypto";
-import { client, type NatsBus } from "@muster/bus";
-import { faultOf, logLevelOf } from "@muster/faults";
-import { kubeCalls, loadServiceKube } from "@muster/kube";
+import { makeClient, type NatsBus } from "@muster/bus";
+import { findFault, logLevelOf } from "@muster/faults";
+import { makeKubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import { reportForeignObjects, type Logger, type ServiceContext } from "@muster/service";
-import { installationOf, type Session } from "@muster/store";
+import { readInstallationId, type Session } from "@muster/store";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { decideFailsafe } from "../domain/decide-failsafe.ts";
@@ -39,10 +39,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { config, logger, signal } = context;
   const { connection } = bus;
   for (const stream of [streams.events, streams.audit]) await bus.ensureStream(stream);
-  const installation = await installationOf(connection);
+  const installation = await readInstallationId(connection);
   await using undo = new AsyncDisposableStack();
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: MAX_CALLS_IN_FLIGHT }));
+  const calls = undo.use(makeKubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: MAX_CALLS_IN_FLIGHT }));
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rollouts = await openRecords(connection, buckets.rolls, rolloutCodec);
   const { resyncMs, sweepMs } = config;
@@ -54,7 +54,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const foreign = undo.use(followForeignPods(kube, namespace, (error, inMs) => onProblem("pods", error, inMs)));
   const world = undo.use(await openWorld({ connection, sets, rollouts, foreign, ...freshness, now, onProblem }));
   const ledgerFailed = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
-  const ledger = { bus, calls: client(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
+  const ledger = { bus, calls: makeClient(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
   const scheduler = undo.use(await openPoolScheduler(ledger));
   const ofQueues = { connection, calls, namespace, signal, changed: scheduler.notify, onProblem };
   const queues = undo.use(await openSetQueues(ofQueues));
@@ -138,7 +138,7 @@ async function create(
   try {
     return await pods.create(buildPod(set, place, policy));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "invalid_request") throw error;
     return { kind: "refused", message: `${fault.field}: ${fault.reason}` };
   }

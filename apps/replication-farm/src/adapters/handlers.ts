@@ -1,4 +1,4 @@
-import { fillPage, pageLimit, type Handlers, type PageLimits } from "@muster/bus";
+import { fillPage, computePageLimit, type Handlers, type PageLimits } from "@muster/bus";
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
@@ -136,7 +136,10 @@ function pageOf<Record, Wire>(
   const readable = seen
     .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
     .filter(({ record }) => keyOf(record) > after);
-  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: pageLimit(limit, MAX_PAGE), ...size });
+  const { messages, last, isMore } = fillPage(readable, messageOf, {
+    limit: computePageLimit(limit, MAX_PAGE),
+    ...size,
+  });
   return { messages, next: isMore && last !== undefined ? keyOf(last.record) : "" };
 }
 

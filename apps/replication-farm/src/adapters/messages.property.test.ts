@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -204,7 +204,7 @@ describe("messages", () => {
     try {
       toSpec("web", ReplicaSetSpec.create({ templateJson: "{}" }));
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toMatchObject({ code: "invalid_request", field: "spec.replicas_desired" });
   });

@@ -1,8 +1,8 @@
 import { throwFault } from "@muster/faults";
 import type { Reservation } from "@muster/ledger-client";
 import { readLabelSelector } from "@muster/names";
-import { enums, lowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
-import { protoCodec, type Codec } from "@muster/store";
+import { enums, toLowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
+import { makeProtoCodec, type Codec } from "@muster/store";
 import { describeTransferReason } from "../domain/describe-transfer.ts";
 import {
   AUDIT_EVENTS,
@@ -27,7 +27,7 @@ export type StoredValue<Stored> = { readonly record: Stored } | { readonly unrea
 
 const SCHEMA_VERSION = 1;
 
-const STRATEGIES = lowercaseNames(enums.AllocationStrategy);
+const STRATEGIES = toLowercaseNames(enums.AllocationStrategy);
 
 export const setCodec = readable(wire.ReplicaSetRecord, toWireSet, toSet);
 export const rolloutCodec = readable(wire.RollRecord, toWireRollout, toRollout);
@@ -41,7 +41,7 @@ function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRe
   encode: (record: Stored) => PropertiesOf<Type>,
   decode: (message: MessageOf<Type>) => Stored,
 ): Codec<StoredValue<Stored>, Stored> {
-  const messages = protoCodec(type);
+  const messages = makeProtoCodec(type);
   const read = (bytes: Uint8Array): StoredValue<Stored> => {
     try {
       return { record: decode(messages.decode(bytes)) };

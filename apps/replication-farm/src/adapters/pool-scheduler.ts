@@ -1,7 +1,7 @@
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import type { Bus } from "@muster/bus";
 import { runPeriodically } from "@muster/controller";
-import { describeFault, type Fault, faultOf } from "@muster/faults";
+import { describeFault, type Fault, findFault } from "@muster/faults";
 import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
@@ -67,9 +67,9 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     everyMs: deps.refreshMs,
     retry: RETRY,
     onError: (error, failures) => {
-      fault = faultOf(error);
+      fault = findFault(error);
       if (fault === undefined) throw error;
-      const retryInMs = backoffMs(failures, RETRY, () => 1);
+      const retryInMs = computeBackoffMs(failures, RETRY, () => 1);
       deps.onProblem(error, retryInMs);
       notify(undefined);
     },
@@ -122,7 +122,7 @@ async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<re
     const { pools } = await calls.listPools({}, { timeoutMs: POOLS_TIMEOUT_MS });
     return pools.length === 0 ? undefined : pools.map(({ name }) => name);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

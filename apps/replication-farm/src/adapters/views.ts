@@ -1,6 +1,6 @@
 import type { NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, enums, muster } from "@muster/proto";
-import { bucketRevision, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import { readBucketRevision, openBucket, openView, makeProtoCodec, type Bucket, type View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
 import { readLabelSelector } from "@muster/names";
@@ -83,9 +83,9 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const followed = (what: string) => ({
     onProblem: (error: unknown, retryInMs: number) => options.onProblem(what, error, retryInMs),
   });
-  const nodeStates = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(PodState) });
+  const nodeStates = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: makeProtoCodec(PodState) });
   const sets = undo.use(await openView(options.sets, followed("sets")));
   const rollouts = undo.use(await openView(options.rollouts, followed("rolling updates")));
   const nodes = undo.use(await openView(nodeStates, followed("nodes")));
@@ -184,7 +184,7 @@ function indexRecords(
     },
     setsOf: recordsOfId,
     storedSetsOf: async (podId) => {
-      const revision = await bucketRevision(options.connection, options.sets.name);
+      const revision = await readBucketRevision(options.connection, options.sets.name);
       if (await hasReached(sets, revision)) return recordsOfId(podId);
       return readable(await options.sets.list()).filter(({ spec }) => spec.podId === podId);
     },

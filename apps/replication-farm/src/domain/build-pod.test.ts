@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { aSet, aSpec } from "../../test/a-set.ts";
@@ -94,7 +94,7 @@ describe("buildPod", () => {
     try {
       build(template);
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toEqual({ code: "invalid_request", field: "spec.template_json", reason });
   });

@@ -1,6 +1,6 @@
 import { formatElapsed } from "@muster/faults";
-import { because, type StateReason } from "@muster/ledger-client/explanation";
-import { adviseNode, adviseReplica, adviseRollout, adviseTrouble } from "./advise-set.ts";
+import { buildReason, type StateReason } from "@muster/ledger-client/explanation";
+import { adviseOnNode, adviseOnReplica, adviseOnRollout, adviseOnTrouble } from "./advise-set.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
 import type { ReplicaSet, PodTransfer } from "./replica-set.ts";
@@ -64,7 +64,7 @@ export function explainSet(seen: SetSeen, nowMs: number): StateReason {
   if (state === undefined) return explainPlaces(seen, nowMs) ?? explainWell(seen);
   const { trouble } = seen.set;
   if (trouble === undefined || !BLOCKS_CHANGES.has(trouble.code)) return state;
-  const next = state.next === "" ? adviseTrouble(trouble.code, seen, nowMs) : state.next;
+  const next = state.next === "" ? adviseOnTrouble(trouble.code, seen, nowMs) : state.next;
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
@@ -87,7 +87,7 @@ function explainState(seen: SetSeen): StateReason | undefined {
   const { name, deletion, transfer, disabled } = set;
   if (deletion !== undefined) {
     const pods = deletion.keepPods ? "its pods stay" : `${countOf(replicas.length, "replica")} left`;
-    return because("DELETING", `it is being deleted: ${pods}`);
+    return buildReason("DELETING", `it is being deleted: ${pods}`);
   }
   if (farm === "")
     return {
@@ -96,7 +96,7 @@ function explainState(seen: SetSeen): StateReason | undefined {
       next: "`muster doctor` shows the farms; one with FARM_RC_SELECTOR owns only sets whose labels match",
     };
   if (rollout !== undefined)
-    return { code: "IN_ROLL", message: describeRollout(rollout), next: adviseRollout(rollout.rollout) };
+    return { code: "IN_ROLL", message: describeRollout(rollout), next: adviseOnRollout(rollout.rollout) };
   if (transfer !== undefined) return explainTransfer(seen, transfer);
   if (disabled)
     return {
@@ -120,7 +120,11 @@ function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: PodTransfe
     `the old pod is removed once the new one is ready; otherwise the transfer is rolled back at ${by}`,
     ...(waiting.length > 0 ? [`${waiting.join(", ")} ${waiting.length === 1 ? "is" : "are"} left after that`] : []),
   ];
-  return { code: "TRANSFERRING", message: parts.join("; "), next: isShort ? adviseNode(set, replicas.length - 1) : "" };
+  return {
+    code: "TRANSFERRING",
+    message: parts.join("; "),
+    next: isShort ? adviseOnNode(set, replicas.length - 1) : "",
+  };
 }
 
 function explainPlaces(seen: SetSeen, nowMs: number): StateReason | undefined {
@@ -133,28 +137,28 @@ function explainPlaces(seen: SetSeen, nowMs: number): StateReason | undefined {
       next: "`muster doctor` checks the watcher",
     };
   if (trouble !== undefined && !SEEN_IN_PLACES.has(trouble.code))
-    return { code: trouble.code, message: trouble.message, next: adviseTrouble(trouble.code, seen, nowMs) };
+    return { code: trouble.code, message: trouble.message, next: adviseOnTrouble(trouble.code, seen, nowMs) };
   const counts = describeCounts(seen);
   if (replicas.length < desired) {
     const missing = desired - replicas.length;
     const free = nodes.filter(({ code }) => code === "FREE").length;
-    if (free >= missing) return because("PLACING", `${counts}; the rest follows now`);
+    if (free >= missing) return buildReason("PLACING", `${counts}; the rest follows now`);
     const lacking = `${countOf(missing, "more node")} ${missing === 1 ? "is" : "are"} needed, and ${free} ${free === 1 ? "is" : "are"} free`;
     const message = `${counts}: ${lacking} (${describeNodes(nodes)})`;
-    return { code: "TOO_FEW_NODES", message, next: adviseTrouble("TOO_FEW_NODES", seen, nowMs) };
+    return { code: "TOO_FEW_NODES", message, next: adviseOnTrouble("TOO_FEW_NODES", seen, nowMs) };
   }
-  if (replicas.length > desired) return because("REMOVING", `${counts}; the surplus is removed now`);
+  if (replicas.length > desired) return buildReason("REMOVING", `${counts}; the surplus is removed now`);
   const unhealthy = replicas.filter(({ health, eligible }) => health !== "READY" && eligible);
   const [first] = unhealthy;
   if (first !== undefined) {
     const why = [first.health, first.reason, first.message].filter((each) => each !== "").join(": ");
     const more = unhealthy.length > 1 ? `; ${unhealthy.length - 1} more are not ready` : "";
     const message = `${counts}; ${first.pod} on ${first.node} is ${why}${more}`;
-    return { code: "NOT_HEALTHY", message, next: adviseReplica(first) };
+    return { code: "NOT_HEALTHY", message, next: adviseOnReplica(first) };
   }
   const leaving = explainLeaving(set, replicas, nodes, nowMs);
   if (leaving !== undefined || healthy >= desired) return leaving;
-  return because("RENEWING", `${counts}: pods of the earlier template are replaced`);
+  return buildReason("RENEWING", `${counts}: pods of the earlier template are replaced`);
 }
 
 /** Explains replicas on nodes that are no longer eligible. */
@@ -186,11 +190,11 @@ function explainLeaving(
     };
   const pauseMs = set.transferNotBeforeMs - nowMs;
   const when = pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${countOf(set.transferFailures, "failure")}` : "next";
-  return because("LEAVING", `${where}; the transfer to another node begins ${when}`);
+  return buildReason("LEAVING", `${where}; the transfer to another node begins ${when}`);
 }
 
 function explainWell(seen: SetSeen): StateReason {
-  return because(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
+  return buildReason(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
 }
 
 /** Returns whether all desired replicas are healthy and no change is in progress. */

@@ -1,4 +1,4 @@
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
 import { countDesired, isFrozen } from "./desired-of.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
@@ -132,7 +132,7 @@ function rollBack(
         ...back,
         transferFailures: failures,
         // Sets do not fail simultaneously, so their pauses need no jitter.
-        transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
+        transferNotBeforeMs: nowMs + computeBackoffMs(failures, transferRetry, () => 1),
         trouble: isHidden ? set.trouble : { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
       };
   const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isRetried ? why : `${why}; ${outlook}`);

@@ -1,5 +1,5 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
-import { publishEvent, signalEvent, type Bus } from "@muster/bus";
+import { publishEvent, publishSignal, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { getReservationId } from "../domain/ledger/reservation.ts";
 import type { ReservationChange } from "../keeper-deps.ts";
@@ -80,7 +80,7 @@ async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announceme
   try {
     for (const announcement of batch.slice(0, -1)) {
       const { subject, type, message, messageId } = toEvent(announcement.news);
-      signalEvent(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
+      publishSignal(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
     }
     const { subject, type, message, messageId } = toEvent(last.news);
     await context.with(last.caller ?? ROOT_CONTEXT, () => publishEvent(bus, subject, type, message, { messageId }));

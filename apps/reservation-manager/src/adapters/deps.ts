@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectService, serve, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { connectService, serveMethods, type NatsBus } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { buckets, ReservationService, streams, type muster } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
+import { runWhileLeader, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
@@ -67,7 +67,7 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
     losses: () => losses,
     keeper: undefined,
   });
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "reservation-manager",
@@ -152,7 +152,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
+      await using _served = await serveMethods(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
         version: context.version,
         description: "The ledger of machines",
         hotMethods: ["reserve", "checkReservation", "unreserve", "getReservation"],
@@ -166,7 +166,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       manager.keeper = undefined;
     }
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }

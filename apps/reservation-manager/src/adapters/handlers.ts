@@ -1,4 +1,4 @@
-import { fillPage, pageLimit, type Handlers } from "@muster/bus";
+import { fillPage, computePageLimit, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import { buildOwnerKey } from "../domain/ledger/reservation.ts";
@@ -46,7 +46,7 @@ export function makeHandlers(
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
-        limit: pageLimit(limit, MAX_PAGE_SIZE),
+        limit: computePageLimit(limit, MAX_PAGE_SIZE),
       });
       const { messages, last, isMore } = fillPage(page.reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
@@ -62,7 +62,7 @@ export function makeHandlers(
       return { ...explanation, pools: scaled };
     },
     listDemand: async ({ pools, limit }, { pageBytes }) => {
-      const { reports, more, rooms } = await keeper.demand({ pools, limit: pageLimit(limit, MAX_PAGE_SIZE) });
+      const { reports, more, rooms } = await keeper.demand({ pools, limit: computePageLimit(limit, MAX_PAGE_SIZE) });
       const { messages } = fillPage(reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
         bytes: pageBytes,
@@ -102,7 +102,7 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
       pool: emptyIsAbsent(pool),
       node: emptyIsAbsent(node),
       after: emptyIsAbsent(after),
-      limit: pageLimit(limit, MAX_MACHINES_PAGE_SIZE),
+      limit: computePageLimit(limit, MAX_MACHINES_PAGE_SIZE),
     });
     const { messages, last, isMore } = fillPage(page.machines, makeMachineWriter(), {
       limit: MAX_MACHINES_PAGE_SIZE,
@@ -147,7 +147,7 @@ async function readQueues<Message>(
   const page = await keeper.listQueues({
     name: emptyIsAbsent(name),
     after: emptyIsAbsent(after),
-    limit: pageLimit(limit, MAX_PAGE_SIZE),
+    limit: computePageLimit(limit, MAX_PAGE_SIZE),
   });
   const { messages, last, isMore } = fillPage(page.reports, toWire, { limit: MAX_PAGE_SIZE, ...size });
   return { messages: [...messages], next: (isMore ? last?.queue.name : page.next) ?? "" };

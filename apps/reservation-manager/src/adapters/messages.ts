@@ -1,13 +1,13 @@
 import { enums, muster } from "@muster/proto";
 import { throwFault } from "@muster/faults";
 import {
-  amountsKey,
-  freeOf,
+  buildAmountsKey,
+  computeFreeAmounts,
   compactNodeSelection,
   indexPoolLists,
   indexSelections,
-  nodeSelectionKey,
-  useOf,
+  buildNodeSelectionKey,
+  sumUse,
   type Amounts,
 } from "@muster/resources";
 import type { Codec, ListCodec } from "@muster/store";
@@ -105,7 +105,7 @@ function toAllocatable({ allocatable, overhead }: muster.watch.v1.NodeState): Am
   const all = toAmounts(allocatable);
   if (all.size === 0) return undefined;
   const { pods, requests } = toNodeUse(overhead);
-  return freeOf({ allocatable: all, overhead: useOf(requests, pods), uses: [] });
+  return computeFreeAmounts({ allocatable: all, overhead: sumUse(requests, pods), uses: [] });
 }
 
 function toNodeUse(use: muster.watch.v1.NodeUse | null | undefined): NodeUse {
@@ -300,10 +300,10 @@ const MAX_INTERNED_LISTS = 10_000;
 export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (message) => {
-    let key = message.nodeSelections.map((selection) => nodeSelectionKey(selection)).join(" ");
+    let key = message.nodeSelections.map((selection) => buildNodeSelectionKey(selection)).join(" ");
     for (const { pools } of message.poolLists) key += `!${pools.join(" ")}`;
     for (const { component, pool, shared, nodeSelection, poolList } of message.needs)
-      key += `${component}=${pool}!${nodeSelection}!${poolList}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
+      key += `${component}=${pool}!${nodeSelection}!${poolList}${shared ? buildAmountsKey(toAmounts(shared.requests)) : ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(message);

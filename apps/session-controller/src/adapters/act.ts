@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { deadline } from "@muster/backoff";
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { makeDeadline } from "@muster/backoff";
+import { describeFault, findFault, type Fault } from "@muster/faults";
 import {
   askMachines,
   describeRefusal,
-  ledgerCalls,
+  makeLedgerCalls,
   type MachineAnswers,
   type ExplainCalls,
   type LedgerCalls,
@@ -12,10 +12,10 @@ import {
   type ReservationCalls,
 } from "@muster/ledger-client";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
-import { mayOccupy } from "@muster/names";
+import { canOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
-import { nodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
+import { buildNodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
 import { inDomain, buildComponentNeed, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { OwnedObject } from "../domain/plan-sweep.ts";
@@ -51,8 +51,8 @@ export type SessionLedger = {
 
 export function makeSessionLedger(calls: ReservationCalls): SessionLedger {
   return {
-    sessions: ledgerCalls(calls, SESSION_KIND),
-    replacements: ledgerCalls(calls, REPLACEMENT_KIND),
+    sessions: makeLedgerCalls(calls, SESSION_KIND),
+    replacements: makeLedgerCalls(calls, REPLACEMENT_KIND),
     limitSessions: async (limit) => {
       await calls.limitConcurrency({ requestId: randomUUID(), ownerKind: SESSION_KIND, limit });
     },
@@ -102,7 +102,7 @@ export function collectSessionLogs(
   signal: AbortSignal,
 ): Promise<void> {
   return runInStepSpan(record, step, async () => {
-    using over = deadline(MAX_LOGS_MS, [signal]);
+    using over = makeDeadline(MAX_LOGS_MS, [signal]);
     await collectLogs({ ...deps.reading, deadline: over.signal }, record, step.pods, onRead);
   });
 }
@@ -150,7 +150,7 @@ export async function explainWaiting(
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
     return toWaitReason(reservation.because);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     const code = unqueuedCode(fault);
     return code && unqueued(code, describeFault(fault));
@@ -160,7 +160,7 @@ export async function explainWaiting(
 /** Asks the ledger and the node-scaler about the machines of the session, and of components that wait for other ones. */
 export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<MachineAnswers> {
   const owner = { kind: SESSION_KIND, id: name };
-  return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
+  return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => canOccupy(owner, part) });
 }
 
 async function releaseOwn({ sessions }: SessionLedger, record: SessionRecord): Promise<void> {
@@ -261,7 +261,7 @@ async function reserveOrAdopt(
   try {
     return toReservationSeen(await ledger.reserve(ownerId, needs, options));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "reservation_differs") {
       const found = await ledger.ask(ownerId);
       if (found !== undefined && found.topology === options?.topology && isAdoptable(found.needs, own))
@@ -294,7 +294,7 @@ function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaul
 function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
   const requested = new Map(own.map((need) => [need.component, need]));
   const keyOf = (selection: ComponentNeed["selection"]): string =>
-    nodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
+    buildNodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
   const isSame = ({ component, pool, otherPools, shared, selection }: Reservation["needs"][number]): boolean => {
     const need = requested.get(component);
     if (need?.pool !== pool || !isHeldBy(need.shared, shared)) return false;

@@ -1,5 +1,5 @@
 import { forEachSome, pause, type TakeTurn } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { describeFault, findFault, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { MAX_LOGS_MS } from "../config.ts";
 import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
@@ -161,7 +161,7 @@ async function patiently<Result>(
     try {
       return await work();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       const isOver = performance.now() >= (patience.endMs ?? Infinity) || deadline.aborted;
       if (fault === undefined || !isRetryable(fault) || isOver) throw error;
       await pause(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempts), deadline);
@@ -194,7 +194,7 @@ function attempt({ deadline }: LogReading): AbortSignal {
 
 /** Describes a fault; other errors are defects and are rethrown. */
 function reasonOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return describeFault(fault);
 }

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { component, record } from "../../test/samples.ts";
 import type { PodPolicy } from "../domain/build-pod.ts";
@@ -60,7 +60,7 @@ async function calls(
     record({ epoch: 2 }),
     STEP,
     () => isHeld,
-  ).catch((error: unknown) => faultOf(error)?.code);
+  ).catch((error: unknown) => findFault(error)?.code);
   return { asked, came };
 }
 

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { SessionRecord } from "../domain/session.ts";
@@ -26,7 +26,7 @@ export async function createPod(
   const { component, pool, node: granted, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
   const manifest = buildPod(
-    { session, component, pool, node: granted, workers, traceparent: traceparentOf() },
+    { session, component, pool, node: granted, workers, traceparent: getTraceparent() },
     deps.podPolicy,
   );
   const created = await deps.pods.create(record, component.name, manifest);

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import {
   followLogs,
-  kubeCalls,
+  makeKubeCalls,
   loadServiceKube,
   openPodDefaults,
   type FollowedPodDefaults,
@@ -23,10 +23,10 @@ import {
   streams,
 } from "@muster/proto";
 import { reportForeignObjects, type ReadyCheck, type ServiceContext } from "@muster/service";
-import { installationOf, openBucket, openView, protoCodec, type View, type ViewOptions } from "@muster/store";
-import { traceparentOf } from "@muster/tracing";
+import { readInstallationId, openBucket, openView, makeProtoCodec, type View, type ViewOptions } from "@muster/store";
+import { getTraceparent } from "@muster/tracing";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
-import { explainCalls } from "@muster/ledger-client";
+import { makeExplainCalls } from "@muster/ledger-client";
 import type { Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers, type SessionFollowers } from "../followers.ts";
@@ -87,9 +87,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { config, logger, signal } = context;
   const { connection } = bus;
   await bus.ensureStream(streams.events);
-  const installation = await installationOf(connection);
+  const installation = await readInstallationId(connection);
   const records = await openRecords(connection);
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
+  const podStates = await openBucket(connection, {
+    name: buckets.pods,
+    codec: makeProtoCodec(muster.watch.v1.PodState),
+  });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
   const metrics = makeSessionMetrics();
   const onProblem = (error: unknown, retryInMs: number): void =>
@@ -104,7 +107,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   followViews(hints);
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = kubeCalls(kube, CALLS);
+  const calls = makeKubeCalls(kube, CALLS);
   const podDefaults = await followPodDefaults(kube, context, onProblem);
   const queues = await followQueues(context, connection, { kube, calls, led: () => led, onProblem });
   const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
@@ -179,7 +182,10 @@ async function followQueues(
     readonly led: () => HintReceivers | undefined;
   },
 ): Promise<SessionQueues> {
-  const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
+  const bucket = await openBucket(connection, {
+    name: buckets.queues,
+    codec: makeProtoCodec(muster.reservation.v1.Queue),
+  });
   const view = await openView(bucket, { signal, onProblem });
   const changed = (): void => {
     for (const name of led()?.sessions.unqueued() ?? []) led()?.queue.add(name);
@@ -203,8 +209,8 @@ async function openNodeViews(
   options: Pick<ViewOptions, "signal" | "onProblem">,
 ): Promise<{ readonly mark: World["mark"]; readonly states: View<muster.watch.v1.NodeState> }> {
   const { NodeState, NodesComplete } = muster.watch.v1;
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
-  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
+  const states = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
   return {
     mark: await openView(marks, { filter: bucketKeys.nodesComplete, ...options }),
     states: await openView(states, options),
@@ -246,7 +252,7 @@ function actDeps(
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
-    ledger: makeSessionLedger(client(bus, ReservationService)),
+    ledger: makeSessionLedger(makeClient(bus, ReservationService)),
     pods: makePods(calls, namespace, installation),
     load: (name) => loadAllRecords(records, name),
     reading: {
@@ -303,11 +309,11 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
 
 function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
-  const asking = explainCalls(bus);
+  const asking = makeExplainCalls(bus);
   return {
     now: Date.now,
     newUid: () => randomUUID(),
-    traceparent: () => traceparentOf(),
+    traceparent: () => getTraceparent(),
     executor,
     load: (name) => loadAllRecords(records, name),
     create: (record) => records.create(record.name, record),

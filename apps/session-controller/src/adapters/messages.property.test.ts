@@ -1,5 +1,5 @@
 import { MAX_ACCEPTED_POOLS } from "@muster/resources";
-import { SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { SESSION_LIMITS, countSessionTextBytes } from "@muster/session-limits";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { component, draft, START_MS } from "../../test/samples.ts";
@@ -24,7 +24,7 @@ function fullDraft(components: number, pieces: number, letter: string, pools: nu
   const made = names.map((name, index) =>
     component(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
   );
-  const room = SESSION_LIMITS.textBytes - sessionTextBytes(made);
+  const room = SESSION_LIMITS.textBytes - countSessionTextBytes(made);
   const each = Math.floor(room / pieces) - 8;
   const bytes = Buffer.byteLength(letter);
   const args = Array.from({ length: each < 0 ? 0 : pieces }, () => letter.repeat(Math.floor(each / bytes)));

@@ -1,6 +1,6 @@
 import { isRetryable, type Fault } from "@muster/faults";
 import type { Reservation, WaitReason as LedgerReason } from "@muster/ledger-client";
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { buildDigest, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
 import { getReplacementSession } from "../domain/replacement-owner.ts";
 import {
@@ -20,7 +20,7 @@ import type { SessionDraft } from "../domain/validate-session.ts";
 
 const { Session, SessionRecord: RecordMessage, SessionSpec: SpecMessage } = muster.session.v1;
 
-const KINDS = lowercaseNames(enums.ComponentKind);
+const KINDS = toLowercaseNames(enums.ComponentKind);
 
 /** The spec of a request; a missing or unknown kind becomes undefined. */
 export function toSessionDraft(spec = SpecMessage.create()): SessionDraft {

@@ -1,20 +1,20 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { throwFault, type Fault } from "@muster/faults";
-import { podHealth } from "@muster/health";
+import { decidePodHealth } from "@muster/health";
 import {
   listPages,
-  overdueNodes,
+  findOverdueNodes,
   requireKubeFault,
-  toPod,
+  toPodManifest,
   unlessFault,
   unlessMissing,
   withKubeFault,
   type KubeCalls,
   type KubeResource,
 } from "@muster/kube";
-import { otherInstallation } from "@muster/names";
+import { findOtherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
-import { grantedNodeOf } from "@muster/resources";
+import { findGrantedNode } from "@muster/resources";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { buildPod } from "../domain/build-pod.ts";
 import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
@@ -52,7 +52,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
   const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
-      const body = toPod(manifest);
+      const body = toPodManifest(manifest);
       try {
         // Unknown fields are rejected rather than dropped.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
@@ -87,12 +87,12 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
       const all = await list(calls, pods, `${labels.ownerKind}=session,${labels.owner}=${name}`);
       const own = all.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nowMs = Date.now();
-      const nodes = await overdueNodes(calls, own, nowMs);
+      const nodes = await findOverdueNodes(calls, own, nowMs);
       return own.map((pod) => toLivePod(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
     ofAllSessions: async () => {
       const all = await list(calls, pods, `${labels.ownerKind}=session`);
-      const nodes = await overdueNodes(calls, all, Date.now());
+      const nodes = await findOverdueNodes(calls, all, Date.now());
       return all.map((pod) => ({
         kind: "pod",
         pod: pod.metadata?.name ?? "",
@@ -115,7 +115,7 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
   const own = metadata?.labels ?? {};
   return {
     ownerUid: own[labels.ownerUid] ?? "",
-    otherInstallation: otherInstallation(own[labels.installation], installation),
+    otherInstallation: findOtherInstallation(own[labels.installation], installation),
   };
 }
 
@@ -129,7 +129,7 @@ async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, tak
 
 /** Returns the only node that the pod may be scheduled on. */
 export function getPinnedNode({ spec }: Pick<V1Pod, "spec">): string {
-  return grantedNodeOf(spec?.affinity) ?? "";
+  return findGrantedNode(spec?.affinity) ?? "";
 }
 
 /** Classifies the pod of that name: created by an earlier executor, left from an earlier session, or foreign. */
@@ -202,7 +202,7 @@ export function toLivePod(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: nu
 /** Start problems do not count as an end here: only a watcher measures how long they last. */
 function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
   const { metadata, spec, status } = pod;
-  const judged = podHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
+  const judged = decidePodHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
   return {
     pod: metadata?.name ?? "",
     uid: metadata?.uid ?? "",

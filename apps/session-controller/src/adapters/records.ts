@@ -1,5 +1,5 @@
 import type { NatsBus } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, type Bucket, type View, type ViewOptions } from "@muster/store";
@@ -80,7 +80,7 @@ export async function loadAllRecords(
     const entry = await records.get(name);
     return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
   } catch (error) {
-    if (faultOf(error) !== undefined) throw error;
+    if (findFault(error) !== undefined) throw error;
     return throwFault({ code: "internal", operation: `reading session ${name}` }, { cause: error });
   }
 }

@@ -1,6 +1,6 @@
 import type { PassSpan } from "@muster/controller";
 import type { Attributes, Context } from "@opentelemetry/api";
-import { contextOfTraceparent, inSpan, recordSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan, recordSpan } from "@muster/tracing";
 import type { ActStep } from "../domain/session-steps.ts";
 import { findEvent, type EventKind, type SessionRecord } from "../domain/session.ts";
 
@@ -8,7 +8,7 @@ const TRACER = "session-controller";
 
 /** The context of the submission, which is the parent of all spans of a session in every process. */
 function contextOf(record: SessionRecord): Context {
-  return contextOfTraceparent(record.traceparent);
+  return parseTraceparent(record.traceparent);
 }
 
 /** The span of one round of a pass, in the session's trace. */

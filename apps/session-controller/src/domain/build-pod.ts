@@ -1,4 +1,4 @@
-import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
+import { EXCLUSIVE, buildGrantedAffinity, SHARED } from "@muster/resources";
 import { MAIN_CONTAINER, type TemplateContainer } from "@muster/session-limits";
 import { getTemplate } from "./component-need.ts";
 import { buildPodName, type Component, type ComponentKind } from "./session.ts";
@@ -98,7 +98,11 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       ...buildDeadline(session),
       automountServiceAccountToken: false,
       nodeSelector: { ...given.nodeSelector, [policy.poolLabel]: pool },
-      affinity: grantedAffinity(given.affinity, { node, exclusiveKey: labels.exclusive, isShared: component.shared }),
+      affinity: buildGrantedAffinity(given.affinity, {
+        node,
+        exclusiveKey: labels.exclusive,
+        isShared: component.shared,
+      }),
       ...(initContainers.length > 0 && { initContainers: initContainers.map(withoutEscalation) }),
       containers: [buildContainer(request, policy, main)],
     },

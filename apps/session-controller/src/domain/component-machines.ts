@@ -1,5 +1,5 @@
-import { commonTolerations, type ComponentPlace, type Toleration } from "@muster/resources";
-import { templateRequests } from "@muster/session-limits";
+import { listCommonTolerations, type ComponentPlace, type Toleration } from "@muster/resources";
+import { computeTemplateRequests } from "@muster/session-limits";
 import { listComponentTolerations, getTemplate } from "./component-need.ts";
 import { findGrantedNode } from "./replace-machines.ts";
 import type { Component, ComponentStatus, SessionRecord } from "./session.ts";
@@ -44,7 +44,7 @@ function listMachines({ record, replacements }: Session): ComponentMachines {
     nodes: new Set(machines.flatMap(({ nodes }) => nodes)),
     lostNodes,
     sharedNodes: new Set(machines.flatMap(({ spec, nodes }) => (spec?.shared === true ? nodes : []))),
-    tolerations: commonTolerations(placed),
+    tolerations: listCommonTolerations(placed),
   };
 }
 
@@ -68,7 +68,7 @@ export function listComponentPlaces({
 }
 
 function requestsOf(component: Component) {
-  return templateRequests(getTemplate(component));
+  return computeTemplateRequests(getTemplate(component));
 }
 
 function hasPodOn(pods: Snapshot["pods"], { podUid }: ComponentStatus, node: string): boolean {

@@ -1,15 +1,15 @@
 import {
   NO_DEFAULTS,
-  nodeSelectionOf,
+  readNodeSelection,
   restrictSelection,
-  tolerationsOf,
+  readTolerations,
   withMinimum,
   type NodeSelection,
   type PodDefaults,
   type Requests,
   type Toleration,
 } from "@muster/resources";
-import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
+import { computeTemplateRequests, type ComponentTemplate } from "@muster/session-limits";
 import type { Component } from "./session.ts";
 
 /** The need of one component in the ledger. */
@@ -30,8 +30,8 @@ export function buildComponentNeed(
   defaults: PodDefaults = NO_DEFAULTS,
 ): ComponentNeed {
   const template = getTemplate(component);
-  const requests = templateRequests(template, defaults);
-  const nodes = nodeSelectionOf(template.spec, poolLabel);
+  const requests = computeTemplateRequests(template, defaults);
+  const nodes = readNodeSelection(template.spec, poolLabel);
   const selection = component.shared ? nodes : withMinimum(nodes, requests);
   const { pool, otherPools } = component;
   return {
@@ -56,7 +56,7 @@ export function inDomain(
 
 /** The taints that the pod of the component tolerates. */
 export function listComponentTolerations(component: Component): readonly Toleration[] {
-  return tolerationsOf(getTemplate(component).spec);
+  return readTolerations(getTemplate(component).spec);
 }
 
 const templates = new WeakMap<Component, ComponentTemplate>();

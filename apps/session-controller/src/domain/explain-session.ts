@@ -1,7 +1,7 @@
 import {
   adviseWait,
-  because,
-  reasonOfWait,
+  buildReason,
+  buildWaitReason,
   type StateReason,
   type SeenMachines,
 } from "@muster/ledger-client/explanation";
@@ -19,21 +19,22 @@ export function explainSession(
   if (isFinished(record)) return explainEnd(record);
   const waits = record.waitingBecause;
   if (record.cancelRequested) {
-    return because("CANCELLING", `its cancellation is under way${waits === "" ? "" : `: ${waits}`}`);
+    return buildReason("CANCELLING", `its cancellation is under way${waits === "" ? "" : `: ${waits}`}`);
   }
   switch (getExplainedPhase(record)) {
     case "QUEUE":
-      return reasonOfWait(machines) ?? explainQueue(waitingCode, waits);
+      return buildWaitReason(machines) ?? explainQueue(waitingCode, waits);
     case "ACCEPT":
     case "PROVISION":
       // A component that lost its machine may wait for another one.
       return (
-        reasonOfWait(machines) ?? because("COMPONENTS_NOT_READY", waits === "" ? "its pods are being started" : waits)
+        buildWaitReason(machines) ??
+        buildReason("COMPONENTS_NOT_READY", waits === "" ? "its pods are being started" : waits)
       );
     default:
       return waits === ""
-        ? because("RUNNING", "its driver runs; the session ends when the driver does")
-        : because("CLEANING_UP", waits);
+        ? buildReason("RUNNING", "its driver runs; the session ends when the driver does")
+        : buildReason("CLEANING_UP", waits);
   }
 }
 
@@ -44,7 +45,7 @@ export function getExplainedPhase({ events }: Pick<SessionRecord, "events">): Ev
 
 function explainEnd(record: SessionRecord): StateReason {
   const phase = getExplainedPhase(record);
-  if (phase === "DONE") return because("FINISHED", "it is over: the driver ended with 0");
+  if (phase === "DONE") return buildReason("FINISHED", "it is over: the driver ended with 0");
   const { reason = "", description = "" } = record.events.at(-1) ?? {};
   const why = `${reason} ${description}`.trim();
   const next = record.components.some(({ podUid }) => podUid !== "")
@@ -55,5 +56,5 @@ function explainEnd(record: SessionRecord): StateReason {
 
 function explainQueue(code: string, waits: string): StateReason {
   if (code !== "") return { code, message: waits, next: adviseWait({ code, pools: [] }) };
-  return because("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
+  return buildReason("NOT_TAKEN_YET", waits === "" ? "no executor has asked for its machines yet" : waits);
 }

@@ -1,7 +1,7 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
-import { informer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
+import { openInformer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
 import { bucketKeys, buckets, labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
@@ -143,7 +143,7 @@ type Follow = {
 /** Follows every pod of the cluster, because foreign pods use nodes as well. */
 function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: GroupRules): Informer<ClusterPod> {
   const readPod = makePodReader(rules);
-  return informer<V1Pod, ClusterPod>({
+  return openInformer<V1Pod, ClusterPod>({
     source: listWatch<V1Pod>(kube, "/api/v1/pods"),
     project: (pod) => {
       const kept = readPod(pod);
@@ -160,7 +160,7 @@ function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: Grou
 }
 
 function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedNode> {
-  return informer<V1Node, WatchedNode>({
+  return openInformer<V1Node, WatchedNode>({
     source: listWatch<V1Node>(kube, "/api/v1/nodes"),
     project: toWatchedNode,
     relistEveryMs,

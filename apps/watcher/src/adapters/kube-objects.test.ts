@@ -1,6 +1,6 @@
 import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
-import { podHealth } from "@muster/health";
-import { batchOwnerId, JOB_SET } from "@muster/names";
+import { decidePodHealth } from "@muster/health";
+import { buildBatchOwnerId, JOB_SET } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -70,7 +70,10 @@ describe("a watched pod", () => {
     const spec = { nodeName: undefined, schedulingGates: gates.map((name) => ({ name })) };
     const conditions = [{ type: "PodScheduled", status: "False", reason: "SchedulingGated", message: "gated" }];
     const seen = toWatchedPod(pod({ spec, status: { phase: "Pending", conditions } }));
-    expect(podHealth(seen!.facts, { startGraceMs: 1000, nowMs: 0 })).toMatchObject({ health: "NOT_READY", reason });
+    expect(decidePodHealth(seen!.facts, { startGraceMs: 1000, nowMs: 0 })).toMatchObject({
+      health: "NOT_READY",
+      reason,
+    });
   });
 
   it.each([
@@ -134,7 +137,7 @@ describe("a watched pod", () => {
       fc.property(any, fc.nat(300_000), (part, afterMs) => {
         const whole = pod(part);
         const policy = { startGraceMs: 120_000, nowMs: Date.parse(created) + afterMs, mainContainer: "main" };
-        expect(podHealth(toWatchedPod(whole)!.facts, policy)).toEqual(podHealth(whole, policy));
+        expect(decidePodHealth(toWatchedPod(whole)!.facts, policy)).toEqual(decidePodHealth(whole, policy));
       }),
     );
   });
@@ -228,7 +231,7 @@ describe("a pod of the cluster", () => {
     const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
 
     it.each(["apps", "other"])("counts for a JobSet of apps if it exists: in %s", (namespace) => {
-      const owner = { kind: JOB_SET, id: batchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
+      const owner = { kind: JOB_SET, id: buildBatchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
       const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
       const seen = read({ labels: named, namespace, ...createdBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789") });
       expect(seen).toMatchObject(namespace === "apps" ? { owner } : { group: "foreign" });

@@ -1,8 +1,8 @@
 import type { KubeConfig, V1Node, V1OwnerReference, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel, mayBeOwner } from "@muster/names";
+import { checkDnsLabel, canBeOwner } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
-import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import { parseAmounts, computePodRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
 import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
@@ -51,7 +51,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
       owned !== undefined &&
       (owned.exclusive ||
         owned.namespace === rules.workNamespace ||
-        mayBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
+        canBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };
 }
@@ -113,7 +113,7 @@ function isFinished({ status }: V1Pod): boolean {
 }
 
 function requestsOfPod({ spec }: V1Pod): Amounts {
-  return spec === undefined ? new Map() : podRequests(spec);
+  return spec === undefined ? new Map() : computePodRequests(spec);
 }
 
 /**
@@ -146,7 +146,7 @@ export function toWatchedNode(node: V1Node): WatchedNode {
     unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
     taints: blockingTaints.map(({ key, value = "", effect }) => ({ key, value, effect })),
     allocatable: Object.fromEntries(
-      [...amountsOf(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
+      [...parseAmounts(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
     ),
   };
 }

@@ -1,4 +1,4 @@
-import { assertNever, faultOf, isRetryable } from "@muster/faults";
+import { assertNever, findFault, isRetryable } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
 import type { PublishedState, PublishStep } from "../domain/plan-publish.ts";
 import type { WriteOutcome } from "../keep-published.ts";
@@ -60,7 +60,7 @@ export function makePublication<State>(
       own.set(step.key, { ...(await send(bucket, step)), writtenAtMs: monotonicMs() });
       return "written";
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code === "conflict" || fault?.code === "already_exists") {
         own.delete(step.key);
         return "lost";

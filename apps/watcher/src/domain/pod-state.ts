@@ -1,4 +1,4 @@
-import { podHealth, type Health, type PodFacts } from "@muster/health";
+import { decidePodHealth, type Health, type PodFacts } from "@muster/health";
 import type { Amounts, Taint } from "@muster/resources";
 import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
@@ -63,7 +63,7 @@ export function buildPodState(
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
   const { mainContainer } = pod;
   const { startGraceMs, nodeGraceMs, nowMs, nodeGoneMs } = policy;
-  const verdict = podHealth(pod.facts, {
+  const verdict = decidePodHealth(pod.facts, {
     startGraceMs,
     nowMs,
     ...(mainContainer !== undefined && { mainContainer }),

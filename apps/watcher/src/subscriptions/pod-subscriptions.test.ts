@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { fakeStates } from "../../test/fake-states.ts";
 import { followPods } from "./pod-subscriptions.ts";
@@ -179,7 +179,7 @@ describe("in one process", () => {
       call();
       return undefined;
     } catch (error) {
-      return faultOf(error)?.code;
+      return findFault(error)?.code;
     }
   };
 

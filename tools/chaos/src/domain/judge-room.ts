@@ -1,4 +1,4 @@
-import { useOf, type Amounts } from "@muster/resources";
+import { sumUse, type Amounts } from "@muster/resources";
 import type { Finding } from "./finding.ts";
 import type { LedgerFact, RunObservations, RoomSeen } from "./observed.ts";
 
@@ -33,7 +33,7 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
     const { atMs, reservation, work, nodes } = entry;
     const shared = entry.parts ?? [];
     for (const { node, requests } of shared)
-      parts.set(node, [...(parts.get(node) ?? []), { reservation, use: useOf(requests) }]);
+      parts.set(node, [...(parts.get(node) ?? []), { reservation, use: sumUse(requests) }]);
     for (const node of new Set(shared.map((part) => part.node))) {
       const amounts = allocatable.get(node);
       const found =

@@ -3,7 +3,7 @@ import { badRequest, fail, type Failure } from "./status.ts";
 
 /**
  * Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes
- * answers. Kept because kubeCalls offers it and `kubectl patch --type=json` sends it.
+ * answers. Kept because makeKubeCalls offers it and `kubectl patch --type=json` sends it.
  */
 export function jsonPatch(document: JsonValue, patch: JsonValue): JsonValue {
   if (!isList(patch))

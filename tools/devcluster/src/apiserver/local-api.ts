@@ -247,7 +247,7 @@ function toJson(value: unknown): JsonValue | undefined {
   return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<JsonValue>(value) : undefined;
 }
 
-/** JSON of the API becomes the type that the caller states, as in `kubeCalls`. */
+/** JSON of the API becomes the type that the caller states, as in `makeKubeCalls`. */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller states the type of the JSON
 function typed<Type>(value: unknown): Type {
   return value as Type;

@@ -1,4 +1,4 @@
-import { type KubeCalls, kubeFault } from "@muster/kube";
+import { type KubeCalls, toKubeFault } from "@muster/kube";
 import { recordEvent } from "../record-event.ts";
 import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
@@ -23,7 +23,7 @@ export function containerEventRecorder(
     last = last
       .then(() => recordEvent(calls, { component: "kubelet", host: node.nodeName }, involved, { ...event, atMs }))
       .catch((error: unknown) => {
-        if (!node.stopped.aborted && kubeFault(error)?.code !== "not_found")
+        if (!node.stopped.aborted && toKubeFault(error)?.code !== "not_found")
           node.onError(error, `recording ${event.reason}`);
       });
   };

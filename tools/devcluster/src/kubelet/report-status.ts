@@ -1,5 +1,5 @@
 import type { V1Pod, V1PodStatus } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 
 export type ReporterDeps = {
   /** Reads the pod from the API server, not from a cache; undefined if it is gone. */
@@ -24,7 +24,7 @@ export function statusReporter(deps: ReporterDeps): StatusReporter {
         written = await deps.saveStatus({ ...current, status });
         return;
       } catch (error) {
-        const code = kubeFault(error)?.code;
+        const code = toKubeFault(error)?.code;
         if (code === "not_found") return;
         if (code !== "conflict" || conflicts >= MAX_CONFLICTS) throw error;
         written = await deps.readPod();

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, type KubeCalls } from "@muster/kube";
+import { openInformer, type KubeCalls } from "@muster/kube";
 import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
@@ -92,7 +92,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   });
 
   const pods = started.use(
-    informer<V1Pod, V1Pod>({
+    openInformer<V1Pod, V1Pod>({
       source: api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
       project: withoutManagedFields,
       onError: (error) => onError(error, `watching the pods of node ${nodeName}`),

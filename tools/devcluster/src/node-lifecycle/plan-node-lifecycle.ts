@@ -1,5 +1,5 @@
 import type { V1Node, V1NodeCondition, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { tolerates } from "@muster/resources";
+import { isTolerated } from "@muster/resources";
 
 /** The known facts about one node at its judgement. */
 export type NodeFacts = {
@@ -124,7 +124,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
 
 /** Returns how long a pod tolerates a taint: the shortest of its tolerations, 0 without any, Infinity without a limit. */
 function toleratedMs(pod: V1Pod, taint: V1Taint): number {
-  const tolerations = (pod.spec?.tolerations ?? []).filter((each) => tolerates(each, taint));
+  const tolerations = (pod.spec?.tolerations ?? []).filter((each) => isTolerated(each, taint));
   if (tolerations.length === 0) return 0;
   return Math.min(...tolerations.map((each) => Math.max(0, each.tolerationSeconds ?? Infinity) * 1000));
 }

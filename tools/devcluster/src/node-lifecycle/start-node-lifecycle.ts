@@ -1,9 +1,9 @@
 import type { KubeConfig, V1Lease, V1Node, V1Pod } from "@kubernetes/client-node";
 import {
   type Informer,
-  informer,
+  openInformer,
   type KubeCalls,
-  kubeFault,
+  toKubeFault,
   type KubeObject,
   type KubeResource,
   unlessMissing,
@@ -63,7 +63,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
         const due = orphans.filter((orphan) => nowMs >= orphan.dueAtMs).map(({ pod }) => removeOrphan(calls, pod));
         const results = await Promise.allSettled([...steps.map((step) => execute(calls, step, nowMs)), ...due]);
         const failures = results.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
-        const failed = failures.find((error) => kubeFault(error)?.code !== "conflict");
+        const failed = failures.find((error) => toKubeFault(error)?.code !== "conflict");
         if (failed !== undefined)
           throw failed instanceof Error ? failed : new Error("a step failed", { cause: failed });
         // The cache is stale, and catches up.
@@ -78,7 +78,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
     selector: { readonly fieldSelector?: string } = {},
   ): Informer<Kind> => {
     const source = started.use(
-      informer<Kind, Kind>({
+      openInformer<Kind, Kind>({
         source: api.listWatch<Kind>(path, selector),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${path}`),

@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
-import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import { parseAmounts, computePodRequests, type Amounts } from "@muster/resources";
 import { type Labels, matchesSelector } from "./match-labels.ts";
 
 /** A node and the counted amounts of its pods. */
@@ -38,7 +38,7 @@ export class ClusterState {
 
   setNode(node: V1Node): void {
     const name = node.metadata?.name ?? "";
-    const allocatable = amountsOf(node.status?.allocatable ?? {});
+    const allocatable = parseAmounts(node.status?.allocatable ?? {});
     this.#places.set(name, { ...this.#place(name), node, allocatable });
   }
 
@@ -184,7 +184,7 @@ export function topologyOf(node: V1Node, key: string): string | undefined {
 
 /** Returns the requests of the pod on its node. */
 export function requestsOf({ spec }: V1Pod): Amounts {
-  return podRequests(spec ?? { containers: [] });
+  return computePodRequests(spec ?? { containers: [] });
 }
 
 export function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {

@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { matchesNodeTerm, tolerates, untolerated, type Amounts } from "@muster/resources";
+import { matchesNodeTerm, isTolerated, findUntoleratedTaint, type Amounts } from "@muster/resources";
 import { antiAffinityTerms, type ClusterState, type NodePlace, requestsOf, topologyOf } from "./cluster-state.ts";
 import { hasLabels } from "./match-labels.ts";
 
@@ -100,12 +100,12 @@ function demandsOf(pod: V1Pod, state: ClusterState): Demands {
 function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
   const { pod } = demands;
   const tolerations = pod.spec?.tolerations ?? [];
-  if (node.spec?.unschedulable === true && !tolerations.some((each) => tolerates(each, CORDON))) {
+  if (node.spec?.unschedulable === true && !tolerations.some((each) => isTolerated(each, CORDON))) {
     return ["node(s) were unschedulable"];
   }
   // The node lifecycle taints nodes that are not ready only a moment later.
   const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
-  const taint = untolerated(taints, tolerations);
+  const taint = findUntoleratedTaint(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
   if (!matchesNode(pod, node)) return ["node(s) didn't match Pod's node affinity/selector"];
   const lacking = insufficient(demands.requests, place);

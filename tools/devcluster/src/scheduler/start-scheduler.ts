@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { KubeConfig, V1Namespace, V1Node, V1Pod } from "@kubernetes/client-node";
-import { type Informer, informer, type KubeCalls, type KubeObject } from "@muster/kube";
+import { type Informer, openInformer, type KubeCalls, type KubeObject } from "@muster/kube";
 import { type ClusterApi, remoteApi } from "../cluster-api.ts";
 import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
@@ -53,7 +53,7 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
     changed: (before: Kind | undefined, after: Kind | undefined) => void,
   ): Informer<Kind> => {
     const source = started.use(
-      informer<Kind, Kind>({
+      openInformer<Kind, Kind>({
         source: api.listWatch<Kind>(`/api/v1/${plural}`),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${plural}`),

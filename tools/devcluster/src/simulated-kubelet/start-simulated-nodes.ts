@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { type Informer, informer, type KubeObject, type ListWatch, loadKube } from "@muster/kube";
+import { type Informer, openInformer, type KubeObject, type ListWatch, loadKube } from "@muster/kube";
 import { remoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
 import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
@@ -102,7 +102,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
     }),
   );
   const follow = <Kind extends KubeObject>(source: ListWatch<Kind>, doing: string): Informer<Kind> =>
-    started.use(informer({ source, project: withoutManagedFields, onError: (error) => onError(error, doing) }));
+    started.use(openInformer({ source, project: withoutManagedFields, onError: (error) => onError(error, doing) }));
   const bound = api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: "spec.nodeName!=" });
   const pods: Informer<V1Pod> = follow(bound, "watching the pods of simulated nodes");
   started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { client } from "@muster/bus";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { makeClient } from "@muster/bus";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import { ReservationService } from "@muster/proto";
 import type { Random } from "@muster/chaos/random";
@@ -45,7 +45,7 @@ type Job = {
 type OwnerDeps = {
   readonly world: World;
   readonly machines: Machines;
-  readonly service: ReturnType<typeof client<typeof ReservationService>>;
+  readonly service: ReturnType<typeof makeClient<typeof ReservationService>>;
   readonly gone: AbortSignal;
   readonly outcomes: Map<string, string>;
   readonly log: FollowedLog;
@@ -78,7 +78,7 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
     const gone = new AbortController();
     end.addEventListener("abort", () => gone.abort(), { once: true });
     world.time.as(process, () => {
-      const service = client(simBus(world.bus, process, gone.signal), ReservationService);
+      const service = makeClient(simBus(world.bus, process, gone.signal), ReservationService);
       const deps: OwnerDeps = { world, machines, service, gone: gone.signal, outcomes, log };
       for (const job of jobs)
         runJob(deps, job).catch((error: unknown) => {
@@ -261,7 +261,7 @@ async function untilAnswered(
       await call({ timeoutMs: CALL_TIMEOUT_MS, signal: gone });
       return undefined;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       world.trace.note("owners", `${id}: ${describeFault(fault)}`);
       if (!isRetryable(fault) || (!wait && SHORT_NOW.includes(fault.code))) return fault.code;

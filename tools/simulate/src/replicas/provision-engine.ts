@@ -1,9 +1,9 @@
 import { runParts } from "@muster/controller";
-import { serve } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
-import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { serveMethods } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
+import { buildResultBytes, toNanosecondsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
-import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { makeExplainCalls, logNotRemoved } from "@muster/ledger-client";
 import { LeaseService } from "@muster/proto";
 import { makeBusFeedback } from "@muster/provision-engine/feedback";
 import { openCleaner, type LeaseCleaner } from "@muster/provision-engine/cleaner";
@@ -52,7 +52,7 @@ export const ENGINE_SIGNER = readSigner("PROVISION_KEY", "11".repeat(32));
 
 type Watched = { readonly tamper: TamperEngine; readonly watch: WatchWorkload };
 
-const nowNs = (): bigint => nsFromMs(Date.now());
+const nowNs = (): bigint => toNanosecondsFromMs(Date.now());
 
 /** Runs the service, composed as in its main, with simulated adapters. */
 export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
@@ -79,7 +79,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     history,
     capacity: ENGINE.capacity,
     // No Queue exists beside simulated leases.
-    asking: { ...explainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
+    asking: { ...makeExplainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
     cleaner,
     // Users send no dry runs here.
     foresee: () => Promise.resolve(""),
@@ -104,7 +104,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
-  await using _served = await serve(bus, LeaseService, makeHandlers(requests), {
+  await using _served = await serveMethods(bus, LeaseService, makeHandlers(requests), {
     version: "0",
     description: "",
     onDefect,
@@ -122,7 +122,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     try {
       await lead(ops, cleaner, leadership);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault)) throw error;
       logger.warn({ err: error }, "the leadership of the engine ended after a temporary failure");
     }

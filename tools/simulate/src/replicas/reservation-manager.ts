@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { serve } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { serveMethods } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
 import { makeAnnouncer } from "@muster/reservation-manager/announcer";
 import { readConfig } from "@muster/reservation-manager/config";
@@ -116,7 +116,7 @@ async function keepLedger(
     using following = new DisposableStack();
     following.defer(nodes.follow(keeper));
     if (queues !== undefined) following.defer(queues.onChange(() => keeper.queuesChanged()));
-    await using _served = await serve(
+    await using _served = await serveMethods(
       bus,
       ReservationService,
       makeHandlers(keeper, { scaledAtMs: () => 0, namespacesOf: () => undefined }),
@@ -128,7 +128,7 @@ async function keepLedger(
     );
     await keeper.run(log.deposed);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }

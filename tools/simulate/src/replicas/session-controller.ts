@@ -1,6 +1,6 @@
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { makeClient } from "@muster/bus";
+import { findFault, throwFault } from "@muster/faults";
 import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import {
@@ -26,7 +26,7 @@ import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
 import type { StoredSession } from "@muster/session-controller/session-deps";
 import type { HintReceivers } from "@muster/session-controller/sessions";
-import { protoCodec, type Bucket, type View } from "@muster/store";
+import { makeProtoCodec, type Bucket, type View } from "@muster/store";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { simBucket } from "../sim-bucket.ts";
@@ -100,7 +100,7 @@ export async function runController(
     ...parts.logger,
     warn: (fields, message) => {
       const error: unknown = "err" in fields ? fields.err : undefined;
-      if (error instanceof Error && faultOf(error) === undefined)
+      if (error instanceof Error && findFault(error) === undefined)
         world.defects.push(`${process.name}: ${describeError(error)}`);
       parts.logger.warn(fields, message);
     },
@@ -114,11 +114,11 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
   const { process, gone, bus } = replica;
   const records = simBucket(world.sessions, recordCodec, world);
   const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
-  const podCodec = protoCodec(muster.watch.v1.PodState);
+  const podCodec = makeProtoCodec(muster.watch.v1.PodState);
   const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
-  const stateCodec = protoCodec(muster.watch.v1.NodeState);
+  const stateCodec = makeProtoCodec(muster.watch.v1.NodeState);
   const { view: states } = await openBucketView(world, world.nodeStates, stateCodec, gone.signal);
-  const markCodec = protoCodec(muster.watch.v1.NodesComplete);
+  const markCodec = makeProtoCodec(muster.watch.v1.NodesComplete);
   const { view: mark } = await openBucketView(
     world,
     world.nodeStates,
@@ -139,7 +139,7 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     logStore: simLogStore(world),
     followers: makeFollowers(),
     leftover: makeBell(),
-    ledger: makeSessionLedger(client(bus, ReservationService)),
+    ledger: makeSessionLedger(makeClient(bus, ReservationService)),
     load: async (name) => {
       const entry = await records.get(name);
       return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };

@@ -1,5 +1,5 @@
 import type { UnitSeen } from "../snapshot.ts";
-import { numberOfPlace, setOfPlace, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
+import { parsePlaceNumber, findPlaceSet, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
 /** A granted machine, or a granted part of one, for one pod at a time. */
 export type PodPlace = {
@@ -41,7 +41,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   }
   const waiting = unfinished.filter(({ component, gated, deleting }) => component === "" && gated && !deleting);
   const free = [...places.values()].filter(({ component, isLost }) => !isLost && !occupied.has(component));
-  const freeOf = Map.groupBy(free, ({ component }) => setOfPlace(component));
+  const freeOf = Map.groupBy(free, ({ component }) => findPlaceSet(component));
   const placed = waiting.flatMap((pod) => {
     const place = freeOf.get(pod.set)?.shift();
     return place === undefined ? [] : [{ pod, place }];
@@ -51,7 +51,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
 }
 
 /** Lists pods that may run on granted machines. A gated pod without a place runs nowhere. */
-export function runningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
+export function listRunningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
   return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
 }
 
@@ -63,7 +63,7 @@ function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): PodPla
       return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
     });
   });
-  return places.sort((one, other) => numberOfPlace(one.component) - numberOfPlace(other.component));
+  return places.sort((one, other) => parsePlaceNumber(one.component) - parsePlaceNumber(other.component));
 }
 
 function whyMisplaced(

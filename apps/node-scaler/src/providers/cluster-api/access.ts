@@ -1,5 +1,5 @@
 import { retryOnConflict } from "@muster/backoff";
-import { type KubeCalls, kubeFault, unlessMissing } from "@muster/kube";
+import { type KubeCalls, toKubeFault, unlessMissing } from "@muster/kube";
 import {
   buildHeldNodesPatch,
   DELETE_ANNOTATION,
@@ -57,7 +57,7 @@ export function makeClusterApiAccess(
       if (next === held.holdings && getReplicas(held) === Object.keys(next).length) return;
       await write(held, next, signal);
     };
-    await retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
+    await retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: toKubeFault });
   };
   const machines = async (deployment: string, signal: AbortSignal): Promise<readonly Machine[]> => {
     const query = { labelSelector: `${DEPLOYMENT_LABEL}=${deployment}` };

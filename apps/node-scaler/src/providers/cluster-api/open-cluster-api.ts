@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
 import { describeFault, throwFault } from "@muster/faults";
-import { kubeFault, type KubeCalls } from "@muster/kube";
+import { toKubeFault, type KubeCalls } from "@muster/kube";
 import { buildKinds } from "../../domain/build-kinds.ts";
 import type { PoolPolicy } from "../../domain/pool.ts";
 import { callProvider } from "../provider-call.ts";
@@ -23,7 +23,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
   const { controller, namespace, deployments } = settings;
   const access = makeClusterApiAccess(calls, { namespace, controller });
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    callProvider({ doing, timeoutMs, outer }, kubeFault, body);
+    callProvider({ doing, timeoutMs, outer }, toKubeFault, body);
 
   const start = async (boot: BootRequest, signal: AbortSignal): Promise<BootOutcome> => {
     const fitting = deployments.filter((deployment) => isFor(deployment, boot));
@@ -69,7 +69,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
       if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
       return plan.instances;
     };
-    return retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
+    return retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: toKubeFault });
   };
 
   return {
@@ -102,7 +102,7 @@ async function findProblem(
     await access.read(name, signal);
     return undefined;
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     if (fault?.code === "not_found") return `there is no MachineDeployment ${name}`;
     if (fault?.code === "invalid_request") return describeFault(fault);
     throw error;

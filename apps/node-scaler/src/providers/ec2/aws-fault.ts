@@ -1,5 +1,5 @@
 import { EC2ServiceException } from "@aws-sdk/client-ec2";
-import { faultOf, type Fault } from "@muster/faults";
+import { findFault, type Fault } from "@muster/faults";
 
 const THROTTLED_RETRY_MS = 5_000;
 const UNAVAILABLE_RETRY_MS = 10_000;
@@ -15,7 +15,7 @@ export function toAwsFault(
   error: unknown,
   { provider, doing, timeoutMs }: { readonly provider: string; readonly doing: string; readonly timeoutMs: number },
 ): Fault {
-  const known = faultOf(error);
+  const known = findFault(error);
   if (known !== undefined) return known;
   const code = getAwsErrorCode(error);
   if (code === "AbortError" || code === "TimeoutError")

@@ -1,6 +1,6 @@
 import { pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
-import { type KubeCalls, kubeFault, type KubeObject, unlessMissing } from "@muster/kube";
+import { type KubeCalls, toKubeFault, type KubeObject, unlessMissing } from "@muster/kube";
 import { callProvider } from "../provider-call.ts";
 import type { BootRequest, NodeProvider, BootOutcome } from "../provider.ts";
 import {
@@ -28,7 +28,7 @@ const LAUNCH_WAIT_MS = 5_000;
 export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDeps): NodeProvider {
   const labelSelector = `${CONTROLLER_LABEL}=${settings.controller}`;
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    callProvider({ doing, timeoutMs, outer }, kubeFault, body);
+    callProvider({ doing, timeoutMs, outer }, toKubeFault, body);
 
   /** Undefined if no NodeClaim has this name. Throws already_exists for one of another controller. */
   const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {

@@ -1,4 +1,4 @@
-import { useOf, type Amounts } from "@muster/resources";
+import { sumUse, type Amounts } from "@muster/resources";
 import { findRoom, type Machines } from "../ledger/machines.ts";
 import type { Machine, PoolNeed } from "../ledger/reservation.ts";
 import { buildPairKey, type PairAmounts } from "../ledger/queue.ts";
@@ -22,7 +22,7 @@ export function sumRequestedAmounts(needs: readonly PoolNeed[], machines: Machin
   const sums = new Map<string, number>();
   let isExact = true;
   for (const need of needs) {
-    for (const requests of need.shared) add(sums, need.pool, useOf(requests), 1);
+    for (const requests of need.shared) add(sums, need.pool, sumUse(requests), 1);
     if (need.count === 0) continue;
     const smallest = smallestMachine(need, machines);
     add(sums, need.pool, smallest.amounts, need.count);
@@ -49,7 +49,7 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
 export function sumUsedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {
-    const amounts = shared === undefined ? machines.nodes.get(node)?.facts?.allocatable : useOf(shared);
+    const amounts = shared === undefined ? machines.nodes.get(node)?.facts?.allocatable : sumUse(shared);
     add(sums, pool, amounts ?? new Map(), 1);
   }
   return sums;

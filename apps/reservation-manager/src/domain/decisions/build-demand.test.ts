@@ -1,4 +1,4 @@
-import { acceptedPools, hasOtherPools } from "@muster/resources";
+import { listAcceptedPools, hasOtherPools } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { largeLedger } from "../../../test/large-ledger.ts";
@@ -133,7 +133,7 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
           .filter(
             ({ needs }) =>
               pools.length === 0 ||
-              needs.some((need) => acceptedPools(need).some((pool) => pools.some((one) => one === pool))),
+              needs.some((need) => listAcceptedPools(need).some((pool) => pools.some((one) => one === pool))),
           )
           .filter(({ owner: { kind } }) => {
             const before = ofKind.get(kind) ?? 0;

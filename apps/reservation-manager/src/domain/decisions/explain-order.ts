@@ -7,7 +7,7 @@ import {
   type Precedence,
 } from "./precedence.ts";
 import { getForest } from "../ledger/queue-forest.ts";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import { requireKnownReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import {
@@ -67,7 +67,7 @@ function firstOf(places: Iterable<QueuePosition>, before: QueuePosition, limit: 
 }
 
 function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly QueuePosition[] {
-  const pools = new Set(needs.flatMap(acceptedPools));
+  const pools = new Set(needs.flatMap(listAcceptedPools));
   const forest = getForest(ledger.queues);
   const firsts = [...ledger.queue.byQueue.entries()].flatMap(([name, { heads }]) => {
     const first = name === queue || forest.get(name)?.problem !== undefined ? undefined : heads.first();

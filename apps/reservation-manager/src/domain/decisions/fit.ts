@@ -1,4 +1,4 @@
-import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
+import { buildAmountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
 import {
   countByPool,
   hasOthersOf,
@@ -278,7 +278,7 @@ const fitsByRoom = new WeakMap<Room, Map<string, Fit>>();
 const MAX_FITS = 10_000;
 
 function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
-  const key = `${count} ${shared.map(amountsKey).join("")}`;
+  const key = `${count} ${shared.map(buildAmountsKey).join("")}`;
   const known = fitsByRoom.get(room) ?? new Map<string, Fit>();
   fitsByRoom.set(room, known);
   const same = known.get(key);

@@ -1,5 +1,5 @@
-import { mayOccupy, type Owner } from "@muster/names";
-import { subtract, type Amounts } from "@muster/resources";
+import { canOccupy, type Owner } from "@muster/names";
+import { subtractAmounts, type Amounts } from "@muster/resources";
 import { requireKnownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { getNodeStanding, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
@@ -167,8 +167,8 @@ export function withoutWork(world: World, { sequence, owner, grant }: Reservatio
 function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
   const facts = machines.nodes.get(node)?.facts;
   if (facts === undefined) return machines;
-  const occupants = facts.occupants.filter((each) => !mayOccupy(each, owner));
-  const ownerUses = facts.ownerUses.filter((each) => !mayOccupy(each.owner, owner));
+  const occupants = facts.occupants.filter((each) => !canOccupy(each, owner));
+  const ownerUses = facts.ownerUses.filter((each) => !canOccupy(each.owner, owner));
   if (occupants.length === facts.occupants.length && ownerUses.length === facts.ownerUses.length) return machines;
   return withNode(machines, { ...facts, occupants, ownerUses });
 }
@@ -224,7 +224,7 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
     );
   }
   if (later.isWhole) return machines;
-  const kept = new Map([...subtract(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
+  const kept = new Map([...subtractAmounts(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
   return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));
 }
 

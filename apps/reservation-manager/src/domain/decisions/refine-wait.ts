@@ -1,4 +1,4 @@
-import { amountsKey, useOf, type Amounts } from "@muster/resources";
+import { buildAmountsKey, sumUse, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
 import { holdAheadOf, findObstacle, type OverdueHolds, type GrantObstacle } from "./fit.ts";
 import { findQueueObstacle, computeDemandLevel } from "./find-queue-obstacle.ts";
@@ -116,7 +116,7 @@ function remember(machines: Machines, key: string, find: () => boolean): boolean
 }
 
 function gangKey({ needs, topology = "" }: PoolGang): string {
-  const keys = needs.map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
+  const keys = needs.map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`);
   return `${topology} ${keys.join(" ")}`;
 }
 
@@ -134,7 +134,7 @@ function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean
     if (needs.some(({ count }) => count > 0)) return false;
     const requested = new Map<string, number>();
     for (const part of needs.flatMap(({ shared }) => shared))
-      for (const [resource, amount] of useOf(part)) requested.set(resource, (requested.get(resource) ?? 0) + amount);
+      for (const [resource, amount] of sumUse(part)) requested.set(resource, (requested.get(resource) ?? 0) + amount);
     return needs.every((need) => {
       const free = freeOf(need, machines);
       return [...requested].every(([resource, amount]) => amount <= (free.get(resource) ?? 0));

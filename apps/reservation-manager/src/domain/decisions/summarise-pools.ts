@@ -1,4 +1,4 @@
-import { useOf, type Amounts } from "@muster/resources";
+import { sumUse, type Amounts } from "@muster/resources";
 import {
   findPartialNode,
   selectNodeFacts,
@@ -162,8 +162,8 @@ export function computeExcess(
   const excess = new Map<string, number>();
   if (allocatable === undefined || (holder === undefined && parts.length === 0)) return excess;
   const used = new Map(holder === undefined ? [] : allocatable);
-  for (const { requests } of parts) add(used, useOf(requests));
-  if (uncounted !== undefined) add(used, useOf(uncounted.requests, uncounted.pods));
+  for (const { requests } of parts) add(used, sumUse(requests));
+  if (uncounted !== undefined) add(used, sumUse(uncounted.requests, uncounted.pods));
   for (const [resource, amount] of used) {
     const more = amount - (allocatable.get(resource) ?? 0);
     if (more > 0) excess.set(resource, more);

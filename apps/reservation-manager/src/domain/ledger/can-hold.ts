@@ -1,4 +1,4 @@
-import { amountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
+import { buildAmountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
 import { emptyLedger } from "./ledger.ts";
 import {
   countAttainableMachines,
@@ -34,7 +34,7 @@ export function canHold(pool: PoolState, need: PoolNeed): boolean {
   const machines = countAttainableMachines(pool);
   if (need.count > machines) return false;
   if (need.shared.length === 0) return true;
-  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(amountsKey).join("")}`;
+  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`;
   const known = answers.get(pool.sizes) ?? new Map<string, boolean>();
   answers.set(pool.sizes, known);
   const answer = known.get(key) ?? countFittingParts(pool, need, machines, "foreign pods stay") === need.shared.length;
@@ -48,7 +48,7 @@ export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]):
   const [sizes, ...others] = needs.map((need) => findRoom(machines, need)?.sizes);
   if (sizes === undefined) return false;
   const key = needs
-    .map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`)
+    .map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`)
     .join(" ");
   const known = jointAnswers.get(sizes) ?? new Map<string, JointAnswer>();
   jointAnswers.set(sizes, known);

@@ -1,7 +1,7 @@
 import {
-  amountsKey,
+  buildAmountsKey,
   compareLargestFirst,
-  holdsMinimum,
+  canHoldMinimum,
   minimumOf,
   withoutMinimum,
   type Amounts,
@@ -34,10 +34,11 @@ const MAX_ANSWERS = 10_000;
 
 function isHeldByAll(sizes: PoolState["sizes"], { selection }: AcceptedNodes): boolean {
   const minimum: Amounts = minimumOf(selection) ?? new Map();
-  const key = amountsKey(minimum);
+  const key = buildAmountsKey(minimum);
   const known = answers.get(sizes) ?? new Map<string, boolean>();
   answers.set(sizes, known);
-  const answer = known.get(key) ?? [...sizes.values()].every(({ allocatable }) => holdsMinimum(selection, allocatable));
+  const answer =
+    known.get(key) ?? [...sizes.values()].every(({ allocatable }) => canHoldMinimum(selection, allocatable));
   if (known.size < MAX_ANSWERS) known.set(key, answer);
   return answer;
 }

@@ -1,4 +1,4 @@
-import { matchesNode, untolerated, type NodeSelection } from "@muster/resources";
+import { matchesNode, findUntoleratedTaint, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { optionsIn } from "../../../test/naive-ledger.ts";
@@ -41,7 +41,7 @@ function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection =
   for (const [resource, amount] of Object.entries(selection.minimum ?? {}))
     expect(facts.allocatable?.get(resource)).toBeGreaterThanOrEqual(amount);
   if (!facts.schedulable) expect(facts.taints).not.toEqual([]);
-  expect(untolerated(facts.taints, selection.tolerations)).toBeUndefined();
+  expect(findUntoleratedTaint(facts.taints, selection.tolerations)).toBeUndefined();
 }
 
 function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {

@@ -6,16 +6,16 @@ import {
   type LedgerEvent,
   type MachinePart,
 } from "./ledger.ts";
-import { mayOccupy, type Owner } from "@muster/names";
+import { canOccupy, type Owner } from "@muster/names";
 import {
   acceptsNode,
-  amountsKey,
-  freeOf,
-  holdsMinimum,
+  buildAmountsKey,
+  computeFreeAmounts,
+  canHoldMinimum,
   matchesNode,
-  subtract,
-  untolerated,
-  useOf,
+  subtractAmounts,
+  findUntoleratedTaint,
+  sumUse,
   type Amounts,
   type NodeSelection,
   type Taint,
@@ -214,7 +214,9 @@ export function* listUnusableNodes(
     const standing = getNodeStanding(facts, record);
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
     if (standing === "cordoned") {
-      const taints = facts.taints.filter((taint) => untolerated([taint], selection?.tolerations ?? []) !== undefined);
+      const taints = facts.taints.filter(
+        (taint) => findUntoleratedTaint([taint], selection?.tolerations ?? []) !== undefined,
+      );
       yield { ...node, reason: "CORDONED", cordoned: facts.cordoned, ...(taints.length > 0 && { taints }) };
     }
     if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
@@ -302,7 +304,11 @@ function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): b
 }
 
 function sizeKey({ pool, ready, schedulable, cordoned, labels, taints, allocatable, foreign }: NodeFacts): string {
-  const sizes = [allocatable === undefined ? "" : amountsKey(allocatable), amountsKey(foreign.requests), foreign.pods];
+  const sizes = [
+    allocatable === undefined ? "" : buildAmountsKey(allocatable),
+    buildAmountsKey(foreign.requests),
+    foreign.pods,
+  ];
   return JSON.stringify([pool, ready, schedulable, cordoned, labels, taints, sizes]);
 }
 
@@ -387,7 +393,7 @@ function emptyView({ name, scaling }: PoolState): PoolState {
 /** The facts about the node for a pod of the selection; undefined: the pod does not accept the node. */
 export function selectNodeFacts(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
-  if (!matchesNode(selection, facts) || !holdsMinimum(selection, facts.allocatable)) return undefined;
+  if (!matchesNode(selection, facts) || !canHoldMinimum(selection, facts.allocatable)) return undefined;
   return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
 }
 
@@ -473,7 +479,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
   const { allocatable } = facts;
   const hasForeignUse = facts.foreign.pods > 0;
   const potential = potentialOf(facts);
-  const key = `${allocatable === undefined ? "" : amountsKey(allocatable)} ${hasForeignUse ? amountsKey(potential) : ""}`;
+  const key = `${allocatable === undefined ? "" : buildAmountsKey(allocatable)} ${hasForeignUse ? buildAmountsKey(potential) : ""}`;
   const nodes = (pool.sizes.get(key)?.nodes ?? 0) + change;
   const sizes =
     nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, potential, hasForeignUse, nodes });
@@ -483,7 +489,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
 /** The amounts that can be granted in parts while nothing is granted on the node. */
 function potentialOf({ allocatable = NOTHING, foreign }: NodeFacts): Amounts {
   if (foreign.pods === 0) return allocatable;
-  return freeOf({ allocatable, overhead: NOTHING, uses: [useOf(foreign.requests, foreign.pods)] });
+  return computeFreeAmounts({ allocatable, overhead: NOTHING, uses: [sumUse(foreign.requests, foreign.pods)] });
 }
 
 function emptyPool(name: string): PoolState {
@@ -513,10 +519,10 @@ export function findPartialNode(
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
   const uncounted = findUncountedUse(facts, record);
-  const uses = (record.parts ?? []).map(({ requests }) => useOf(requests));
-  if (uncounted !== undefined) uses.push(useOf(uncounted.requests, uncounted.pods));
+  const uses = (record.parts ?? []).map(({ requests }) => sumUse(requests));
+  if (uncounted !== undefined) uses.push(sumUse(uncounted.requests, uncounted.pods));
   if (isExceeded(allocatable, uses)) return undefined;
-  const free = freeOf({ allocatable, overhead: NOTHING, uses });
+  const free = computeFreeAmounts({ allocatable, overhead: NOTHING, uses });
   return { free, allocatable, potential: potentialOf(facts), hasForeignUse: facts.foreign.pods > 0 };
 }
 
@@ -538,10 +544,10 @@ export function findUncountedUse(
   { holder, parts = [] }: MachineRecord,
 ): NodeUse | undefined {
   const uses = ownerUses.flatMap(({ owner, use }) => {
-    if (holder !== undefined && mayOccupy(owner, holder)) return [];
+    if (holder !== undefined && canOccupy(owner, holder)) return [];
     return beyond(
       use,
-      parts.filter((part) => mayOccupy(owner, part.owner)),
+      parts.filter((part) => canOccupy(owner, part.owner)),
     );
   });
   const [first, ...others] = [...(foreign.pods > 0 ? [foreign] : []), ...uses];
@@ -550,7 +556,7 @@ export function findUncountedUse(
 
 /** The use of an owner's pods beyond the parts that the owner holds. */
 function beyond({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
-  const granted = parts.reduce((left, part) => subtract(left, part.requests), requests);
+  const granted = parts.reduce((left, part) => subtractAmounts(left, part.requests), requests);
   const more = [...granted].filter(([, amount]) => amount > 0);
   const morePods = Math.max(0, pods - parts.length);
   return morePods === 0 && more.length === 0 ? [] : [{ pods: morePods, requests: new Map(more), examples }];
@@ -563,5 +569,5 @@ function addUse(a: NodeUse, b: NodeUse): NodeUse {
 }
 
 function foreignOccupantOf({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
-  return occupants.find((owner) => holder === undefined || !mayOccupy(owner, holder));
+  return occupants.find((owner) => holder === undefined || !canOccupy(owner, holder));
 }

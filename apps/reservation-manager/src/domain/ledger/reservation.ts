@@ -1,6 +1,12 @@
 import type { Owner } from "@muster/names";
 import type { PairAmounts } from "./queue.ts";
-import { amountsKey, compareLargestFirst, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
+import {
+  buildAmountsKey,
+  compareLargestFirst,
+  buildNodeSelectionKey,
+  type Amounts,
+  type NodeSelection,
+} from "@muster/resources";
 
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {
@@ -115,7 +121,7 @@ export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
 
 /** Equal for needs that accept the same nodes. Pool names contain no exclamation mark, which sorts before all their characters. */
 export function buildViewKey({ pool, selection, domain }: AcceptedNodes): string {
-  const key = selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
+  const key = selection === undefined ? pool : `${pool}!${buildNodeSelectionKey(selection)}`;
   return domain === undefined ? key : `${key}!${domain.key}=${domain.value}`;
 }
 
@@ -160,6 +166,6 @@ export function shareBytes(requests: Amounts | undefined): number {
 }
 
 function needKey(need: Need): string {
-  const key = need.shared === undefined ? buildViewKey(need) : `${buildViewKey(need)} ${amountsKey(need.shared)}`;
+  const key = need.shared === undefined ? buildViewKey(need) : `${buildViewKey(need)} ${buildAmountsKey(need.shared)}`;
   return need.otherPools === undefined ? key : `${key} ${need.otherPools.join(" ")}`;
 }

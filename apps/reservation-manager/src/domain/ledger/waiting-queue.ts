@@ -1,4 +1,4 @@
-import { amountsKey, withoutMinimum } from "@muster/resources";
+import { buildAmountsKey, withoutMinimum } from "@muster/resources";
 import { listNeedOptions } from "./pool-options.ts";
 import { countByPool, buildViewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
@@ -419,7 +419,7 @@ function groupKey({ needs, topology }: PoolGang): string {
 
 function shapeKey(needs: readonly PoolNeed[]): ShapeKey {
   const hasParts = needs.some(({ shared }) => shared.length > 0);
-  const parts = hasParts ? needs.map(({ shared }) => shared.map(amountsKey).join("")).join(" ") : "";
+  const parts = hasParts ? needs.map(({ shared }) => shared.map(buildAmountsKey).join("")).join(" ") : "";
   return { counts: needs.map(({ count }) => count), parts };
 }
 

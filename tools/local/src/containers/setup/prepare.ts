@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chown, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { prepareAccess } from "@muster/devcluster/access";
-import { makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } from "@muster/nats-server";
+import { makeNkey, NATS_USERS, type NatsUserName, getPublicKey, renderUsers } from "@muster/nats-server";
 import {
   type Certificate,
   type CertificateStep,
@@ -122,7 +122,7 @@ type Nkey = { readonly seed: string; readonly publicKey: string };
 async function keepNkey(file: string): Promise<Nkey> {
   const seed = await keep(file, () => makeNkey().seed);
   try {
-    return { seed, publicKey: publicKeyOf(seed) };
+    return { seed, publicKey: getPublicKey(seed) };
   } catch (cause) {
     throw new Error(`${file} holds no seed of an nkey: remove the file to create a new one`, { cause });
   }
