@@ -14,7 +14,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
-import { isObject, type JsonValue, type JsonObject, mapEntries, objectAt, textAt } from "./src/apiserver/json.ts";
+import { isObject, type JsonValue, type JsonObject, mapEntries, getObject, getText } from "./src/apiserver/json.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [root = "", release = ""] = process.argv.slice(2);
@@ -114,7 +114,7 @@ async function readSchemas(): Promise<JsonObject> {
     const args = ["--kubeconfig", server.kubeconfig, "get", "--raw", `/openapi/v3/${document}`];
     const text = execFileSync(join(assets.directory, "kubectl"), args, { encoding: "utf8", maxBuffer: 1 << 26 });
     const parsed = JSON.parse(text) as JsonObject;
-    Object.assign(all, objectAt(parsed, "components", "schemas"));
+    Object.assign(all, getObject(parsed, "components", "schemas"));
   }
   const reached = new Set<string>();
   const visit = (name: string): void => {
@@ -123,14 +123,14 @@ async function readSchemas(): Promise<JsonObject> {
     for (const other of referencesIn(all[name] ?? null)) visit(other);
   };
   ROOTS.forEach(visit);
-  return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(objectAt(all, name))]));
+  return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(getObject(all, name))]));
 }
 
 /** DeleteOptions lists the versions of every group that can delete. Only the served ones matter. */
 function trimmed(schema: JsonObject): JsonObject {
   return mapEntries(schema, (key, value) =>
     key === "x-kubernetes-group-version-kind" && Array.isArray(value) && value.length > 1
-      ? (value as JsonValue[]).filter((one) => textAt(one, "group") === "" && textAt(one, "version") === "v1")
+      ? (value as JsonValue[]).filter((one) => getText(one, "group") === "" && getText(one, "version") === "v1")
       : value,
   );
 }

@@ -4,14 +4,14 @@ import { CommandError } from "./command-error.ts";
 import { decideExit, EXIT, type ExitCode } from "./domain/decide-exit.ts";
 import { describeTrouble } from "./domain/describe-trouble.ts";
 import { shortenWords } from "./domain/shorten.ts";
-import type { Resource } from "./kinds/resource.ts";
+import type { ResourceRow } from "./kinds/resource.ts";
 
 /**
  * Formats the error of the command, or of the part that `doing` names, as `error: ...` and `hint: ...` with an exit code. A defect of Muster keeps its stack.
  */
 export function explainError(
   error: unknown,
-  resources: readonly Pick<Resource, "noun" | "missing">[],
+  resources: readonly Pick<ResourceRow, "noun" | "missing">[],
   doing?: string,
 ): { readonly exitCode: ExitCode; readonly lines: readonly string[] } {
   const about = doing === undefined ? "" : `${doing}: `;

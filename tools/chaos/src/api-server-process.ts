@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Child, startChild } from "@muster/local/child";
 import { startKubeApiServer } from "@muster/testkit";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { makeOneAtATime } from "./one-at-a-time.ts";
 
 export type ApiServerKind = "embedded" | "real";
 
@@ -43,7 +43,7 @@ async function startEmbedded(directory: string): Promise<ApiServerProcess> {
     });
   let child = start(0);
   // Two servers cannot have one state.
-  const outages = oneAtATime();
+  const outages = makeOneAtATime();
   const { kubeconfig, port } = await child.line(readStarted);
   const killOnce = async (awayMs: number): Promise<void> => {
     await child.kill();

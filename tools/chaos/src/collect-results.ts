@@ -3,7 +3,7 @@ import { openDeadLetters } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { leftoverJobs, leftoverPods, leftoverServices } from "./domain/decide-leftovers.ts";
+import { listLeftoverJobs, listLeftoverPods, listLeftoverServices } from "./domain/decide-leftovers.ts";
 import type { LedgerFact, Leftovers, RunObservations, QueueSeen, SessionSeen } from "./domain/observed.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
 import { NAMESPACE } from "./job-observer.ts";
@@ -42,8 +42,8 @@ async function listLeftovers(world: World, { pools, jobs }: ExpectedWork, signal
   const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
   const letters = await openDeadLetters(bus).list();
   return {
-    pods: leftoverPods(pods.present(), jobs, world.jobs.exists),
-    jobs: leftoverJobs(jobs, world.jobs.exists),
+    pods: listLeftoverPods(pods.present(), jobs, world.jobs.exists),
+    jobs: listLeftoverJobs(jobs, world.jobs.exists),
     objects: await listObjectsLeft(world, jobs, signal),
     reservations: reservations.map(({ owner, id }) => `${id} of ${owner?.id ?? ""}`),
     machines: Object.entries(pools).flatMap(([name, nodes]) => {
@@ -95,7 +95,7 @@ async function listObjectsLeft(
   };
   const budgets = await list("policy/v1", "poddisruptionbudgets");
   return [
-    ...leftoverServices(await list("v1", "services"), jobs, observer.exists),
+    ...listLeftoverServices(await list("v1", "services"), jobs, observer.exists),
     ...budgets.map(({ name }) => `budget ${name}`),
   ];
 }

@@ -52,7 +52,7 @@ export function parseWords<Config extends ParseArgsConfig>(config: Config): Retu
 }
 
 /** Reads whole numbers. For a wrong value it adds a problem and returns the fallback. */
-export function integersOf<Name extends string>(
+export function parseIntegers<Name extends string>(
   values: Readonly<Partial<Record<Name, string | undefined>>>,
   problems: string[],
 ): (name: Name, fallback: number, min: number, max: number) => number {

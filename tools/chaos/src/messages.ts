@@ -1,7 +1,7 @@
 import { enums, toLowercaseNames, muster } from "@muster/proto";
 import type { SessionDraft } from "./domain/build-session.ts";
 import type { Progress } from "./domain/milestone.ts";
-import { type LedgerFact, type SessionSeen, workOf } from "./domain/observed.ts";
+import { type LedgerFact, type SessionSeen, getWorkOfOwner } from "./domain/observed.ts";
 
 const KINDS = toLowercaseNames(enums.ComponentKind);
 
@@ -63,7 +63,7 @@ export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Request
     const { atMs, requested, granted, released, requeued } = event;
     if (requested?.reservation) {
       const { id, owner, queue } = requested.reservation;
-      owners.set(id, { work: workOf(owner?.id ?? ""), queue });
+      owners.set(id, { work: getWorkOfOwner(owner?.id ?? ""), queue });
     }
     if (granted) {
       const { id: reservation, machines } = granted;

@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { openInformer, listWatch, loadKube } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { PresentWork } from "./domain/decide-leftovers.ts";
-import { type PodSeen, workOf } from "./domain/observed.ts";
+import { type PodSeen, getWorkOfOwner } from "./domain/observed.ts";
 
 /** Observes every pod of Muster, past the injected faults. */
 export type PodObserver = AsyncDisposable & {
@@ -59,7 +59,7 @@ function keep(pod: V1Pod): Kept {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     kind,
-    work: workOf(own[labels.owner] ?? ""),
+    work: getWorkOfOwner(own[labels.owner] ?? ""),
     component: own[labels.component] ?? "",
     confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
     isShared: own[labels.exclusive] === "false",

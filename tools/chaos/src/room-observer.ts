@@ -1,7 +1,7 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { openInformer, listWatch, loadKube } from "@muster/kube";
 import { parseAmounts, computePodRequests, sumUse, type Amounts } from "@muster/resources";
-import { exceededBy } from "./domain/judge-room.ts";
+import { findExcess } from "./domain/judge-room.ts";
 import type { RoomSeen } from "./domain/observed.ts";
 
 /** Observes the requests of the pods on all nodes, past the injected faults. */
@@ -59,7 +59,7 @@ export async function startRoomObserver(kubeconfig: string): Promise<RoomObserve
     for (const node of nodes.list()) {
       if (node.allocatable.size === 0) continue;
       allocatable.set(node.name, node.allocatable);
-      const found = exceededBy(
+      const found = findExcess(
         node.allocatable,
         (byNode.get(node.name) ?? []).map(({ use }) => use),
       );

@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Arguments } from "./arguments.ts";
 import { buildStory, countOutcomes, describeFinding } from "./domain/build-report.ts";
-import { unconfirmedTwins } from "./domain/judge-machines.ts";
+import { listUnconfirmedTwins } from "./domain/judge-machines.ts";
 import type { PodSeen } from "./domain/observed.ts";
 import { describeFault } from "./domain/plan-faults.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
 import type { SessionShape } from "./domain/plan-shapes.ts";
-import { progressLine } from "./progress-line.ts";
+import { makeProgressLine } from "./progress-line.ts";
 import { readLogs } from "./read-logs.ts";
 import { planChaos, type ChaosPlan, type ChaosRun, runChaos } from "./run-chaos.ts";
 
@@ -46,7 +46,7 @@ export async function runSeeds(options: Arguments, context: RunContext): Promise
 async function runSeed(options: Arguments, seed: number, context: RunContext): Promise<boolean> {
   const { env, signal, output, terminal } = context;
   const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
-  const line = progressLine(terminal, seed);
+  const line = makeProgressLine(terminal, seed);
   let keep = options.keep;
   try {
     const run = await runChaos({ ...options, seed, directory, env, signal, onProgress: line.show });
@@ -91,7 +91,7 @@ async function renderRun(options: Arguments, seed: number, run: ChaosRun, direct
   const { findings, observed, tookMs } = run;
   const outcomes = [...countOutcomes(observed)].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
   const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
-  const late = unconfirmedTwins(observed.pods);
+  const late = listUnconfirmedTwins(observed.pods);
   const unconfirmed =
     late.length === 0 ? "" : `; second pods that were never confirmed: ${late.map(nameOf).join(", ")}`;
   const injected = `${begun} of ${observed.faults.length} faults injected`;
@@ -183,7 +183,7 @@ function toJson(options: Arguments, seed: number, run: ChaosRun, directory: stri
     tookMs: Math.round(tookMs),
     outcomes: Object.fromEntries(countOutcomes(observed)),
     findings,
-    neverConfirmed: unconfirmedTwins(observed.pods).map(nameOf),
+    neverConfirmed: listUnconfirmedTwins(observed.pods).map(nameOf),
     stories,
     plan,
     faults: observed.faults,

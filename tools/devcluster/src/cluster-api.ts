@@ -12,7 +12,7 @@ export type ClusterApi = {
 };
 
 /** Calls any API server over HTTP. */
-export function remoteApi(kubeconfig: KubeConfig): ClusterApi {
+export function makeRemoteApi(kubeconfig: KubeConfig): ClusterApi {
   return {
     calls: (defaults) => makeKubeCalls(kubeconfig, defaults),
     listWatch: (path, selectors) => listWatch(kubeconfig, path, selectors),

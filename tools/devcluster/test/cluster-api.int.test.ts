@@ -5,7 +5,7 @@ import type { V1ConfigMap, V1Pod } from "@kubernetes/client-node";
 import { openInformer, type KubeCalls, toKubeFault, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ClusterApi, remoteApi } from "../src/cluster-api.ts";
+import { type ClusterApi, makeRemoteApi } from "../src/cluster-api.ts";
 import { type ApiServer, startApiServer } from "../src/index.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
@@ -13,7 +13,7 @@ const MAPS = { apiVersion: "v1", plural: "configmaps", namespace: "default" };
 const STATUS = { subresource: "status" };
 
 describe.each([
-  { title: "over HTTP", apiOf: (server: ApiServer): ClusterApi => remoteApi(loadKube(server.kubeconfig)) },
+  { title: "over HTTP", apiOf: (server: ApiServer): ClusterApi => makeRemoteApi(loadKube(server.kubeconfig)) },
   { title: "in its process", apiOf: (server: ApiServer): ClusterApi => server.api },
 ])("the embedded API server $title", ({ apiOf }) => {
   let directory: string;

@@ -9,7 +9,7 @@ import { makeFixedClock, until } from "@muster/testkit";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeAuthority, signLoopbackServer } from "../src/apiserver/certificates.ts";
-import { textAt } from "../src/apiserver/json.ts";
+import { getText } from "../src/apiserver/json.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../src/apiserver/start-api-server.ts";
 import { type Api, api, configMap, namesIn, pod, versionIn } from "./conformance/api.ts";
 
@@ -94,7 +94,7 @@ describe("the embedded API server", () => {
       await until("the watch is forgotten", () => server.openWatches() === 0);
       await client.post(MAPS, configMap("b"));
       await using again = await client.watch(`${MAPS}?watch=true&resourceVersion=${versionIn(made.body)}`);
-      expect((await again.take(1)).map(({ object }) => textAt(object, "metadata", "name"))).toEqual(["b"]);
+      expect((await again.take(1)).map(({ object }) => getText(object, "metadata", "name"))).toEqual(["b"]);
     });
 
     it("forgets a watch whose client disconnects", async () => {
@@ -115,7 +115,7 @@ describe("the embedded API server", () => {
       await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${before}`);
       const events = await watch.rest();
       expect(events).toMatchObject([{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }]);
-      expect(textAt(events[0]?.object, "message")).toMatch(/^too old resource version: \d+ \(\d+\)$/);
+      expect(getText(events[0]?.object, "message")).toMatch(/^too old resource version: \d+ \(\d+\)$/);
       const now = versionIn((await client.get(MAPS)).body);
       await using fresh = await client.watch(`${MAPS}?watch=true&resourceVersion=${now}&timeoutSeconds=1`);
       expect(await fresh.rest()).toEqual([]);
@@ -125,12 +125,12 @@ describe("the embedded API server", () => {
       await using started = await start();
       const { client, server } = started;
       for (const name of ["a", "b", "c"]) await client.post(MAPS, configMap(name));
-      const token = textAt((await client.get(`${MAPS}?limit=2`)).body, "metadata", "continue");
+      const token = getText((await client.get(`${MAPS}?limit=2`)).body, "metadata", "continue");
       server.expireHistory();
       const expired = await client.get(`${MAPS}?limit=2&continue=${token}`);
       expect(expired.code).toBe(410);
       expect(expired.body).toMatchObject({ reason: "Expired" });
-      const rest = await client.get(`${MAPS}?continue=${textAt(expired.body, "metadata", "continue")}`);
+      const rest = await client.get(`${MAPS}?continue=${getText(expired.body, "metadata", "continue")}`);
       expect(namesIn(rest.body)).toEqual(["c"]);
     });
 
@@ -344,7 +344,7 @@ describe("the embedded API server", () => {
               "target.name: Required value",
               "resourceVersion should not be set on objects to be created",
               'resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax',
-            ]).toContain(textAt(answer.body, "message"));
+            ]).toContain(getText(answer.body, "message"));
         },
       ),
       { numRuns: 300 },

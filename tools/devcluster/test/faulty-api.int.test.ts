@@ -7,7 +7,7 @@ import { KubeConfig } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type FaultyApi, startFaultyApi } from "../src/index.ts";
-import { at, textAt } from "../src/apiserver/json.ts";
+import { at, getText } from "../src/apiserver/json.ts";
 import { type Api, api, configMap, nameIn, namesIn, versionIn } from "./conformance/api.ts";
 import { type Cluster, clusters } from "./conformance/clusters.ts";
 
@@ -147,7 +147,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
 
     it("silences watches: open to the client, without any further bytes", async () => {
       const list = await direct.get(maps);
-      const from = textAt(list.body, "metadata", "resourceVersion");
+      const from = getText(list.body, "metadata", "resourceVersion");
       const watch = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
       await faulty.silenceWatches();
       await using healthy = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
@@ -207,7 +207,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       }
       const list = await client.get(maps);
       expect(namesIn(list.body).filter((name) => name.startsWith("large-"))).toHaveLength(5);
-      expect(textAt(list.body, "kind")).toBe("ConfigMapList");
+      expect(getText(list.body, "kind")).toBe("ConfigMapList");
       expect(at(list.body, "items")).toEqual(at((await direct.get(maps)).body, "items"));
     });
   });

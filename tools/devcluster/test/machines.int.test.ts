@@ -15,9 +15,9 @@ import {
   endLeftovers,
   machineNodesOf,
   type Machines,
-  machinesOf,
-  kubeletNodes,
-  remoteMachineControls,
+  listPoolMachines,
+  makeKubeletNodes,
+  makeRemoteMachineControls,
   startDevCluster,
   startMachines,
 } from "../src/index.ts";
@@ -220,7 +220,7 @@ describe.each([
     });
 
     it("answers with a rate limit, an error, or nothing at all, as often as its rules require", async () => {
-      const remote = remoteMachineControls(cloud.control);
+      const remote = makeRemoteMachineControls(cloud.control);
       await remote.inject({
         id: "limit",
         match: { calls: ["list"] },
@@ -283,7 +283,7 @@ describe.each([
       const containers = [{ name: "main", image: "none", command }];
       const spec = { nodeName: "n-1", containers };
       await nodes.createNamespacedPod({ namespace: "default", body: { metadata: { name: "p" }, spec } });
-      const records = join(machinesOf(directory), "nodes/n-1/processes");
+      const records = join(listPoolMachines(directory), "nodes/n-1/processes");
       const pids = await until("the pod runs", async () => {
         const found = (await readdir(records).catch(() => [])).map(Number);
         return found.length > 0 && found;
@@ -293,7 +293,7 @@ describe.each([
       aheadMs += END_MS;
       await gone("n-1");
       for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
-      expect(await readdir(join(machinesOf(directory), "nodes"))).toEqual([]);
+      expect(await readdir(join(listPoolMachines(directory), "nodes"))).toEqual([]);
     });
 
     it("loses a machine a fixed time after it has joined", async () => {
@@ -362,7 +362,7 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
     const containers = [{ name: "main", image: "none", command: ["sleep", "1000"] }];
     const pod = { metadata: { name: "p" }, spec: { nodeName: "n-1", containers } };
     await api.createNamespacedPod({ namespace: "default", body: pod });
-    const nodes = machineNodesOf(machinesOf(directory));
+    const nodes = machineNodesOf(listPoolMachines(directory));
     const pids = await until("the pod runs", async () => {
       const found = await readdir(join(nodes, "n-1/processes")).catch(() => []);
       return found.length > 0 && found.map(Number);
@@ -385,7 +385,7 @@ it.skipIf(!assets.found)("creates and removes nodes of a real kube-apiserver, to
     await using server = await startKubeApiServer();
     const kubeconfig = loadKube(server.kubeconfig);
     const api = makeKubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
-    const nodes = kubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
+    const nodes = makeKubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
     await using cloud = await startMachines({ directory, nodes, types: TYPES, bootMs: { from: 0, to: 0 }, endMs: 0 });
     const headers = { authorization: `Bearer ${cloud.control.token}` };
     const body = JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small", labels: { pool: "e" } });

@@ -60,7 +60,7 @@ export async function installLeaseRole(kubeconfig: string, manifest: string, sig
 }
 
 /** Whether the definition of jobs is installed in the cluster. */
-export async function jobsAreInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
+export async function areJobsInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
   await using calls = makeKubeCalls(loadKube(kubeconfig));
   return (await unlessMissing(calls.get<V1CustomResourceDefinition>(RESOURCE, JOBS, { signal }))) !== undefined;
 }

@@ -13,7 +13,7 @@ const STARTING_MS = 10_000;
  * Takes the lock of the directory, so that only one local stack runs in it. The lock is a socket with a listener: it is free as soon as its holder has ended,
  * and no process id can be mistaken. Rejects with already_exists while another stack runs.
  */
-export async function onlyOne(directory: string): Promise<AsyncDisposable> {
+export async function ensureOnlyOne(directory: string): Promise<AsyncDisposable> {
   // A hash, because the path of a socket is limited to about 100 characters.
   const hash = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 16);
   const path = join(tmpdir(), `${prefix()}${hash}.sock`);

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { serviceReady, type Child } from "../src/child.ts";
+import { waitForService, type Child } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import type { Replica } from "../src/stack.ts";
 import { startLuckyWorld, type LuckyWorld } from "./lucky-world.ts";
@@ -76,7 +76,7 @@ describe("with a session, a job, a replica set and a lease", { timeout: 400_000 
 async function readyAgain(replica: Replica, before: Child): Promise<void> {
   await until(`${replica.service} is restarted`, () => replica.current() !== before, LONG);
   const { timeoutMs } = LONG;
-  await serviceReady(replica.current(), { timeoutMs, signal: AbortSignal.timeout(timeoutMs) });
+  await waitForService(replica.current(), { timeoutMs, signal: AbortSignal.timeout(timeoutMs) });
 }
 
 /** Fills the storage until not even a small message fits. */

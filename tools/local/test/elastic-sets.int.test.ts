@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { makeClient, connectNats, type Client } from "@muster/bus";
-import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
+import { type MachineControls, makeRemoteMachineControls } from "@muster/devcluster";
 import { findFault } from "@muster/faults";
 import { FarmService, muster } from "@muster/proto";
 import { makePatientClient, until } from "@muster/testkit";
@@ -29,7 +29,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
   beforeAll(async () => {
     world = stack.use(await startWorld({ elastic: TWO_POOLS, pools: { drivers: 1 } }));
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
-    cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
+    cloud = makeRemoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
     farms = makePatientClient(
       makeClient(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService),
     );

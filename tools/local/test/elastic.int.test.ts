@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
-import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
+import { type MachineControls, makeRemoteMachineControls } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { makeKubeClient, until } from "@muster/testkit";
@@ -30,7 +30,7 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
   beforeAll(async () => {
     world = await startWorld({ elastic: GONE_SOON, pools: { drivers: 1 } });
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
-    cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
+    cloud = makeRemoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
     api = makeKubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   });
   afterAll(() => world[Symbol.asyncDispose]());

@@ -8,7 +8,7 @@ import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls } from "@muster/ku
 import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
 import { SERVICES } from "@muster/repo/services";
 import { startTestNats, buildProcessEnv, until, makePatientClient } from "@muster/testkit";
-import { serviceReady, startChild } from "../src/child.ts";
+import { waitForService, startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
@@ -95,7 +95,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
     await Promise.all(children.map((child) => child.stop()));
   });
   const signal = AbortSignal.timeout(180_000);
-  await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 180_000, signal })));
+  await Promise.all(children.map((child) => waitForService(child, { timeoutMs: 180_000, signal })));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const ledger = makePatientClient(makeClient(bus, ReservationService));
   await until("the ledger knows the nodes", async () => {

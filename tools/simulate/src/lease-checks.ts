@@ -4,11 +4,11 @@ import { parseLeaseOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
 import { getReservationId } from "@muster/reservation-manager/reservation";
-import { ledgerOf } from "./observe.ts";
+import { getLedger } from "./observe.ts";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
-import { findWrongTakeOvers, workloadOf } from "./take-over-checks.ts";
+import { findWrongTakeOvers, findWorkload } from "./take-over-checks.ts";
 import { CALM } from "./weather.ts";
 import type { World } from "./world.ts";
 
@@ -55,14 +55,14 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     if (after === undefined) {
       if (before !== undefined && mayHoldResources(before.phase))
         violate(id, "a lease with objects has a record", before.phase);
-      if (before?.heir !== undefined && mayHoldResources(leaseOf(world, before.heir)?.phase ?? "ENDED"))
+      if (before?.heir !== undefined && mayHoldResources(findLease(world, before.heir)?.phase ?? "ENDED"))
         violate(id, "a record stays while its heir has objects", before.heir);
       return;
     }
     if (after.result !== undefined) results.add(hexOf(after.result.signature));
     if (before !== undefined) checkWrite(id, before, after, violate);
     checkCapacity(world, violate);
-    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => leaseOf(world, each)))
+    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => findLease(world, each)))
       violate(id, rule, found);
     for (const each of [before, after]) if (each?.phase === "ACTIVE") checkObjects(world, each, violate);
     if (after.phase === "ENDED" || after.phase === "FAILED") objects.mustBeGone(after);
@@ -90,7 +90,7 @@ function decodeLease(bytes: Uint8Array): LeaseRecord {
   return read.record;
 }
 
-export function leaseOf({ leases }: World, id: string): LeaseRecord | undefined {
+export function findLease({ leases }: World, id: string): LeaseRecord | undefined {
   const kept = leases.entries.get(id);
   return kept && decodeLease(kept.bytes);
 }
@@ -125,9 +125,9 @@ function checkObjects({ leaseObjects }: World, record: LeaseRecord, violate: Vio
 }
 
 function checkCapacity(world: World, violate: Violate): void {
-  const find = (id: string): LeaseRecord | undefined => leaseOf(world, id);
+  const find = (id: string): LeaseRecord | undefined => findLease(world, id);
   const { cru } = sumHeldUnits(
-    leasesOf(world).filter((record) => workloadOf(record, find) !== undefined),
+    leasesOf(world).filter((record) => findWorkload(record, find) !== undefined),
     {},
   );
   const maxCru = ENGINE.capacity.cru ?? 0n;
@@ -170,7 +170,7 @@ function watchCalls(violate: Violate): WatchWorkload {
 function watchObjects(world: World, violate: Violate): { mustBeGone(record: LeaseRecord): void } {
   const inTime = new Map<string, { readonly lease: string; readonly run: number }>();
   const recordMade = (name: string, lease: string, run: number): void => {
-    const record = leaseOf(world, lease);
+    const record = findLease(world, lease);
     if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) {
       // The object that was created in time under this name is gone.
       inTime.delete(name);
@@ -244,7 +244,7 @@ function expectEnd(
     // The leader's clock decides when the lease ends. A later change of the leader is not calm. A slow write may create a lease after its end.
     const endMs = Math.max(time.nowMs, checkAtMs + MAX_CLOCK_SKEW_MS - (leaseLock.holder?.clockOffsetMs ?? 0));
     time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
-      const now = leaseOf(world, order.id);
+      const now = findLease(world, order.id);
       if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLE_MS) return;
       violate(order.id, "its decommission starts within a second of its end", `${now.phase}, ${now.trouble}`);
     });
@@ -299,7 +299,7 @@ function readAll<Read>(world: World, stream: string, subject: string, read: (pay
 function judgeLeft(world: World, violate: Violate): void {
   for (const [name, { lease }] of world.leaseObjects.made)
     violate(lease, "nothing is left", `${name} is in the cluster`);
-  for (const { owner, sequence } of ledgerOf(world).reservations.values())
+  for (const { owner, sequence } of getLedger(world).reservations.values())
     violate(undefined, "nothing is left", `${getReservationId(sequence)} of ${owner.id} is in the ledger`);
   const waiting = world.bus.memory.streams.get(streams.leaseOrders.name)?.state().messages ?? 0;
   if (waiting > 0) violate(undefined, "nothing is left", `${waiting} orders wait`);

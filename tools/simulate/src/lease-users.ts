@@ -6,7 +6,7 @@ import { buildEndBytes, buildOrderBytes, buildRenewalBytes, toNanosecondsFromMs,
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster, subjects } from "@muster/proto";
-import { simBus } from "./sim-bus.ts";
+import { makeSimBus } from "./sim-bus.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
@@ -93,7 +93,7 @@ function drawData(random: Random, type: keyof typeof TYPES): object {
 /** All users are one process without faults; their messages may be lost or duplicated. */
 export function startLeaseUsers(world: World, plans: readonly LeasePlan[], untilMs: number): void {
   const process: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
-  const bus = simBus(world.bus, process, new AbortController().signal);
+  const bus = makeSimBus(world.bus, process, new AbortController().signal);
   const signers = Array.from({ length: USERS }, (_, index) => readSigner("key", `${index + 1}0`.repeat(32)));
   world.time.as(process, () => {
     for (const plan of plans) {

@@ -1,4 +1,10 @@
-import { workOf, type LedgerFact, type RunObservations, type Outage, type PodSeen } from "@muster/chaos/observed";
+import {
+  getWorkOfOwner,
+  type LedgerFact,
+  type RunObservations,
+  type Outage,
+  type PodSeen,
+} from "@muster/chaos/observed";
 import { enums, labels, muster, subjects } from "@muster/proto";
 import { SHARED } from "@muster/resources";
 import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
@@ -9,7 +15,7 @@ import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { STREAMS, type World } from "./world.ts";
 import { isAgent } from "./foreign-pods.ts";
 import type { KubeObject } from "./cluster.ts";
-import { isGated, isOver, nodeOf } from "./kubelets.ts";
+import { isGated, isOver, getNodeName } from "./kubelets.ts";
 import type { UserAnswers } from "./users.ts";
 
 /** Records all changes of pods and the ledger, for the check at the end. */
@@ -51,7 +57,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
     place += 1;
     const uid = object.metadata.uid ?? "";
     const seen = pods.get(uid);
-    const node = nodeOf(object);
+    const node = getNodeName(object);
     const over = after === undefined || isOver(world.cluster.pods.get(name));
     pods.set(uid, {
       name,
@@ -91,7 +97,7 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
         const parts = machines.flatMap(({ node, shared }) =>
           shared === undefined ? [] : [{ node, requests: shared }],
         );
-        const work = workOf(owners.get(sequence)?.owner.id ?? "");
+        const work = getWorkOfOwner(owners.get(sequence)?.owner.id ?? "");
         ledger.push({ kind: "granted", atMs, reservation: getReservationId(sequence), work, nodes, parts });
       }
       if (event.kind === "released") {
@@ -123,7 +129,7 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
 }
 
 /** Restores the ledger from its log. */
-export function ledgerOf(world: Pick<World, "ledger">) {
+export function getLedger(world: Pick<World, "ledger">) {
   return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolveLedger, emptyLedger);
 }
 

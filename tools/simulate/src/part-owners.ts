@@ -8,7 +8,7 @@ import { labels, muster, ReservationService } from "@muster/proto";
 import { parseAmounts } from "@muster/resources";
 import { NAMESPACE, RACK, type Quantities } from "./cluster.ts";
 import { isOver } from "./kubelets.ts";
-import { simBus } from "./sim-bus.ts";
+import { makeSimBus } from "./sim-bus.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
@@ -89,7 +89,7 @@ export function startPartOwners(world: World, plans: readonly PartPlan[], gone: 
   const process: Process = { name: "part-owners", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
   const owners: PartOwners = { plans, done: new Set(), ending: new Set() };
   world.time.as(process, () => {
-    const service = makeClient(simBus(world.bus, process, gone), ReservationService);
+    const service = makeClient(makeSimBus(world.bus, process, gone), ReservationService);
     void sweep({ world, service, owners, gone });
     for (const plan of plans) {
       runOwner({ world, service, owners, gone }, plan).catch((error: unknown) => {

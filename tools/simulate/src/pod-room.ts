@@ -3,13 +3,13 @@ import { parseAmounts, canFit, computeFreeAmounts, computePodRequests, sumUse, t
 import type { Quantities } from "./cluster.ts";
 
 /** The use of its node by one pod. */
-export function podUse({ spec }: V1Pod): Amounts {
+export function sumPodUse({ spec }: V1Pod): Amounts {
   return sumUse(requestsOf(spec));
 }
 
 /** Whether kube-scheduler would place the pod beside these pods. */
 export function hasRoom(allocatable: Quantities, present: readonly V1Pod[], { spec }: V1Pod): boolean {
-  const uses = present.map(podUse);
+  const uses = present.map(sumPodUse);
   return canFit(
     requestsOf(spec),
     computeFreeAmounts({ allocatable: parseAmounts(allocatable), overhead: new Map(), uses }),

@@ -8,7 +8,7 @@ import { isFinished, type SessionRecord } from "@muster/session-controller/sessi
 import type { ReservationSeen, Snapshot } from "@muster/session-controller/snapshot";
 import { readConfig as watcherConfig } from "@muster/watcher/config";
 import { planPass } from "@muster/watcher/plan-pass";
-import { ledgerWorld, type SystemSnapshot } from "./system-snapshot.ts";
+import { makeLedgerWorld, type SystemSnapshot } from "./system-snapshot.ts";
 
 /** The next step of one service. `because` is the reason of the decision. */
 export type NextStep = { readonly who: string; readonly step: string; readonly because: string };
@@ -57,7 +57,7 @@ function reservationOf({ reservations }: SystemSnapshot, session: string): Reser
 }
 
 function planLedger(snapshot: SystemSnapshot): NextStep[] {
-  const { steps } = planGrants(ledgerWorld(snapshot), managerConfig({}).policy, snapshot.atMs);
+  const { steps } = planGrants(makeLedgerWorld(snapshot), managerConfig({}).policy, snapshot.atMs);
   return steps.map(({ sequence, machines, because }) => ({
     who: "ledger",
     step: `grant ${getReservationId(sequence)} ${machines.map(({ node }) => node).join(", ")}`,

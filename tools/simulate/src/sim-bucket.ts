@@ -34,7 +34,7 @@ export function makeBucketWorld(name: string): BucketWorld {
 export type SimConnection = { readonly time: VirtualTime; readonly network: Network };
 
 /** The bucket, accessed over the network by the calling process. */
-export function simBucket<Value, Input = Value>(
+export function makeSimBucket<Value, Input = Value>(
   world: BucketWorld,
   codec: Codec<Value, Input>,
   { network, time }: SimConnection,
@@ -43,7 +43,7 @@ export function simBucket<Value, Input = Value>(
     network.call("nats", `${world.name} ${name}`, effect);
   const put = (key: string, bytes: Uint8Array, expected: number | undefined): number => {
     expect(world, key, expected);
-    return write(world, key, bytes);
+    return writeKey(world, key, bytes);
   };
   const entry = (key: string, { bytes, revision }: Kept): Entry<Value> => ({
     key,
@@ -66,7 +66,7 @@ export function simBucket<Value, Input = Value>(
     delete: (key, expected) =>
       call(`delete ${key} at ${expected}`, () => {
         expect(world, key, expected);
-        write(world, key, undefined);
+        writeKey(world, key, undefined);
       }),
   };
   return {
@@ -92,7 +92,7 @@ function expect(world: BucketWorld, key: string, expected: number | undefined): 
 }
 
 /** Writes without a network, for writers that the simulation does not run. Undefined deletes the key. */
-export function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
+export function writeKey(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
   const before = world.entries.get(key)?.bytes;
   const revision = (world.revision += 1);
   const kept = bytes === undefined ? undefined : { bytes, revision };

@@ -36,7 +36,7 @@ const MESSAGE_ID = "Nats-Msg-Id";
 const ACK_ATTEMPTS = 3;
 
 /** The connection of one process. Its messages are delayed, and may be lost or duplicated. Ends with `gone`. */
-export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
+export function makeSimBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
   const { network, memory } = world;
   const inner = makeMemoryBus({ world: memory });
   return {

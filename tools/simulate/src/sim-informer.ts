@@ -31,7 +31,7 @@ type Surroundings = {
 };
 
 /** An informer of this process: a list, then every change in order, each after a lag. */
-export function simInformer<Kind extends KubeKind, Kept>(
+export function makeSimInformer<Kind extends KubeKind, Kept>(
   { time, network, cluster, process, gone }: Surroundings,
   kind: Kind,
   project: (object: Kind extends "pods" ? V1Pod : V1Node) => Kept,

@@ -26,7 +26,7 @@ export type Election = {
 };
 
 /** Runs the work whenever this process holds the lock, until the signal. */
-export async function simLead(
+export async function runSimLead(
   election: Election,
   process: Process,
   signal: AbortSignal,

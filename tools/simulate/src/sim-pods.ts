@@ -6,14 +6,14 @@ import type { ActDeps } from "@muster/session-controller/act";
 import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type SessionPods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
-import { nodeOf } from "./kubelets.ts";
+import { getNodeName } from "./kubelets.ts";
 import type { World } from "./world.ts";
 
 /** The installation of the simulated services. */
 export const INSTALLATION = "simulated";
 
 /** The pods of the API server, accessed over the network. A second create finds the first pod; a delete names one uid. */
-export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): SessionPods {
+export function makeSimPods({ network, cluster }: Pick<World, "network" | "cluster">): SessionPods {
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
@@ -51,7 +51,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
         else cluster.deletePod(pod, uid);
       }),
     ofSession: ({ name }) => {
-      return network.call("api-server", `list pods of ${name}`, () => livePodsOf(cluster, name));
+      return network.call("api-server", `list pods of ${name}`, () => listLivePods(cluster, name));
     },
     ofAllSessions: async () => {
       const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
@@ -71,13 +71,13 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
 }
 
 /** Lists the pods of one session. */
-export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
+export function listLivePods(cluster: Cluster, session: string): LivePod[] {
   return ownedBy(cluster, session).map((pod) => toLivePod(pod, overdueOn(cluster, pod), Date.now()));
 }
 
 /** The state of the node of a pod that is being deleted. */
 function overdueOn({ nodes }: Cluster, pod: V1Pod): LivePod["overdueOn"] {
-  const node = nodeOf(pod);
+  const node = getNodeName(pod);
   if (pod.metadata?.deletionTimestamp === undefined || node === "") return undefined;
   const [ready] = nodes.get(node)?.status?.conditions ?? [];
   if (ready === undefined) return { state: "gone" };
@@ -93,7 +93,7 @@ function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
 }
 
 /** The log of a container is its termination message. */
-export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
+export function makeSimPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
   const read = (pod: string): Promise<Uint8Array> =>
     network.call("api-server", `read log ${pod}`, () => {
       const existing = cluster.pods.get(pod);

@@ -10,7 +10,7 @@ const FAILURE_SHARE = 0.1;
 const RETRY_MS = 500;
 
 /** A workload type with one object in the cluster for each run of a lease. Provisioning takes time and may fail. */
-export function simWorkload(world: World, type: string): Workload {
+export function makeSimWorkload(world: World, type: string): Workload {
   const { leaseObjects, network, weather, time } = world;
   return {
     type,
@@ -41,7 +41,7 @@ export function simWorkload(world: World, type: string): Workload {
 }
 
 /** The objects in the cluster that clean-up finds. */
-export function simLeftovers({ leaseObjects, network }: World): Leftovers {
+export function makeSimLeftovers({ leaseObjects, network }: World): Leftovers {
   const kind = "LeaseObject";
   return {
     find: (_signal, within) =>

@@ -1,7 +1,7 @@
 import { makeMemoryBus } from "@muster/bus";
 import { judgeRun, RESULT_RULE } from "@muster/chaos/judge-run";
 import { DRIVERS, planSessionShapes, WORKERS, type SessionShape } from "@muster/chaos/plan-shapes";
-import { randomFrom } from "@muster/chaos/random";
+import { makeRandom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
 import { startNemesis } from "./nemesis.ts";
 import { observeWorld } from "./observe.ts";
@@ -11,7 +11,7 @@ import { runController, type RequestTargets, type Tamper } from "./replicas/sess
 import { runWatcher, type InterruptibleInformers } from "./replicas/watcher.ts";
 import { checkDecisions } from "./room-checks.ts";
 import { isAllDone, judgeSharing, startSharing } from "./sharing.ts";
-import { sizeOf } from "./foreign-pods.ts";
+import { getSize } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
 import { decodeRecord, recordOf, startUsers, type UserAnswers, type UserSession } from "./users.ts";
@@ -80,7 +80,7 @@ const CHECK_EVERY_STEPS = 500;
 const WATCHERS_END_MS = 20_000;
 
 /** Runs one seed: sessions with faults, then a time without faults, then the final checks. */
-export async function simulate(options: SimulationOptions): Promise<Simulation> {
+export async function runSimulation(options: SimulationOptions): Promise<Simulation> {
   const { seed, parts = 0 } = options;
   const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
   const shapes = planSessionShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
@@ -107,9 +107,9 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   for (const [pool, count] of Object.entries(POOLS))
     for (let index = 0; index < count; index += 1)
-      world.kubelets.addNode(`${pool}-${index}`, pool, parts === 0 ? undefined : sizeOf(index));
+      world.kubelets.addNode(`${pool}-${index}`, pool, parts === 0 ? undefined : getSize(index));
   const untilMs = world.startMs + windowMs + 30_000;
-  const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const nemesis = startNemesis(world, replicas, { random: makeRandom(seed, "nemesis"), untilMs, informers, start });
   const sharing = parts === 0 ? undefined : startSharing(world, violations, { seed, parts, windowMs, untilMs });
   const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));

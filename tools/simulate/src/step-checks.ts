@@ -1,4 +1,4 @@
-import { workOf } from "@muster/chaos/observed";
+import { getWorkOfOwner } from "@muster/chaos/observed";
 import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
@@ -7,7 +7,7 @@ import { listAcceptedPools } from "@muster/resources";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
-import { isExclusive, isOver, nodeOf } from "./kubelets.ts";
+import { isExclusive, isOver, getNodeName } from "./kubelets.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
@@ -104,7 +104,7 @@ function watchLedger(world: World, violate: Violate): void {
   const reservations = new Map<number, Reservation>();
   const holders = new Map<string, Reservation>();
   const end = (sequence: number): void => {
-    const owner = workOf(reservations.get(sequence)?.owner.id ?? "");
+    const owner = getWorkOfOwner(reservations.get(sequence)?.owner.id ?? "");
     reservations.delete(sequence);
     for (const [node, holder] of holders) {
       if (holder.sequence !== sequence) continue;
@@ -157,7 +157,7 @@ function watchLedger(world: World, violate: Violate): void {
 function runningOn(world: World, node: string): RunningPod[] {
   return [...world.cluster.pods.values()].flatMap((pod) => {
     const session = pod.metadata?.labels?.[labels.owner] ?? "";
-    if (nodeOf(pod) !== node || isOver(pod) || session === "") return [];
+    if (getNodeName(pod) !== node || isOver(pod) || session === "") return [];
     return [{ pod: pod.metadata?.name ?? "", session, isExclusive: isExclusive(pod) }];
   });
 }
@@ -170,9 +170,9 @@ function watchPods(world: World, started: ReadonlySet<string>, violate: Violate)
     if (kind !== "pods" || after === undefined) return;
     const session = after.metadata?.labels?.[labels.owner] ?? "";
     const uid = after.metadata?.uid ?? "";
-    const node = nodeOf(after);
+    const node = getNodeName(after);
     // A pod that was never placed has not run: its creator had lost the session.
-    if (before !== undefined && nodeOf(before) === "" && node !== "") {
+    if (before !== undefined && getNodeName(before) === "" && node !== "") {
       const first = placed.get(name) ?? uid;
       if (first !== uid && started.has(first))
         violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);

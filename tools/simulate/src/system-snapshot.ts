@@ -12,8 +12,8 @@ import { makePodReader, toWatchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec, isNode } from "@muster/watcher/messages";
 import { makeObserver } from "@muster/watcher/observer";
 import type { WatcherSnapshot } from "@muster/watcher/plan-pass";
-import { ledgerOf } from "./observe.ts";
-import { livePodsOf } from "./sim-pods.ts";
+import { getLedger } from "./observe.ts";
+import { listLivePods } from "./sim-pods.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
@@ -47,7 +47,7 @@ export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
 }
 
 /** The ledger and its machines, like those of a new leader. */
-export function ledgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
+export function makeLedgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
   const ledger = runToEnd(restoreLedger(reservations, nextSequence, { limits }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
@@ -55,7 +55,7 @@ export function ledgerWorld({ reservations, nextSequence, limits, nodes }: Syste
 /** Takes a snapshot of the simulated system. */
 export function takeSnapshot(world: World): SystemSnapshot {
   const { cluster, time } = world;
-  const ledger = ledgerOf(world);
+  const ledger = getLedger(world);
   const watcher = watcherSnapshot(world);
   const sessions = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
@@ -69,7 +69,7 @@ export function takeSnapshot(world: World): SystemSnapshot {
       const read = ledgerNodeCodec.decode(nodeRecordCodec.encode(state));
       return read.kind === "node" ? (toNodeFacts(read.state, POOL_LABEL) ?? []) : [];
     }),
-    livePods: Object.fromEntries(sessions.map(({ name }) => [name, livePodsOf(cluster, name)])),
+    livePods: Object.fromEntries(sessions.map(({ name }) => [name, listLivePods(cluster, name)])),
     watcher,
   };
 }

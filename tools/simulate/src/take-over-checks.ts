@@ -6,7 +6,7 @@ type Find = (id: string) => LeaseRecord | undefined;
 export type WrongTakeOver = { readonly rule: string; readonly found: string };
 
 /** The workload that a lease owns by the stored records, if any. A take-over is complete once the older record names the lease as its heir. */
-export function workloadOf(record: LeaseRecord, find: Find): LeaseOrigin | undefined {
+export function findWorkload(record: LeaseRecord, find: Find): LeaseOrigin | undefined {
   if (!mayHoldResources(record.phase)) return undefined;
   return record.takesOver === undefined ? getOrigin(record) : handedOver(record, find);
 }
@@ -22,7 +22,7 @@ export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): 
   const wrong: WrongTakeOver[] = [];
   for (const record of leases) {
     const { id } = record.order;
-    const workload = workloadOf(record, find);
+    const workload = findWorkload(record, find);
     if (workload !== undefined) {
       const key = keyOf(workload);
       const other = holders.get(key);
@@ -44,7 +44,7 @@ function findLost(record: LeaseRecord, find: Find): WrongTakeOver | undefined {
   const found = find(heir);
   if (found === undefined) return { rule, found: `${order.id} names ${heir}, which is missing` };
   const handed = keyOf(getOrigin(record));
-  const workload = workloadOf(found, find);
+  const workload = findWorkload(found, find);
   const has = workload === undefined ? "nothing" : keyOf(workload);
   return !mayHoldResources(found.phase) || has === handed
     ? undefined

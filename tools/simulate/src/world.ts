@@ -1,6 +1,6 @@
 import { MemoryWorld } from "@muster/bus";
 import type { SessionShape } from "@muster/chaos/plan-shapes";
-import { randomFrom, type Random } from "@muster/chaos/random";
+import { makeRandom, type Random } from "@muster/chaos/random";
 import { buckets, streams } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { Cluster } from "./cluster.ts";
@@ -67,10 +67,10 @@ const START_MS = Date.UTC(2030, 0, 1);
 
 export function makeWorld(seed: number, shapes: readonly SessionShape[]): World {
   const time = new VirtualTime(START_MS);
-  const random = randomFrom(seed, "world");
-  replaceClock(time, randomFrom(seed, "node"));
+  const random = makeRandom(seed, "world");
+  replaceClock(time, makeRandom(seed, "node"));
   const trace = makeTrace(() => time.nowMs, START_MS);
-  const weather = makeFaultRisks(randomFrom(seed, "weather"));
+  const weather = makeFaultRisks(makeRandom(seed, "weather"));
   const network = makeNetwork(time, weather, trace);
   const memory = new MemoryWorld({
     now: () => time.nowMs,
@@ -89,7 +89,7 @@ export function makeWorld(seed: number, shapes: readonly SessionShape[]): World 
     time,
     startMs: START_MS,
     random,
-    clocks: randomFrom(seed, "clocks"),
+    clocks: makeRandom(seed, "clocks"),
     weather,
     network,
     trace,
@@ -113,7 +113,7 @@ export function makeWorld(seed: number, shapes: readonly SessionShape[]): World 
 }
 
 /** Buckets that processes watch. */
-export function watchedBuckets({
+export function listWatchedBuckets({
   sessions,
   podStates,
   nodeStates,
@@ -127,7 +127,7 @@ export function watchedBuckets({
 export const STREAMS = [streams.events, streams.dead] as const;
 
 /** Writes the log of one process into the trace. Errors count as defects. */
-export function traceLogger({ trace, defects }: World, process: Process): Logger {
+export function makeTraceLogger({ trace, defects }: World, process: Process): Logger {
   const writeLog = (level: string) => (fields: object, message: string) => {
     trace.note(process.name, `${level} ${message} ${textOf(fields)}`);
     if (level === "error") defects.push(`${process.name}: ${message} ${textOf(fields)}`);

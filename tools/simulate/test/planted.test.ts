@@ -1,7 +1,7 @@
 import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import type { Tamper } from "../src/replicas/session-controller.ts";
-import { simulate, type PlantedDefects } from "../src/simulate.ts";
+import { runSimulation, type PlantedDefects } from "../src/simulate.ts";
 
 /** An executor that overwrites every conflicting write: its epoch stops no other executor. */
 const ignoresRevisions: Tamper = (deps) => ({
@@ -69,7 +69,7 @@ it.each<{ title: string; plant: PlantedDefects; rules: RegExp }>([
 ])("finds $title", async ({ plant, rules }) => {
   const found: string[] = [];
   for (let seed = 1; seed <= SEEDS && found.length === 0; seed += 1) {
-    const { violations } = await simulate({ seed, sessions: 20, plant });
+    const { violations } = await runSimulation({ seed, sessions: 20, plant });
     found.push(...violations.map(({ rule }) => rule));
   }
   expect(found[0]).toMatch(rules);

@@ -4,7 +4,7 @@ import { CommandError } from "../command-error.ts";
 import type { ExplainedReservation } from "./explanation-messages.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
-import { explainedFromMessage } from "./explanation-messages.ts";
+import { toExplainedReservation } from "./explanation-messages.ts";
 
 /** The timeout is long because a service that explains calls other services, each for up to a second. */
 const EXPLAIN_TIMEOUT_MS = 6000;
@@ -22,16 +22,16 @@ export async function askExplanation(
   get: (options: Options) => Promise<unknown>,
 ): Promise<ExplainedReservation> {
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
-  if (answer !== UNSERVED) return explainedFromMessage(answer.explanation);
+  if (answer !== UNSERVED) return toExplainedReservation(answer.explanation);
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
   // The service may have started since the first call.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
-  if (again !== UNSERVED) return explainedFromMessage(again.explanation);
-  throw tooOldToExplain(service);
+  if (again !== UNSERVED) return toExplainedReservation(again.explanation);
+  throw buildTooOldError(service);
 }
 
 /** The error for a service whose version has no `explain`. */
-export function tooOldToExplain(service: string): CommandError {
+export function buildTooOldError(service: string): CommandError {
   return new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
     hint: `update the ${service} to the version of this command`,
   });

@@ -5,7 +5,7 @@ import type { ServiceCalls } from "../kinds/kind.ts";
 const { SessionEventRecorded } = muster.session.v1;
 
 /** Calls the services over NATS. */
-export function busCalls(bus: Bus): ServiceCalls {
+export function makeBusCalls(bus: Bus): ServiceCalls {
   return {
     client: (service) => makeClient(bus, service),
     onSessionEvent: (listener) =>

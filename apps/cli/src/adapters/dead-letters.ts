@@ -10,7 +10,7 @@ export type DeadLetterBox = {
   drop(id: number): Promise<void>;
 };
 
-export function deadLetterBox(bus: Bus): DeadLetterBox {
+export function makeDeadLetterBox(bus: Bus): DeadLetterBox {
   const letters = openDeadLetters(bus);
   return {
     list: async (area, limit) => (await letters.list({ limit, ...(area !== undefined && { area }) })).map(readable),

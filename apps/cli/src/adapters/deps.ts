@@ -22,12 +22,12 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { decideGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { ServiceLink } from "../kinds/kind.ts";
 import type { CommandLine, Resources } from "../kinds/resources.ts";
-import { busCalls } from "./bus-calls.ts";
-import { caller } from "./caller.ts";
-import { deadLetterBox } from "./dead-letters.ts";
+import { makeBusCalls } from "./bus-calls.ts";
+import { buildCallerName } from "./caller.ts";
+import { makeDeadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
-import { musterServices } from "./muster-services.ts";
-import { BACKUP_USER, streamCopies } from "./stream-copies.ts";
+import { openMusterServices } from "./muster-services.ts";
+import { BACKUP_USER, makeStreamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
@@ -69,7 +69,7 @@ export function makeCli(options: {
     pause,
     randomLetters: (count) => Array.from({ length: count }, () => LETTERS.charAt(randomInt(LETTERS.length))).join(""),
     randomId: randomUUID,
-    caller,
+    caller: buildCallerName,
     keys: makeKeys(config),
     common: options.common,
     server: config.gateway.server,
@@ -91,7 +91,7 @@ export function makeCli(options: {
       await requireNats("copying streams");
       const stop = interrupts.first;
       const connection = connectionOf(BACKUP_USER);
-      return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
+      return makeStreamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
   };
 }
@@ -130,13 +130,13 @@ async function connectServices(
   const bus = await connectTo(connectionOf(), "cli", stop, (state) => {
     for (const listener of listeners) listener(state);
   });
-  const calls = busCalls(bus);
+  const calls = makeBusCalls(bus);
   return {
     address: describeConnection(connectionOf()),
     hint: () => connectionOf().hint,
-    services: musterServices(calls, stop),
+    services: openMusterServices(calls, stop),
     link: { ...calls, stop, ...scope },
-    deadLetters: deadLetterBox(bus),
+    deadLetters: makeDeadLetterBox(bus),
     nats: () => observeNats(bus),
     replicas: () => bus.services(),
     dropped: () => bus.droppedSignals(),

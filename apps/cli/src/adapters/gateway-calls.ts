@@ -19,7 +19,7 @@ const RECONNECT_MS = 2000;
 type Call = (request: object, options?: CallOptions) => Promise<MessageOf<MethodDescriptor["reply"]>>;
 
 /** Calls the services through the gateway. `namespace` is that of jobs, for requests that name none. */
-export function gatewayCalls(http: GatewayHttp, namespace: string): ServiceCalls {
+export function makeGatewayCalls(http: GatewayHttp, namespace: string): ServiceCalls {
   return {
     client: <Service extends ServiceDescriptor>(service: Service): Client<Service> => {
       const calls = Object.keys(service.methods).map((call): [string, Call] => [

@@ -3,7 +3,7 @@ import https from "node:https";
 import { computeBackoffMs, pause } from "@muster/backoff";
 import { FaultError, WIRE_CODE, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
-import { describeGateway, hintOfPlainServer, type Gateway } from "../domain/decide-gateway.ts";
+import { describeGateway, buildPlainServerHint, type Gateway } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { TokenSource } from "./gateway-token.ts";
 
@@ -236,7 +236,7 @@ function failureOf(gateway: Gateway, cause: unknown): Error {
   const what = isPlain ? "it does not serve TLS" : `its certificate is refused: ${messageOf(cause)}`;
   return new CommandError(EXIT.unreachable, `cannot connect to ${describeGateway(gateway)}: ${what}`, {
     hint: isPlain
-      ? hintOfPlainServer(gateway.server)
+      ? buildPlainServerHint(gateway.server)
       : "name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE",
     cause,
   });

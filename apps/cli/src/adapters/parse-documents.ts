@@ -16,7 +16,7 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { Finding } from "@muster/documents";
-import { fieldsOf, type ReadDocument } from "../domain/read-document.ts";
+import { toFields, type ReadDocument } from "../domain/read-document.ts";
 import { shortenWords } from "../domain/shorten.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
@@ -156,8 +156,8 @@ function describeFinding(finding: Finding, title: string): string {
 
 /** Returns ` (Job train)`, as far as the document states kind and name. */
 function named(document: unknown): string {
-  const { kind, metadata } = fieldsOf(document);
-  const { name, generateName } = fieldsOf(metadata);
+  const { kind, metadata } = toFields(document);
+  const { name, generateName } = toFields(metadata);
   const words = [kind, name ?? generateName].filter((word) => typeof word === "string" && word !== "");
   return words.length === 0 ? "" : ` (${words.join(" ")})`;
 }

@@ -8,7 +8,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 const SIZE_DEFAULT = { columns: 80, rows: 24 };
 
 /** The real terminal. Colours, widths and redrawing apply only if a terminal shows the output. */
-export function terminal(options: { readonly colours: boolean; readonly columns: number | undefined }): TerminalIo {
+export function makeTerminal(options: { readonly colours: boolean; readonly columns: number | undefined }): TerminalIo {
   const { stdin, stdout, stderr } = process;
   const closed = new AbortController();
   for (const stream of [stdout, stderr]) {

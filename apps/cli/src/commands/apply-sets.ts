@@ -1,17 +1,17 @@
 import { findFault } from "@muster/faults";
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import { makeFarmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeCounts, describeSetState, setRecord } from "../domain/build-set-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { describeCounts, describeSetState, buildSetRecord } from "../domain/build-set-views.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { decideSetWait } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
-import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
+import { getSetPhase, SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
-import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
+import { askAboutSet, toDocumentField } from "../kinds/farm-refusals.ts";
 import type { ApplyOperations, ApplyOptions, ApplyResult } from "../kinds/resource.ts";
 import { followGoal } from "./follow.ts";
 
@@ -22,7 +22,7 @@ export const APPLY_SETS: ApplyOperations<SetDocument> = {
   titleOf: ({ name }) => `${SET_NOUN} ${name}`,
   prepare: (cli, documents, options) =>
     Promise.resolve(async (connected) => {
-      const { sets, problems } = await checkAll(farmCalls(connected.link), documents, options.replace);
+      const { sets, problems } = await checkAll(makeFarmCalls(connected.link), documents, options.replace);
       return { problems, send: () => applySets(cli, connected, { sets: documents, checked: sets }, options) };
     }),
 };
@@ -43,14 +43,14 @@ async function applySets(
   else
     for (const { value } of sets)
       done(
-        await askOfSet(connected, value.name, (asked) =>
+        await askAboutSet(connected, value.name, (asked) =>
           asked.apply(value, { replace: options.replace, dryRun: false }),
         ),
       );
   const code = options.wait && !options.dryRun ? await followAll(cli, connected, applied, options) : EXIT.ok;
   const records = options.dryRun
     ? sets.map(({ value }) => buildSetDocument(value))
-    : applied.map(({ set, outcome }) => ({ outcome, ...setRecord(set) }));
+    : applied.map(({ set, outcome }) => ({ outcome, ...buildSetRecord(set) }));
   return { code, records };
 }
 
@@ -68,7 +68,7 @@ async function checkAll(
     } catch (error) {
       const fault = findFault(error);
       if (fault?.code !== "invalid_request") throw error;
-      const field = documentField(fault.field);
+      const field = toDocumentField(fault.field);
       problems.push({ ...placeOf(field), message: `${field}: ${adviceOn(field, fault.reason, value)}` });
     }
   }
@@ -97,11 +97,11 @@ async function followAll(
 
 const SETS = {
   decide: decideSetWait,
-  next: ({ link }: ConnectedCli, { name }: ReplicaSet) => farmCalls(link).get(name),
+  next: ({ link }: ConnectedCli, { name }: ReplicaSet) => makeFarmCalls(link).get(name),
 };
 export const READY = { kind: "condition", type: "Ready", isTrue: true } as const;
 
-export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
+export function buildSetTimeout(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
   return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
     hint: `\`muster explain ${SET_NOUN}/${set.name}\` shows why`,
   });
@@ -118,13 +118,13 @@ async function followSet(
   const { last, verdict } = await followGoal(cli, connected, SETS, start, {
     ...{ goal: READY, timeoutMs },
     line: (set) => {
-      const trouble = set.trouble === undefined ? "" : ` (${plain(set.trouble.message)})`;
-      return `${target} ${phaseOfSet(set)}: ${describeCounts(set)}${trouble}`;
+      const trouble = set.trouble === undefined ? "" : ` (${escapeControls(set.trouble.message)})`;
+      return `${target} ${getSetPhase(set)}: ${describeCounts(set)}${trouble}`;
     },
     left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` shows its progress`,
   });
   if (verdict === "interrupted") return EXIT.interrupted;
-  if (verdict === "open") throw setTimedOut(last, "all replicas to be ready", timeoutMs ?? 0);
+  if (verdict === "open") throw buildSetTimeout(last, "all replicas to be ready", timeoutMs ?? 0);
   if (verdict !== "met" || last.deletion !== undefined)
     throw new CommandError(EXIT.failed, `${SET_NOUN} ${start.name} was deleted before its replicas were ready`);
   return EXIT.ok;

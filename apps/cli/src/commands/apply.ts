@@ -6,7 +6,7 @@ import { printRecords } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 
 /** `muster apply -f FILE`: creates or updates the items of the files, resource by resource, in the order of the table. */
-export async function apply(cli: CommandLine, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
+export async function applyFiles(cli: CommandLine, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readApplied(cli.resources, document),
     titleOf: ({ applying, value }) => applying.titleOf(value),

@@ -1,4 +1,4 @@
-import { auditCalls, type AuditedChange, type AuditQuery } from "../adapters/audit-calls.ts";
+import { makeAuditCalls, type AuditedChange, type AuditQuery } from "../adapters/audit-calls.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { buildChangeLine, buildChangeRecord, buildChangeTable } from "../domain/build-change-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -35,7 +35,7 @@ export async function showAudit(cli: CommandLine, { query, limit, follow, output
 function auditLog(query: AuditQuery, limit: number): EventLog<AuditedChange> {
   let lastSequence: number | undefined;
   const readNext = async ({ link }: ConnectedCli) => {
-    const calls = auditCalls(link);
+    const calls = makeAuditCalls(link);
     // The number is 0 while the stream is empty, because the first event has number 1.
     const page = lastSequence ? await calls.after(query, lastSequence) : await calls.newest(query, limit);
     lastSequence = page.lastSequence;

@@ -2,15 +2,15 @@ import { findFault } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
-import { leaseCalls } from "../adapters/lease-calls.ts";
-import { musterServices } from "../adapters/muster-services.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
+import { openMusterServices } from "../adapters/muster-services.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
-import { plain } from "../domain/build-table.ts";
-import { buildLeaseExplanation, explanationRecord } from "../domain/build-explanation.ts";
+import { escapeControls } from "../domain/build-table.ts";
+import { buildLeaseExplanation, buildExplanationRecord } from "../domain/build-explanation.ts";
 import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
-import { askOfLeases } from "../kinds/lease-refusals.ts";
+import { askAboutLeases } from "../kinds/lease-refusals.ts";
 import type { FormattedAnswer } from "../kinds/resource.ts";
 import { showReservation } from "./show-reservation.ts";
 
@@ -21,20 +21,20 @@ export async function explainLeaseOrOwner(cli: Cli, connected: ConnectedCli, id:
   const explained = await askLease(connected, id);
   return {
     table: (style) => buildLeaseExplanation(explained, cli.now(), style),
-    data: () => explanationRecord(explained),
+    data: () => buildExplanationRecord(explained),
   };
 }
 
 async function askLease({ link }: ConnectedCli, id: string): Promise<ExplainedReservation> {
   const leases = link.client(LeaseService);
-  const { reason, ...rest } = await askOfLeases({ link }, () =>
+  const { reason, ...rest } = await askAboutLeases({ link }, () =>
     askExplanation(
       { service: "provision-engine", area: LeaseService.area, stop: link.stop },
       (options) => leases.explainLease({ id }, options),
       (options) => leases.getLease({ id }, options),
     ),
   );
-  return { ...rest, reason: { ...reason, message: plain(reason.message) } };
+  return { ...rest, reason: { ...reason, message: escapeControls(reason.message) } };
 }
 
 /** `reservation` is undefined if the ledger does not know the id and no engine answers. */
@@ -48,8 +48,8 @@ type LeaseOrOwner =
 async function findLeaseOrOwner({ link }: ConnectedCli, id: string): Promise<LeaseOrOwner> {
   const done = new AbortController();
   const stop = AbortSignal.any([link.stop, done.signal]);
-  const engine = leaseCalls({ ...link, stop }, STATUS_TIMEOUT_MS).get(id);
-  const ledger = musterServices(link, stop).explanation(LEASE_NOUN, id);
+  const engine = makeLeaseCalls({ ...link, stop }, STATUS_TIMEOUT_MS).get(id);
+  const ledger = openMusterServices(link, stop).explanation(LEASE_NOUN, id);
   try {
     return await Promise.any([
       engine.then((): LeaseOrOwner => ({ kind: "lease" })),
@@ -57,7 +57,7 @@ async function findLeaseOrOwner({ link }: ConnectedCli, id: string): Promise<Lea
     ]);
   } catch {
     // Both have failed, so the command waits for neither.
-    if (await isUnknown(engine)) await askOfLeases({ link }, () => engine);
+    if (await isUnknown(engine)) await askAboutLeases({ link }, () => engine);
     return { kind: "owner", reservation: (await isUnknown(ledger)) ? undefined : await ledger };
   } finally {
     done.abort();

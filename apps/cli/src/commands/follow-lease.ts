@@ -1,8 +1,8 @@
-import { leaseCalls } from "../adapters/lease-calls.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeState, whyOf } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { describeState, describeCause } from "../domain/build-lease-views.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTimeoutOf, type WaitGoal } from "../domain/decide-wait.ts";
 import { decideLeaseCondition } from "../domain/lease.ts";
@@ -13,7 +13,7 @@ import { followGoal } from "./follow.ts";
 /** An engine deletes the record of a lease only after its end. */
 const LEASES = {
   decide: (lease: Lease, goal: WaitGoal) => decideLeaseCondition(lease, goal),
-  next: ({ link }: ConnectedCli, { order }: Lease) => leaseCalls(link).get(order.id),
+  next: ({ link }: ConnectedCli, { order }: Lease) => makeLeaseCalls(link).get(order.id),
 };
 
 type Options = {
@@ -37,10 +37,10 @@ export async function followLease(
   const { last, verdict } = await followGoal(cli, connected, LEASES, start, {
     ...{ goal, timeoutMs },
     line: (lease) => {
-      const why = whyOf(lease);
+      const why = describeCause(lease);
       const isEnd = lease === start ? why === "" : decideLeaseCondition(lease, goal) !== "open";
       if (printsEnds && isEnd) return undefined;
-      return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
+      return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${escapeControls(why)}`}`;
     },
     left: () => `lease ${id} continues; \`muster lease get ${id}\` shows its state, \`muster lease end ${id}\` ends it`,
   });

@@ -23,7 +23,7 @@ type FollowDeps<Item> = {
  * Follows one item until `isEnough` accepts its state, and returns that state; after an abort, the last state read. Rejects if the item is deleted, or contact
  * is lost for longer than the limit.
  */
-export async function follow<Item extends object>(
+export async function followItem<Item extends object>(
   { next, contact, title, pause, changed, isEnough }: FollowDeps<Item>,
   start: Item,
   signal: AbortSignal,
@@ -95,7 +95,7 @@ export async function followGoal<Item extends object>(
     ...(waiting.isLongPoll !== true && { pause: (signal: AbortSignal) => cli.pause(POLL_MS, signal) }),
   };
   try {
-    await follow(deps, start, stop);
+    await followItem(deps, start, stop);
   } catch (error) {
     if (findFault(error)?.code !== "not_found") throw error;
     state.verdict = "deleted";

@@ -3,7 +3,7 @@ import { makeSigner } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
 import type { Cli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
@@ -37,7 +37,7 @@ async function ending(force: boolean) {
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const connected = {
-    link: { ...busCalls(bus), stop: new AbortController().signal },
+    link: { ...makeBusCalls(bus), stop: new AbortController().signal },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
   const cli = {

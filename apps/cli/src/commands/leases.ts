@@ -12,12 +12,12 @@ import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, isLeaseOver } from "../domain/lease.ts";
 import { listSome } from "../domain/list-some.ts";
-import { plural } from "../domain/plural.ts";
+import { formatCount } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
-import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
+import { askAboutLeases, requireOwnLease } from "../kinds/lease-refusals.ts";
 import { followLease } from "./follow-lease.ts";
-import { print, printLine, type Format } from "./output.ts";
+import { printForms, printLine, type Format } from "./output.ts";
 import { readFiles } from "./read-files.ts";
 import { openResult } from "./seal-order.ts";
 
@@ -41,12 +41,12 @@ export async function endLease(
 ): Promise<ExitCode> {
   const signer = await cli.keys.read(keyFile);
   await using connected = await cli.connect();
-  const found = await ownLease(connected, id, signer);
+  const found = await requireOwnLease(connected, id, signer);
   if (!force) await requireUnused(connected, found);
   const unsigned = buildEnd(found, toNanosecondsFromMs(cli.now()));
   const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned, found.order)) };
-  const asked = await inTraceOf(found, "muster lease end", () =>
-    askOfLeases(connected, (leases) => leases.end(request)),
+  const asked = await runInOrderTrace(found, "muster lease end", () =>
+    askAboutLeases(connected, (leases) => leases.end(request)),
   );
   const { last, code } = wait
     ? await followLease(cli, connected, asked, { goal: { kind: "delete" }, timeoutMs })
@@ -62,7 +62,7 @@ async function requireUnused(connected: ConnectedCli, lease: Lease): Promise<voi
   if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
   const { id, type, user } = lease.order;
   const filter = { user, type: undefined, phase: undefined };
-  const users = findLeaseUsers(lease, await askOfLeases(connected, (leases) => leases.list(filter)));
+  const users = findLeaseUsers(lease, await askAboutLeases(connected, (leases) => leases.list(filter)));
   if (users.length === 0) return;
   const named = listSome(users, USERS_SHOWN, ",");
   throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
@@ -71,7 +71,7 @@ async function requireUnused(connected: ConnectedCli, lease: Lease): Promise<voi
 }
 
 /** Adds later requests of the user to the trace of the order. */
-export function inTraceOf<Answer>(
+export function runInOrderTrace<Answer>(
   { order, traceparent }: Lease,
   doing: string,
   work: () => Promise<Answer>,
@@ -87,7 +87,7 @@ export async function printSecret(
   { secret, keyFile }: { readonly secret: string; readonly keyFile: string | undefined },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const lease = await askOfLeases(connected, (leases) => leases.get(id));
+  const lease = await askAboutLeases(connected, (leases) => leases.get(id));
   await cli.io.write(secretOf(lease, await openedResult(cli, lease, keyFile), secret));
   return EXIT.ok;
 }
@@ -132,17 +132,21 @@ export async function verifyLeases(cli: Cli, { file, engineKey, output }: Verify
     .flatMap(({ value }) => value)
     .map((lease) => ({ lease: lease.order.id, verdicts: verifyLease(lease, engineKey, verifySignature) }));
   const verdicts = verified.flatMap((each) => each.verdicts.map((verdict) => ({ lease: each.lease, ...verdict })));
-  print(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
+  printForms(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
   const wrong = verdicts.filter(({ verdict }) => verdict === "wrong");
   if (wrong.length > 0)
-    throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
+    throw new CommandError(EXIT.failed, `${formatCount(wrong.length, "signature")} of ${verdicts.length} wrong`, {
       hint: "do not trust these leases; `muster lease get -o json` reads them from the engine again",
     });
   const unproven = verified.filter((each) => !isProven(each.verdicts));
   if (unproven.length === 0) return EXIT.ok;
-  throw new CommandError(EXIT.failed, `${plural(unproven.length, "lease")} of ${verified.length} cannot be verified`, {
-    hint: "the engine no longer keeps the signed data: add your own copy to the file",
-  });
+  throw new CommandError(
+    EXIT.failed,
+    `${formatCount(unproven.length, "lease")} of ${verified.length} cannot be verified`,
+    {
+      hint: "the engine no longer keeps the signed data: add your own copy to the file",
+    },
+  );
 }
 
 /** Reads one record, or the list that `get` prints without a name. */

@@ -17,7 +17,7 @@ const POLL_MS = 500;
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
 /** `muster logs NAME [COMPONENT]`: prints the log of a component. With replicas or all components, each line begins with the component's name. */
-export async function logs(
+export async function printLogs(
   cli: CommandLine,
   target: string,
   component: string | undefined,

@@ -6,7 +6,7 @@ export const FORMATS = ["table", "json", "yaml"] as const;
 export type Format = (typeof FORMATS)[number];
 
 /** Prints one item in the requested format. */
-export function print(
+export function printForms(
   io: TerminalIo,
   format: Format,
   forms: { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown },
@@ -28,17 +28,17 @@ export function printList<Item>(
   },
 ): void {
   const table = (style: TableStyle) => (items.length === 0 ? [forms.none] : forms.table(style));
-  print(io, format, { table, data: () => items.map((item) => forms.record(item)) });
+  printForms(io, format, { table, data: () => items.map((item) => forms.record(item)) });
 }
 
 /** Prints a change: one line for people, or the record for programs. */
 export function printLine(io: TerminalIo, format: Format, line: string, record: () => unknown): void {
-  print(io, format, { table: () => [line], data: record });
+  printForms(io, format, { table: () => [line], data: record });
 }
 
 /** Prints records for programs. For people each record was already printed as a line. */
 export function printRecords(io: TerminalIo, format: Format, records: readonly unknown[]): void {
-  if (format !== "table") print(io, format, { table: () => [], data: () => records });
+  if (format !== "table") printForms(io, format, { table: () => [], data: () => records });
 }
 
 /** Formats JSON in one line, or with this indent. Control characters and changes of text direction in its texts are escaped. */

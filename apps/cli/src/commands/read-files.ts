@@ -10,7 +10,7 @@ import {
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { plural } from "../domain/plural.ts";
+import { formatCount } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 
 /** Limits the printed problems of a file, because the first ones usually explain the rest. */
@@ -61,6 +61,6 @@ export function refuseProblems(
   if (problems.length === 0) return;
   const more = problems.length - MAX_PROBLEMS;
   cli.io.err(problems.slice(0, MAX_PROBLEMS).map((problem) => `error: ${describeProblem(problem)}`));
-  if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
-  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, { hint });
+  if (more > 0) cli.io.err([`error: ${formatCount(more, "more problem")}`]);
+  throw new CommandError(EXIT.usage, `${formatCount(problems.length, "problem")} found`, { hint });
 }

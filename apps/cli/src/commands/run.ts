@@ -5,22 +5,22 @@ import { findFault, formatDuration } from "@muster/faults";
 import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { Kind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
+import type { WorkKind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
-import { follow } from "./follow.ts";
+import { followItem } from "./follow.ts";
 import { keepContact } from "./contact.ts";
-import { print, toYaml, type Format } from "./output.ts";
-import { progressView, type ProgressView } from "./progress-view.ts";
+import { printForms, toYaml, type Format } from "./output.ts";
+import { makeProgressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
-import { shortTarget } from "./find-work.ts";
+import { buildShortTarget } from "./find-work.ts";
 import { watchScaling } from "./watch-scaling.ts";
 
 export type RunOptions = {
@@ -36,7 +36,7 @@ type Named = PlacedDocument<ReadWork> & { readonly name: string };
 const SUBMIT_ATTEMPTS = 3;
 
 /** `muster run FILE...`: submits the work of the files, and follows it until it is over. */
-export async function run(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
+export async function runFiles(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readWork(cli.resources, document),
     titleOf: ({ kind, draft: { name } }) => ("exact" in name ? `${kind.noun} ${name.exact}` : undefined),
@@ -44,7 +44,7 @@ export async function run(cli: CommandLine, files: readonly string[], options: R
   if (options.dryRun) {
     await checkDry(cli, documents);
     const plain = documents.map(({ value }) => value.draft.document);
-    if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
+    if (options.output === "json") printForms(cli.io, "json", { table: () => [], data: () => plain });
     else cli.io.out([plain.map(toYaml).join("\n---\n")]);
     return EXIT.ok;
   }
@@ -73,14 +73,14 @@ async function checkAll(cli: CommandLine, { link }: ConnectedCli, named: readonl
       problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
     if (found.problems.some(({ field }) => field === "metadata.name"))
       taken ??= await adviseOnTakenName(link, value.kind, name);
-    warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${plain(message)}`));
+    warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${escapeControls(message)}`));
   }
   refuseProblems(cli, problems, taken);
   return warned;
 }
 
 /** Returns the advice about a name that is in use; undefined where the name is free or the answer is unknown. */
-async function adviseOnTakenName(link: ServiceLink, kind: Kind, name: string): Promise<string | undefined> {
+async function adviseOnTakenName(link: ServiceLink, kind: WorkKind, name: string): Promise<string | undefined> {
   try {
     const work = await kind.calls(link).get(name);
     const state = isFinished(work)
@@ -113,7 +113,7 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
   await checkAll(cli, connected, named);
   const { submitted, refused } = await submitAll(cli, connected, named);
   if (options.detach && !cli.interrupts.first.aborted) {
-    print(cli.io, options.output, {
+    printForms(cli.io, options.output, {
       table: () =>
         submitted.map(({ kind, name }) => `${kind} ${name} submitted; \`muster get ${kind} ${name}\` shows it`),
       data: () => submitted.map(buildWorkRecord),
@@ -124,10 +124,10 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
   const logged = ended.all.map((work) => ({
     work,
     calls: callsOf(cli, connected, work),
-    target: shortTarget(cli, work),
+    target: buildShortTarget(cli, work),
   }));
   await showFailedLogs(cli, logged);
-  print(cli.io, options.output, {
+  printForms(cli.io, options.output, {
     table: (style) => ended.all.filter(isFinished).flatMap((work) => buildSummary(work, cli.now(), style)),
     data: () => ended.all.map(buildWorkRecord),
   });
@@ -149,7 +149,7 @@ async function submitAll(
     try {
       const work = await submit(cli, connected, each);
       submitted.push(work);
-      cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${plain(message)}`));
+      cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${escapeControls(message)}`));
     } catch (error) {
       refused = refused ?? report(cli, `submitting ${each.value.kind.noun} ${each.name}`, error);
     }
@@ -201,7 +201,7 @@ async function followAll(
   const newest = new Map(submitted.map((work) => [titleOf(work), work]));
   const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
-  using view = progressView(cli.io, cli.now);
+  using view = makeProgressView(cli.io, cli.now);
   using contact = keepContact(cli, connected, (lines) => view.print(lines));
   for (const work of submitted) view.update(work);
 
@@ -222,7 +222,7 @@ async function followAll(
     submitted.map(async (work) => {
       try {
         const { after: next } = callsOf(cli, connected, work);
-        await follow({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
+        await followItem({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
         // If contact is lost for one, it is lost for all.
@@ -253,7 +253,7 @@ type Cancelling = {
 async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): Promise<void> {
   const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
-  const names = open.map((work) => shortTarget(cli, work)).join(", ");
+  const names = open.map((work) => buildShortTarget(cli, work)).join(", ");
   view.print([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
   await Promise.all(
     open.map(async (work) => {
@@ -284,7 +284,7 @@ function reportLeftWork(left: {
     .filter((work) => !isFinished(work))
     .map((work) => {
       const title = titleOf(work);
-      const cancel = `\`muster cancel ${shortTarget(left.cli, work)}\``;
+      const cancel = `\`muster cancel ${buildShortTarget(left.cli, work)}\``;
       const shows = `\`muster get ${title}\` shows it`;
       const asked = work.cancelRequested ? "answered" : left.asked.get(title);
       if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;

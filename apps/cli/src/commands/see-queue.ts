@@ -2,7 +2,7 @@ import { findFault } from "@muster/faults";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { ConnectedCli } from "../cli.ts";
 import type { ObservedValue } from "../domain/check.ts";
-import { buildQueueWait, waitsForQueue, type QueueWait } from "../domain/build-queue-wait.ts";
+import { buildQueueWait, isWaitingForQueue, type QueueWait } from "../domain/build-queue-wait.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 
@@ -11,7 +11,7 @@ export async function readQueueWait(
   { services }: Pick<ConnectedCli, "services">,
   explanation: ReservationExplanation | undefined,
 ): Promise<ObservedValue<QueueWait> | undefined> {
-  if (explanation === undefined || !waitsForQueue(explanation)) return undefined;
+  if (explanation === undefined || !isWaitingForQueue(explanation)) return undefined;
   try {
     const [queues, reservations] = await Promise.all([services.queuesNow(), services.reservationsNow()]);
     return { value: buildQueueWait(explanation, placeQueues(queues), reservations) };

@@ -5,7 +5,7 @@ import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { toOrder, toWireOrder } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
@@ -46,7 +46,7 @@ async function sendingAs(
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
-  const link = { ...busCalls(bus), stop: new AbortController().signal };
+  const link = { ...makeBusCalls(bus), stop: new AbortController().signal };
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
   const options = {
     named: new Set<string>(),
@@ -104,7 +104,7 @@ it("has an engine check new orders without a prediction of their outcome", async
     },
   } as unknown as Handlers<typeof LeaseService>;
   await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
-  const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
+  const connected = { link: { ...makeBusCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
   const { engine: engineId, type, data, durationNs } = aLease().order;
   const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;

@@ -11,7 +11,7 @@ import {
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeEnd, withoutPrefix } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
@@ -19,9 +19,9 @@ import { buildLeaseId, buildOrder, planOrder } from "../domain/lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
-import { sealedFields, showResultData } from "../domain/sealed-view.ts";
+import { listSealedFields, showResultData } from "../domain/sealed-view.ts";
 import { followLease } from "./follow-lease.ts";
-import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
+import { askAboutLeases, toLeaseField } from "../kinds/lease-refusals.ts";
 import type { ApplyOperations, ApplyOptions, ApplyResult } from "../kinds/resource.ts";
 import { askEngine, sealData } from "./seal-order.ts";
 
@@ -89,7 +89,7 @@ async function tryOrders(
   const before: Order[] = [];
   let code: ExitCode = EXIT.ok;
   for (const order of orders) {
-    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
+    const tried = await askAboutLeases(connected, (leases) => leases.tryOrder(order, before));
     const { lease, outcome, refusedBecause } = tried;
     records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
     // A failed order takes no capacity from later ones.
@@ -105,7 +105,7 @@ async function sendOne(connected: ConnectedCli, order: Order): Promise<OrderRepl
   const { stop } = connected.link;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await askOfLeases(connected, (leases) => leases.order(order));
+      return await askAboutLeases(connected, (leases) => leases.order(order));
     } catch (error) {
       const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
       if (!isUnknown) throw error;
@@ -135,13 +135,13 @@ export async function checkOrders(
     requireKey(engine, engineKey);
     const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
-    await askOfLeases(connected, async (leases) => {
+    await askAboutLeases(connected, async (leases) => {
       try {
         await leases.checkOrder(order);
       } catch (error) {
         const fault = findFault(error);
         if (fault?.code !== "invalid_request") throw error;
-        const field = leaseField(fault.field);
+        const field = toLeaseField(fault.field);
         problems.push({ ...placeOf(field), message: `${field}: ${fault.reason}` });
       }
     });
@@ -190,7 +190,7 @@ async function orderOf(
 }
 
 function findLease(connected: ConnectedCli, id: string): Promise<Lease | undefined> {
-  return askOfLeases(connected, (leases) => unlessMissing(leases.get(id)));
+  return askAboutLeases(connected, (leases) => unlessMissing(leases.get(id)));
 }
 
 function describeOrdered({ lease, outcome }: OrderReply, nowMs: number): string {
@@ -214,8 +214,9 @@ function describeTried(
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be retried",
   }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
-  const sealed = sealedFields(order);
+  const what =
+    refusedBecause === "" ? becomes : `would be FAILED immediately: ${escapeControls(withoutPrefix(refusedBecause))}`;
+  const sealed = listSealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;
 }

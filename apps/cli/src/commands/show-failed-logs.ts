@@ -1,6 +1,6 @@
 import { findFault } from "@muster/faults";
 import type { Cli } from "../cli.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.ts";
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
@@ -41,7 +41,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly FollowedWork[]
       cli.io.err(
         lines.length === 0
           ? [`${name} has written nothing; \`${command} -c CONTAINER\` shows the log of another container`]
-          : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)],
+          : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${escapeControls(line)}`)],
       );
     }
   }

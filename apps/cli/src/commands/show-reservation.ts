@@ -1,8 +1,8 @@
-import { demandScaling } from "../adapters/node-calls.ts";
+import { readDemandScaling } from "../adapters/node-calls.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { isWaitingForNodes } from "@muster/ledger-client/explanation";
-import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.ts";
+import { buildOwnerExplanation, buildOwnerRecord } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { FormattedAnswer } from "../kinds/resource.ts";
@@ -24,11 +24,11 @@ export async function showReservation(
     });
   const { ownerKind, ownerId } = reservation.reservation;
   const scaling = isWaitingForNodes(reservation)
-    ? await demandScaling(link, { kind: ownerKind, id: ownerId })
+    ? await readDemandScaling(link, { kind: ownerKind, id: ownerId })
     : undefined;
   const queue = await readQueueWait({ services }, reservation);
   return {
     table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style, queue),
-    data: () => ownerRecord(`${kind}/${id}`, reservation, scaling, queue),
+    data: () => buildOwnerRecord(`${kind}/${id}`, reservation, scaling, queue),
   };
 }

@@ -2,7 +2,7 @@ import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
 import { aLease } from "../../test/a-lease.ts";
 import { readGoal } from "../domain/decide-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
@@ -25,7 +25,7 @@ async function waiting(phase: string, cause: string, goal: string) {
   await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const { signal } = new AbortController();
   const connected = {
-    link: { ...busCalls(bus), stop: signal },
+    link: { ...makeBusCalls(bus), stop: signal },
     onLink: () => new DisposableStack(),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

@@ -1,5 +1,5 @@
 import { findFault } from "@muster/faults";
-import { demandScaling } from "../adapters/node-calls.ts";
+import { readDemandScaling } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
@@ -38,7 +38,7 @@ export async function watchScaling(
 /** Returns undefined once the signal is aborted. */
 async function readScaling(link: ServiceLink, { owner }: Work) {
   try {
-    return await demandScaling(link, owner);
+    return await readDemandScaling(link, owner);
   } catch (error) {
     if (link.stop.aborted && findFault(error) !== undefined) return undefined;
     throw error;

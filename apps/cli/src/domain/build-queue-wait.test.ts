@@ -2,8 +2,8 @@ import { expect, it } from "vitest";
 import { aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
-import { buildExplanation, buildOwnerExplanation, explanationRecord } from "./build-explanation.ts";
-import { adviseOnQueueWait, buildQueueWait, buildQueueWaitLines, waitsForQueue } from "./build-queue-wait.ts";
+import { buildExplanation, buildOwnerExplanation, buildExplanationRecord } from "./build-explanation.ts";
+import { adviseOnQueueWait, buildQueueWait, buildQueueWaitLines, isWaitingForQueue } from "./build-queue-wait.ts";
 import { placeQueues } from "./queue-tree.ts";
 
 const STYLE = { columns: 100, colours: false };
@@ -134,7 +134,7 @@ it.each([
   ["BEHIND_FAIR_SHARE", true],
   ["POOL_AVAILABILITY", false],
 ])("requests the queue of a wait with %s: %s", (code, isAsked) => {
-  expect(waitsForQueue(explained(code))).toBe(isAsked);
+  expect(isWaitingForQueue(explained(code))).toBe(isAsked);
 });
 
 it("adds the advice and the queue to the explanation of a job and of its reservation", () => {
@@ -148,7 +148,7 @@ it("adds the advice and the queue to the explanation of a job and of its reserva
   const lines = buildExplanation(job, 0, STYLE, queue);
   expect(lines[2]).toMatch(/^next: wait for job\/urgent, or let others pass it/);
   expect(lines).toContain("queue team-a: BestEffortFIFO: nothing passes the first request; 1 pending, 2 admitted");
-  expect(explanationRecord(job, queue)).toMatchObject({ queue: { name: "team-a", ahead: ["job/urgent"] } });
+  expect(buildExplanationRecord(job, queue)).toMatchObject({ queue: { name: "team-a", ahead: ["job/urgent"] } });
   expect(buildOwnerExplanation(explained(code), undefined, 0, STYLE, queue)).toContain(lines[2]);
   const unread = buildExplanation(job, 0, STYLE, { trouble: "reservation is not available" });
   expect(unread).toContain("next: wait");

@@ -1,6 +1,6 @@
 import { formatDuration } from "@muster/faults";
 import { suggestName } from "./suggest-name.ts";
-import { isFinished, phaseOf, type Work } from "./work.ts";
+import { isFinished, getWorkPhase, type Work } from "./work.ts";
 
 /** The value of `--for`: a deletion, or a condition of this type that is true or false. */
 export type WaitGoal =
@@ -66,7 +66,7 @@ export function describeTimeout(timeoutMs: number, awaited: string, state: strin
 export function describeWork(work: Work): string {
   const last = work.events.at(-1);
   const reasons = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
-  const parts = [`${work.kind} ${work.name} is ${phaseOf(work)}`, ...reasons];
+  const parts = [`${work.kind} ${work.name} is ${getWorkPhase(work)}`, ...reasons];
   return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 

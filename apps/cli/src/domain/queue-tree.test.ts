@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { anAmount, aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
-import { availableOf, placeQueues, type PlacedQueue } from "./queue-tree.ts";
+import { computeAvailable, placeQueues, type PlacedQueue } from "./queue-tree.ts";
 
 const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
 
@@ -47,7 +47,7 @@ it.each([
 ])("computes the amount that %s can get of %s", (name, resource, available) => {
   const queue = placeQueues(TWO_TEAMS).find((each) => each.name === name);
   if (queue === undefined) throw new Error("no queue");
-  expect(availableOf(queue, { pool: "h100", resource })).toBe(available);
+  expect(computeAvailable(queue, { pool: "h100", resource })).toBe(available);
 });
 
 it("stops at the borrowing limit, and reports an unknown amount in a broken tree", () => {
@@ -57,12 +57,12 @@ it("stops at the borrowing limit, and reports an unknown amount in a broken tree
       aQueue("leaf", { parent: "root", amounts: [owned("cpu", 5, 7, { borrowingLimit: 3 })], ...rest }),
     ]).slice(1);
   const cpu = { pool: "h100", resource: "cpu" };
-  expect(leaf({}).map((queue) => availableOf(queue, cpu))).toEqual([1]);
-  expect(leaf({ problem: "UNREADABLE" }).map((queue) => availableOf(queue, cpu))).toEqual([undefined]);
+  expect(leaf({}).map((queue) => computeAvailable(queue, cpu))).toEqual([1]);
+  expect(leaf({ problem: "UNREADABLE" }).map((queue) => computeAvailable(queue, cpu))).toEqual([undefined]);
 });
 
 it("reports an unknown amount for a root without quotas, of resources that the ledger does not report", () => {
   const [root] = placeQueues([aQueue("root")]);
   if (root === undefined) throw new Error("no queue");
-  expect(availableOf(root, { pool: "p", resource: "cpu" })).toBeUndefined();
+  expect(computeAvailable(root, { pool: "p", resource: "cpu" })).toBeUndefined();
 });

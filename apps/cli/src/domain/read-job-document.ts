@@ -42,7 +42,7 @@ export function nameManifest(
 }
 
 /** Returns the namespace of a manifest. */
-export function namespaceOf({ metadata }: JobDocument["manifest"]): unknown {
+export function readNamespace({ metadata }: JobDocument["manifest"]): unknown {
   return isMapping(metadata) ? metadata["namespace"] : undefined;
 }
 

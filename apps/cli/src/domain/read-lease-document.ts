@@ -4,7 +4,7 @@ import { splitId } from "@muster/leases";
 import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { readJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
-import { fieldsOf, type ReadDocument } from "./read-document.ts";
+import { toFields, type ReadDocument } from "./read-document.ts";
 import { DEFAULT_ENGINE, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
@@ -13,9 +13,9 @@ const ENGINE = new RegExp(ENGINE_PATTERN);
 export function readLeaseDocument(value: unknown): ReadDocument<LeaseDocument> {
   const reader = makeValueReader();
   checkSchema(reader, LEASE_FORM, [], value);
-  const { metadata, spec } = fieldsOf(value);
-  const { engine = DEFAULT_ENGINE, duration, data = null, ...rest } = fieldsOf(spec);
-  const id = readId(reader, ["metadata", "name"], fieldsOf(metadata)["name"]);
+  const { metadata, spec } = toFields(value);
+  const { engine = DEFAULT_ENGINE, duration, data = null, ...rest } = toFields(spec);
+  const id = readId(reader, ["metadata", "name"], toFields(metadata)["name"]);
   const durationNs = typeof duration === "string" ? readDuration(reader, duration) : undefined;
   const type = LEASE_TYPES.find((each) => each === rest["type"]);
   const json = type && readData(reader, type, data);

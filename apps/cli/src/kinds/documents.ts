@@ -1,12 +1,12 @@
 import { findNearestName } from "@muster/documents";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
-import type { WorkDraft, Kind } from "./kind.ts";
+import type { WorkDraft, WorkKind } from "./kind.ts";
 import type { ApplyOperations, DocumentRow } from "./resource.ts";
-import { workKinds, type Resources } from "./resources.ts";
+import { listWorkKinds, type Resources } from "./resources.ts";
 
 /** The work of a document, and its kind. */
-export type ReadWork = { readonly kind: Kind; readonly draft: WorkDraft };
+export type ReadWork = { readonly kind: WorkKind; readonly draft: WorkDraft };
 
 /** The object that `apply` creates or updates, and the operations on it. */
 export type AppliedDocument = { readonly applying: ApplyOperations<unknown>; readonly value: unknown };
@@ -44,9 +44,9 @@ function documentRows(resources: Resources): readonly DocumentRow[] {
 }
 
 function workRows(resources: Resources): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
-  const kinds = workKinds(resources);
+  const kinds = listWorkKinds(resources);
   const known = kinds.flatMap(({ documents }) => documents);
-  const rowOf = (kind: Kind): DocumentRow<ReadWork> => ({
+  const rowOf = (kind: WorkKind): DocumentRow<ReadWork> => ({
     words: kind.documents,
     elsewhere: (word) => `a ${word} runs to its end: use \`muster run FILE\``,
     read: (document) => mapRead(kind.read(document, known), (draft) => ({ kind, draft })),

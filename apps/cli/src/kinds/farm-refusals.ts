@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import { makeFarmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit } from "../domain/decide-exit.ts";
@@ -9,12 +9,12 @@ import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
 /** Asks the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
-export function askOfSet<Answer>(
+export function askAboutSet<Answer>(
   { link }: ConnectedCli,
   name: string,
   question: (farms: FarmCalls) => Promise<Answer>,
 ): Promise<Answer> {
-  const farms = farmCalls(link);
+  const farms = makeFarmCalls(link);
   return explainRefusal(
     () => question(farms),
     async (fault) => ({
@@ -37,12 +37,12 @@ const WORDS = new Map<string, string>([
 ]);
 
 function reasonOf({ field, reason }: Extract<Fault, { code: "invalid_request" }>): string {
-  const word = WORDS.get(field) ?? documentField(field);
+  const word = WORDS.get(field) ?? toDocumentField(field);
   return word === "" ? reason : `${word}: ${reason}`;
 }
 
 /** Translates a field of a farm's message into the field of the document. */
-export function documentField(field: string): string {
+export function toDocumentField(field: string): string {
   const known = new Map([
     ["name", "metadata.name"],
     ["spec.pod_id", "spec.podId"],

@@ -5,15 +5,15 @@ import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
-import { pick } from "../adapters/message-fields.ts";
-import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
+import { pickFields } from "../adapters/message-fields.ts";
+import { toJobEvent, toJob, toRawEvent } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
-import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
-import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
+import { continueJob, JOB_CONDITIONS, recallPhases, addSubmissionTime } from "../domain/job-phases.ts";
+import { readNamespace, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { CheckResult, Kind, ServiceLink, WorkCalls } from "./kind.ts";
+import type { CheckResult, WorkKind, ServiceLink, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
 // eslint-disable-next-line @nx/enforce-module-boundaries
 import schema from "../../../../schemas/job.schema.json" with { type: "json" };
@@ -28,9 +28,9 @@ const SCHEMA: Schema = schema;
 const RETRY_MS = 1000;
 
 /** Gangs of pods that succeed or fail as one, which the job controller runs: Muster's own kind, and Kubeflow's. */
-export const JOBS: readonly Kind[] = WORDS.map(buildJobKind);
+export const JOBS: readonly WorkKind[] = WORDS.map(buildJobKind);
 
-function buildJobKind(word: Word): Kind {
+function buildJobKind(word: Word): WorkKind {
   const noun = word.toLowerCase();
   const own = word === OWN;
   return {
@@ -70,7 +70,7 @@ async function check(
   name: string,
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<CheckResult> {
-  const own = namespaceOf(manifest);
+  const own = readNamespace(manifest);
   if (own !== undefined && namespace !== undefined && own !== namespace) {
     const reason = `is ${JSON.stringify(own)}, and --namespace is "${namespace}"`;
     return { problems: [{ field: "metadata.namespace", reason }], warnings: [] };
@@ -78,7 +78,7 @@ async function check(
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(JobService).checkJob({ manifestJson }, options);
-  return { problems: problems.map((each) => pick(each, "field", "reason")), warnings };
+  return { problems: problems.map((each) => pickFields(each, "field", "reason")), warnings };
 }
 
 async function submit(
@@ -91,7 +91,7 @@ async function submit(
   const sentMs = Date.now();
   const reply = await client(JobService).submitJob({ requestId, manifestJson }, options);
   return {
-    ...timeSubmission(jobFromMessage(reply.job), sentMs),
+    ...addSubmissionTime(toJob(reply.job), sentMs),
     warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })),
   };
 }
@@ -118,34 +118,34 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
     askOf(word, { name, namespace }, question);
   return {
-    get: async (name) => jobFromMessage((await ask(name, (key) => jobs.getJob({ key }, options))).job),
+    get: async (name) => toJob((await ask(name, (key) => jobs.getJob({ key }, options))).job),
     after: async (seen, signal) => {
       const request = { key: keyOf(seen), afterRevision: String(seen.revision), waitMs: LONG_POLL_MS };
       const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-      return continueJob(seen, jobFromMessage(reply.job), Date.now());
+      return continueJob(seen, toJob(reply.job), Date.now());
     },
     list: async (labelSelector = "") => {
       const request = { namespace, labelSelector };
       const read = readPages(
         (page) => listIn({ namespace, allNamespaces }, jobs.listJobs({ ...page, ...request }, options)),
         "jobs",
-        jobFromMessage,
+        toJob,
       );
       const all = allNamespaces ? (await read).map(withNamespace) : await read;
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
-      return recallPhases(seen, events.map(rawEventFromMessage));
+      return recallPhases(seen, events.map(toRawEvent));
     },
     cancel: async (name) => {
       const cancelled = ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options));
-      return jobFromMessage((await cancelled).job);
+      return toJob((await cancelled).job);
     },
     suspend: async (name, suspended) => {
       const request = { requestId: crypto.randomUUID(), suspended };
       const { job } = await ask(name, (key) => jobs.suspendJob({ ...request, key }, options));
-      return jobFromMessage(job);
+      return toJob(job);
     },
     log: async (name, component, from, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
@@ -159,7 +159,7 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
     },
     events: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
-      return [...seen.events, ...events.map(jobEventFromMessage)];
+      return [...seen.events, ...events.map(toJobEvent)];
     },
     onEvent: (listener, name) => {
       const over = new AbortController();

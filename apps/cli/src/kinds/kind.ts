@@ -8,7 +8,7 @@ import type { DocumentName } from "../domain/read-name.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** A kind of work, as the commands need it. All differences between kinds are in the file of the kind. */
-export type Kind = {
+export type WorkKind = {
   /** The noun of one item in commands: `session`. */
   readonly noun: string;
   readonly plural: string;

@@ -9,12 +9,12 @@ import { listSome } from "../domain/list-some.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 import { requireListed } from "./require-listed.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 const MAX_NAMED_QUEUES = 20;
 
 /** Limits on how much of each pool a team may use, arranged in trees. */
-export const QUEUE: Resource<ShownQueue> = {
+export const QUEUE: ResourceRow<ShownQueue> = {
   noun: "queue",
   plural: "queues",
   aliases: ["mq"],

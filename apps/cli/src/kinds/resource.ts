@@ -7,7 +7,7 @@ import type { TableStyle } from "../domain/build-table.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
 import type { WaitVerdict, WaitGoal } from "../domain/decide-wait.ts";
 import type { Format } from "../commands/output.ts";
-import type { Kind } from "./kind.ts";
+import type { WorkKind } from "./kind.ts";
 
 /** The time and the style of output for people. */
 export type OutputView = { readonly nowMs: number; readonly style: TableStyle };
@@ -22,12 +22,12 @@ export type FormattedAnswer = {
  * One row of the table of resources, which contains all differences between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did
  * you mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
  */
-export type Resource<Item extends object = object> = {
+export type ResourceRow<Item extends object = object> = {
   /** The noun of one item in commands and messages: `replica-set`. */
   readonly noun: string;
   readonly plural: string;
   /** The operations of `run`, `cancel` and `logs` on a kind of work. Absent: it is no work. */
-  readonly work?: Kind;
+  readonly work?: WorkKind;
   /** Other words for the resource; letter case and hyphens are ignored. */
   readonly aliases?: readonly string[];
   /** The alias that completion offers. */

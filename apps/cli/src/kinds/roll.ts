@@ -1,5 +1,5 @@
 import { unlessMissing } from "@muster/faults";
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import { makeFarmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildRecord } from "../domain/build-record.ts";
@@ -9,29 +9,29 @@ import { decideRollEnd, decideRollWait, ROLL_CONDITIONS } from "../domain/decide
 import { SET_NOUN } from "../domain/replica-set.ts";
 import type { RolloutRecord } from "../adapters/farm-messages.ts";
 import { suggestName } from "../domain/suggest-name.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 const MIN_SUGGESTED_LENGTH = 3;
 
 /** Rolling updates from one replica set to another. A finished one is deleted. */
-export const ROLL: Resource<RolloutRecord> = {
+export const ROLL: ResourceRow<RolloutRecord> = {
   noun: "roll",
   plural: "rolls",
   aliases: ["rollout", "rollouts"],
   none: "no rolling updates",
   get: findRoll,
-  list: ({ link }) => farmCalls(link).rolls(),
+  list: ({ link }) => makeFarmCalls(link).rolls(),
   nameOf: ({ id }) => id,
   table: (rolls, { nowMs, style }) => buildRollTable(rolls, nowMs, style),
   record: buildRecord,
   waiting: {
     conditions: ROLL_CONDITIONS,
     decide: decideRollWait,
-    next: ({ link }, { id }) => farmCalls(link).getRoll(id),
+    next: ({ link }, { id }) => makeFarmCalls(link).getRoll(id),
     isMetByDeletion: async ({ link }, { start, last }, goal) => {
       if (goal.kind === "delete") return true;
       if (goal.type.toLowerCase() !== "complete" || !goal.isTrue) return !goal.isTrue;
-      return decideRollEnd(start, last, await unlessMissing(farmCalls(link).get(last.newSet))) === "complete";
+      return decideRollEnd(start, last, await unlessMissing(makeFarmCalls(link).get(last.newSet))) === "complete";
     },
     describe: buildRollLine,
     explained: ({ newSet }) => ({ kind: SET_NOUN, name: newSet }),
@@ -40,7 +40,7 @@ export const ROLL: Resource<RolloutRecord> = {
 
 /** Finds a roll by its own name, which is that of its new set, or by either of its sets. Rejects with CommandError if no such roll is open. */
 export async function findRoll({ link }: Pick<ConnectedCli, "link">, name: string): Promise<RolloutRecord> {
-  const farms = farmCalls(link);
+  const farms = makeFarmCalls(link);
   const rolls = await farms.rolls();
   const found =
     rolls.find(({ id }) => id === name) ?? rolls.find(({ oldSet, newSet }) => oldSet === name || newSet === name);

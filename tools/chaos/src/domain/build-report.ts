@@ -1,5 +1,5 @@
 import type { Finding } from "./finding.ts";
-import { type JobSeen, nodesByWork, type RunObservations } from "./observed.ts";
+import { type JobSeen, groupNodesByWork, type RunObservations } from "./observed.ts";
 
 /** One line of the history of a session or job. */
 export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
@@ -59,7 +59,7 @@ export function buildStory(
       .filter(({ work }) => work === name)
       .map(({ pod, atMs }) => ({ atMs, source: "fault", text: `a user deletes ${pod}` })),
     ...observed.outages
-      .filter(({ node }) => nodesByWork(observed.ledger).get(name)?.has(node))
+      .filter(({ node }) => groupNodesByWork(observed.ledger).get(name)?.has(node))
       .flatMap(({ node, fromMs: offMs, toMs: onMs }) => [
         { atMs: offMs, source: "fault", text: `${node} is off` },
         { atMs: onMs, source: "fault", text: `${node} is on` },

@@ -9,7 +9,7 @@ export type PresentWork = {
 };
 
 /** The pods that should not exist at the end of the run: all pods of sessions, and the pods of jobs that their policies remove. */
-export function leftoverPods(
+export function listLeftoverPods(
   present: readonly PresentWork[],
   jobs: readonly JobShape[],
   exists: (job: string) => boolean,
@@ -26,14 +26,14 @@ export function leftoverPods(
 }
 
 /** The jobs that exist although their time to live is over or their user deleted them. */
-export function leftoverJobs(jobs: readonly JobShape[], exists: (job: string) => boolean): string[] {
+export function listLeftoverJobs(jobs: readonly JobShape[], exists: (job: string) => boolean): string[] {
   return jobs
     .filter(({ name, ttlS, userAction }) => (ttlS !== undefined || userAction?.kind === "delete") && exists(name))
     .map(({ name }) => name);
 }
 
 /** The services that should not exist: all except those of jobs with policy None. */
-export function leftoverServices(
+export function listLeftoverServices(
   present: readonly { readonly name: string; readonly work: string }[],
   jobs: readonly JobShape[],
   exists: (job: string) => boolean,

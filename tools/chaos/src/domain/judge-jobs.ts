@@ -1,7 +1,7 @@
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
 import type { Finding } from "./finding.ts";
-import { type JobSeen, nodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
-import { type JobShape, membersOf } from "./plan-jobs.ts";
+import { type JobSeen, groupNodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
+import { type JobShape, countMembers } from "./plan-jobs.ts";
 
 /** Pods of a lost machine are detected when it is on again. */
 const LOST_AFTER_MS = 3000;
@@ -89,7 +89,7 @@ function judgeCreations(
   observed: RunObservations,
   finding: MakeFinding,
 ): Finding[] {
-  const members = membersOf(shape).length;
+  const members = countMembers(shape).length;
   const attempts = shape.restartsAll ? 1 + shape.backoffLimit : 1;
   const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
   const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
@@ -122,7 +122,7 @@ function preemptionsOf({ name }: JobShape, { ledger }: RunObservations): number 
 
 /** Number of outages of its machines before its end. */
 function outagesOf({ name }: JobShape, { jobs, ledger, outages }: RunObservations): number {
-  const nodes = nodesByWork(ledger).get(name) ?? new Set<string>();
+  const nodes = groupNodesByWork(ledger).get(name) ?? new Set<string>();
   const { createdAtMs = 0, endedAtMs, goneMs } = jobs.get(name) ?? {};
   const endMs = endedAtMs ?? goneMs ?? Infinity;
   return outages.filter(

@@ -1,5 +1,5 @@
 import type { Finding } from "./finding.ts";
-import { nodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
+import { groupNodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
 
 /** Checks that no pod runs twice and no machine has two owners, by the ledger's log and by the pods on each machine. */
 export function judgeMachines(observed: RunObservations): Finding[] {
@@ -12,7 +12,7 @@ export function judgeMachines(observed: RunObservations): Finding[] {
 }
 
 /** Pods of an executor that had lost its session. They were never confirmed, so they were never placed. */
-export function unconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
+export function listUnconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
   return [...Map.groupBy(pods, ({ name }) => name).values()].flatMap((made) =>
     made.length === 1 ? [] : made.filter((pod) => !mayRun(pod)),
   );
@@ -25,7 +25,7 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
 /** A session may replace a pod that never started if its machine was off, and a pod that found no room for its part. */
 function judgeTwins({ pods, outages, ledger }: RunObservations): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
-  const nodes = nodesByWork(ledger);
+  const nodes = groupNodesByWork(ledger);
   const mayReplace = ({ work, states, isShared, boundPlace }: PodSeen): boolean => {
     if (states.some((state) => state === "Running" || state === "Succeeded")) return false;
     const isCrowdedOut = isShared === true && boundPlace === undefined;
@@ -83,7 +83,7 @@ function judgeLedger({ ledger }: RunObservations): Finding[] {
 }
 
 function judgePlaces({ pods, ledger }: RunObservations): Finding[] {
-  const granted = nodesByWork(ledger);
+  const granted = groupNodesByWork(ledger);
   return pods
     .filter(({ work, node }) => node !== "" && granted.get(work)?.has(node) !== true)
     .map(({ name, work, node }) => ({

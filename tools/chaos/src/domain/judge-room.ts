@@ -38,7 +38,7 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
       const amounts = allocatable.get(node);
       const found =
         amounts &&
-        exceededBy(
+        findExcess(
           amounts,
           (parts.get(node) ?? []).map(({ use }) => use),
         );
@@ -58,7 +58,7 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
 }
 
 /** The first resource that is used beyond the amount of the node, with both amounts; undefined: all uses fit. */
-export function exceededBy(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
+export function findExcess(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
   for (const [resource, amount] of allocatable) {
     const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
     if (used > amount) return `${used} ${resource} of ${amount}`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { unconfirmedTwins } from "./judge-machines.ts";
+import { listUnconfirmedTwins } from "./judge-machines.ts";
 import { judgeRun } from "./judge-run.ts";
 import type { EventSeen, RunObservations, PodSeen, SessionSeen } from "./observed.ts";
 import { planSessionShapes, type SessionShape } from "./plan-shapes.ts";
@@ -126,8 +126,8 @@ describe("judgeRun", () => {
   it("reports a second pod that was never confirmed, and finds no violation", () => {
     const late = { ...POD, uid: "u2", confirmed: false, node: "", boundPlace: undefined };
     expect(rules({ ...CLEAN, pods: [POD, late] })).toEqual([]);
-    expect(unconfirmedTwins([POD, late])).toEqual([late]);
-    expect(unconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
+    expect(listUnconfirmedTwins([POD, late])).toEqual([late]);
+    expect(listUnconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
   });
 
   it("allows another pod in place of one that found no room for its part", () => {

@@ -3,7 +3,7 @@ import { judgeJobs } from "./judge-jobs.ts";
 import { judgeMachines } from "./judge-machines.ts";
 import { judgeQueues } from "./judge-queues.ts";
 import { judgeRoom } from "./judge-room.ts";
-import { type EventSeen, nodesByWork, type RunObservations, type SessionSeen } from "./observed.ts";
+import { type EventSeen, groupNodesByWork, type RunObservations, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 import type { TeamQueue } from "./plan-queues.ts";
 import type { SessionShape } from "./plan-shapes.ts";
@@ -39,11 +39,11 @@ export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: Run
 }
 
 /** The faults that affected a session. */
-export function hitsOf(session: SessionSeen, observed: RunObservations): FaultHits {
+export function countHits(session: SessionSeen, observed: RunObservations): FaultHits {
   const { createdAtMs, finishedAtMs } = session;
   const endMs = finishedAtMs === 0 ? Number.POSITIVE_INFINITY : finishedAtMs;
   const overlaps = (fromMs: number, toMs: number): boolean => fromMs <= endMs && toMs >= createdAtMs;
-  const nodes = nodesByWork(observed.ledger).get(session.name) ?? new Set<string>();
+  const nodes = groupNodesByWork(observed.ledger).get(session.name) ?? new Set<string>();
   return {
     nodeLost: observed.outages.some(
       ({ node, fromMs, toMs }) => nodes.has(node) && overlaps(fromMs, toMs + LOST_AFTER_MS),
@@ -84,7 +84,7 @@ function judgeSession(shape: SessionShape, observed: RunObservations): Finding[]
   if (!isInOrder(session.events)) {
     problems.push(finding("events are in order", [...ORDER, "a terminal event"].join(", "), how));
   }
-  const hits = hitsOf(session, observed);
+  const hits = countHits(session, observed);
   const expectation = decideOutcomes(shape, hits);
   const outcome = end.kind === "ERROR" ? `ERROR ${end.reason}` : end.kind;
   if (!expectation.outcomes.some((each) => each === outcome)) {

@@ -1,4 +1,4 @@
-import { type Random, randomFrom } from "./random.ts";
+import { type Random, makeRandom } from "./random.ts";
 
 /** Phases in the order in which a session passes through them. */
 export const PHASES = ["queued", "accepted", "provisioning", "running", "cleaning-up"] as const;
@@ -73,7 +73,7 @@ const WEIGHTS: Readonly<Record<SessionIntent, number>> = {
 
 /** Plans the sessions of one run. The same seed and policy give the same sessions. */
 export function planSessionShapes(seed: number, policy: ShapePolicy): SessionShape[] {
-  const random = randomFrom(seed, "shapes");
+  const random = makeRandom(seed, "shapes");
   return Array.from({ length: policy.sessions }, (_, index) => {
     const name = `s${String(index + 1).padStart(3, "0")}`;
     // The first session passes through every phase, so that at least one does.

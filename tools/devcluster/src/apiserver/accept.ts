@@ -2,7 +2,7 @@
 export type Representation = "json" | "table" | "metadata";
 
 /** Returns the first form of an Accept header that the server supports; undefined if none. */
-export function negotiate(accept: string | undefined): Representation | undefined {
+export function negotiateForm(accept: string | undefined): Representation | undefined {
   if (accept === undefined || accept.trim() === "") return "json";
   for (const range of accept.split(",")) {
     const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { JsonObject } from "./json.ts";
-import { type Failure, FailureError, failureStatus, internalError } from "./status.ts";
+import { type Failure, FailureError, buildFailureStatus, internalError } from "./status.ts";
 
 /** One request with the means to answer it. */
 export type HttpExchange = {
@@ -22,7 +22,12 @@ export type Tunnel = {
 };
 
 /** Answers once with a JSON object. Does nothing if the client has gone or an answer has begun. */
-export function answer(exchange: HttpExchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
+export function sendAnswer(
+  exchange: HttpExchange,
+  code: number,
+  body: JsonObject,
+  warnings: readonly string[] = [],
+): void {
   answerJson(exchange, code, Buffer.from(JSON.stringify(body)), warnings);
 }
 
@@ -46,7 +51,7 @@ export function answerJson(
 export function answerFailure(exchange: HttpExchange, failure: Failure): void {
   const seconds = failure.details?.retryAfterSeconds;
   if (seconds !== undefined && !exchange.response.headersSent) exchange.response.setHeader("retry-after", seconds);
-  answer(exchange, failure.code, failureStatus(failure));
+  sendAnswer(exchange, failure.code, buildFailureStatus(failure));
 }
 
 export function answerBytes({ response }: HttpExchange, type: string, bytes: Uint8Array): void {

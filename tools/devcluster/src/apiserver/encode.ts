@@ -1,7 +1,7 @@
 import type { Representation } from "./accept.ts";
-import { type JsonObject, without } from "./json.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
-import { buildTable, partialMetadata, type TableOptions } from "./table.ts";
+import { type JsonObject, removeKey } from "./json.ts";
+import { buildApiVersion, type Resource } from "./resource.ts";
+import { buildTable, buildPartialMetadata, type TableOptions } from "./table.ts";
 
 /** The requested form of objects. */
 export type ObjectForm = {
@@ -16,7 +16,7 @@ export function buildItem(view: ObjectForm, object: JsonObject, nowMs: number): 
     case "json":
       return object;
     case "metadata":
-      return partialMetadata(object);
+      return buildPartialMetadata(object);
     case "table":
       return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, true);
   }
@@ -31,13 +31,13 @@ export function buildList(
   const { resource, form } = view;
   if (form === "table") return table(view, objects, metadata, nowMs, true);
   if (form === "metadata") {
-    const items = objects.map(partialMetadata);
+    const items = objects.map(buildPartialMetadata);
     return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items };
   }
   // Items of a built-in kind's list have no kind and apiVersion.
   const items =
-    resource.schema === undefined ? objects.map((object) => without(object, "kind", "apiVersion")) : objects;
-  return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items };
+    resource.schema === undefined ? objects.map((object) => removeKey(object, "kind", "apiVersion")) : objects;
+  return { kind: `${resource.kind}List`, apiVersion: buildApiVersion(resource), metadata, items };
 }
 
 /** Builds the object of a watch event; only the first has columns. */

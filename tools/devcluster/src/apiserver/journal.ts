@@ -11,7 +11,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { claimFor } from "../kubelet/claim-directory.ts";
+import { claimForOwner } from "../kubelet/claim-directory.ts";
 import type { JsonObject } from "./json.ts";
 import { decodeRecord, encodeRecord, type JournalRecord } from "./journal-record.ts";
 
@@ -48,7 +48,7 @@ const CHUNK_BYTES = 1024 * 1024;
 /** Opens the journal of a directory, or begins one. Throws for a file that is damaged in its middle: the rest would be guesswork. */
 export function openJournal({ directory, compactFromBytes, onProblem }: JournalOptions): Journal {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const claim = claimFor("API server", directory);
+  const claim = claimForOwner("API server", directory);
   const file = join(directory, "journal");
   const { bytes, snapshotBytes, ...read } = readJournal(file);
   let { records } = read;

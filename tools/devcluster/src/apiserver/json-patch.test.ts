@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonValue } from "./json.ts";
-import { jsonPatch } from "./json-patch.ts";
+import { applyJsonPatch } from "./json-patch.ts";
 
 describe("a JSON patch", () => {
   it.each<[string, JsonValue, JsonValue, JsonValue]>([
@@ -32,7 +32,7 @@ describe("a JSON patch", () => {
       JSON.parse('{"__proto__":1}') as JsonValue,
     ],
   ])("%s", (_title, document, patch, expected) => {
-    expect(JSON.stringify(jsonPatch(document, patch))).toBe(JSON.stringify(expected));
+    expect(JSON.stringify(applyJsonPatch(document, patch))).toBe(JSON.stringify(expected));
   });
 
   it.each<[string, JsonValue]>([
@@ -48,12 +48,12 @@ describe("a JSON patch", () => {
     ["an inherited member", [{ op: "test", path: "/constructor", value: {} }]],
     ["a number", [1]],
   ])("is refused for %s", (_title, patch) => {
-    expect(() => jsonPatch({ a: 1, list: [1, 2] }, patch)).toThrow("the server rejected our request");
+    expect(() => applyJsonPatch({ a: 1, list: [1, 2] }, patch)).toThrow("the server rejected our request");
   });
 
   it("is refused when it has more operations than allowed", () => {
     const patch = Array.from({ length: 10_001 }, () => ({ op: "add", path: "/a", value: 1 }));
-    expect(() => jsonPatch({}, patch)).toThrow("allowed maximum operations");
+    expect(() => applyJsonPatch({}, patch)).toThrow("allowed maximum operations");
   });
 
   it("reverts its additions, and leaves the given document unchanged", () => {
@@ -66,8 +66,8 @@ describe("a JSON patch", () => {
           const before = JSON.stringify(document);
           const path = `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
           fc.pre(!Object.hasOwn(dictionary, name));
-          const added = jsonPatch(document, [{ op: "add", path, value: 1 }]);
-          expect(JSON.stringify(jsonPatch(added, [{ op: "remove", path }]))).toBe(before);
+          const added = applyJsonPatch(document, [{ op: "add", path, value: 1 }]);
+          expect(JSON.stringify(applyJsonPatch(added, [{ op: "remove", path }]))).toBe(before);
           expect(JSON.stringify(document)).toBe(before);
         },
       ),

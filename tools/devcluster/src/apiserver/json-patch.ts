@@ -1,11 +1,11 @@
-import { isList, isObject, type JsonValue, type JsonObject, sameJson, textAt, withKey, without } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, isSameJson, getText, withKey, removeKey } from "./json.ts";
 import { badRequest, fail, type Failure } from "./status.ts";
 
 /**
  * Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes
  * answers. Kept because makeKubeCalls offers it and `kubectl patch --type=json` sends it.
  */
-export function jsonPatch(document: JsonValue, patch: JsonValue): JsonValue {
+export function applyJsonPatch(document: JsonValue, patch: JsonValue): JsonValue {
   if (!isList(patch))
     return fail(badRequest("error decoding patch: json: cannot unmarshal object into a list of operations"));
   if (patch.length > OPERATIONS_LIMIT) {
@@ -28,7 +28,7 @@ function apply(document: JsonValue, operation: JsonValue): JsonValue {
   if (!isObject(operation)) return fail(unfit);
   const path = pointer(operation, "path");
   const value = (): JsonValue => operation["value"] ?? (Object.hasOwn(operation, "value") ? null : fail(unfit));
-  switch (textAt(operation, "op")) {
+  switch (getText(operation, "op")) {
     case "add":
       return add(document, path, value());
     case "remove":
@@ -42,7 +42,7 @@ function apply(document: JsonValue, operation: JsonValue): JsonValue {
       return add(remove(document, from), path, read(document, from));
     }
     case "test":
-      return sameJson(read(document, path), value()) ? document : fail(unfit);
+      return isSameJson(read(document, path), value()) ? document : fail(unfit);
     default:
       return fail(unfit);
   }
@@ -86,7 +86,7 @@ function remove(document: JsonValue, path: readonly string[]): JsonValue {
   return (
     change(document, path, (holder, key) => {
       if (isList(holder)) return holder.toSpliced(index(key, holder.length - 1), 1);
-      return Object.hasOwn(holder, key) ? without(holder, key) : fail(unfit);
+      return Object.hasOwn(holder, key) ? removeKey(holder, key) : fail(unfit);
     }) ?? null
   );
 }

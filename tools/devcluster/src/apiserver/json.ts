@@ -23,38 +23,38 @@ export function at(value: JsonValue | undefined, ...path: readonly string[]): Js
 }
 
 /** Returns the text at a path; "" if it is missing or no text. */
-export function textAt(value: JsonValue | undefined, ...path: readonly string[]): string {
+export function getText(value: JsonValue | undefined, ...path: readonly string[]): string {
   const found = at(value, ...path);
   return typeof found === "string" ? found : "";
 }
 
-export function numberAt(value: JsonValue | undefined, ...path: readonly string[]): number | undefined {
+export function findNumber(value: JsonValue | undefined, ...path: readonly string[]): number | undefined {
   const found = at(value, ...path);
   return typeof found === "number" ? found : undefined;
 }
 
-export function listAt(value: JsonValue | undefined, ...path: readonly string[]): readonly JsonValue[] {
+export function getList(value: JsonValue | undefined, ...path: readonly string[]): readonly JsonValue[] {
   const found = at(value, ...path);
   return isList(found) ? found : [];
 }
 
-export function objectAt(value: JsonValue | undefined, ...path: readonly string[]): JsonObject {
+export function getObject(value: JsonValue | undefined, ...path: readonly string[]): JsonObject {
   const found = at(value, ...path);
   return isObject(found) ? found : {};
 }
 
 /** Texts of a list; other values are left out. */
-export function textsAt(value: JsonValue | undefined, ...path: readonly string[]): string[] {
-  return listAt(value, ...path).filter((item) => typeof item === "string");
+export function getTexts(value: JsonValue | undefined, ...path: readonly string[]): string[] {
+  return getList(value, ...path).filter((item) => typeof item === "string");
 }
 
 /** The object with another value at the path; undefined removes the present one. Missing objects on the way are created for a value. */
-export function put(object: JsonObject, path: readonly string[], value: JsonValue | undefined): JsonObject {
+export function setAt(object: JsonObject, path: readonly string[], value: JsonValue | undefined): JsonObject {
   const [key, ...rest] = path;
   if (key === undefined) return object;
-  if (rest.length === 0) return value === undefined ? without(object, key) : withKey(object, key, value);
+  if (rest.length === 0) return value === undefined ? removeKey(object, key) : withKey(object, key, value);
   if (value === undefined && !isObject(at(object, key))) return object;
-  return withKey(object, key, put(objectAt(object, key), rest, value));
+  return withKey(object, key, setAt(getObject(object, key), rest, value));
 }
 
 /** Safe for any key: a computed `__proto__` is an ordinary key. */
@@ -62,7 +62,7 @@ export function withKey(object: JsonObject, key: string, value: JsonValue): Json
   return { ...object, [key]: value };
 }
 
-export function without(object: JsonObject, ...keys: readonly string[]): JsonObject {
+export function removeKey(object: JsonObject, ...keys: readonly string[]): JsonObject {
   if (!keys.some((key) => Object.hasOwn(object, key))) return object;
   return mapEntries(object, (key, value) => (keys.includes(key) ? undefined : value));
 }
@@ -113,6 +113,6 @@ export function withDefaults(object: JsonObject, base: JsonObject): JsonObject {
   return missing.length === 0 ? object : Object.fromEntries([...Object.entries(object), ...missing]);
 }
 
-export function sameJson(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
+export function isSameJson(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   return a === b || isDeepStrictEqual(a, b);
 }

@@ -1,9 +1,9 @@
-import { type JsonObject, put, textAt } from "./json.ts";
+import { type JsonObject, setAt, getText } from "./json.ts";
 import { bindPod } from "./kinds/pod.ts";
-import { nameOf, namespaceOf, timestamp, uidOf } from "./metadata.ts";
+import { getName, getNamespace, formatTimestamp, getUid } from "./metadata.ts";
 import { APPLY, applyPatch, type PatchRequest } from "./patch.ts";
 import type { ObjectName, Registry, WriteResult } from "./registry.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { buildApiVersion, type Resource } from "./resource.ts";
 import type { DecodedObject } from "./schema.ts";
 import { badRequest, conflict, fail, invalid, invalidValue } from "./status.ts";
 import type { Target } from "./target.ts";
@@ -31,7 +31,7 @@ export function replaceObject(write: WriteRequest, body: JsonObject, subresource
   refuseOtherName(target, decoded.object);
   // The path contains the namespace, so a body may omit it.
   const place = target.resource.namespaced ? target.namespace : undefined;
-  const object = put(decoded.object, ["metadata", "namespace"], place);
+  const object = setAt(decoded.object, ["metadata", "namespace"], place);
   const written = registry.update(target, { subresource, change: () => object, dryRun });
   return { ...written, warnings: decoded.warnings };
 }
@@ -62,13 +62,13 @@ export function patchObject(
 
 /** Binds the target pod to the node that the binding names. */
 export function bindObject({ registry, target, dryRun }: WriteRequest, binding: JsonObject, nowMs: number): void {
-  const node = textAt(binding, "target", "name");
+  const node = getText(binding, "target", "name");
   if (node === "") fail({ code: 500, reason: "", message: "target.name: Required value" });
   const resource = { group: "", plural: "pods/binding" };
-  const bound = bindPod(registry.get(target), target.name, node, timestamp(nowMs));
+  const bound = bindPod(registry.get(target), target.name, node, formatTimestamp(nowMs));
   if ("refused" in bound) return fail(conflict(resource, target.name, bound.refused));
-  const uid = uidOf(binding);
-  const podUid = uidOf(bound.pod);
+  const uid = getUid(binding);
+  const podUid = getUid(bound.pod);
   if (uid !== "" && uid !== podUid) {
     const because = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${podUid}`;
     fail(conflict(resource, target.name, because));
@@ -84,9 +84,9 @@ export function decodeBody(
   stored?: JsonObject,
 ): DecodedObject {
   const { resource } = target;
-  const kind = textAt(body, "kind");
-  const apiVersion = textAt(body, "apiVersion");
-  const expected = apiVersionOf(resource);
+  const kind = getText(body, "kind");
+  const apiVersion = getText(body, "apiVersion");
+  const expected = buildApiVersion(resource);
   const isBuiltIn = resource.schema === undefined;
   if (isBuiltIn && ((kind !== "" && kind !== resource.kind) || (apiVersion !== "" && apiVersion !== expected))) {
     const meant = `${kind || resource.kind} in version "${apiVersion || expected}"`;
@@ -107,8 +107,8 @@ function refusePatch(because: string): never {
 }
 
 function refuseOtherName(target: Target, object: JsonObject): void {
-  const name = nameOf(object);
-  const namespace = namespaceOf(object);
+  const name = getName(object);
+  const namespace = getNamespace(object);
   if (name !== target.name) {
     fail(badRequest(`the name of the object (${name}) does not match the name on the URL (${target.name})`));
   }
@@ -119,7 +119,7 @@ function refuseOtherName(target: Target, object: JsonObject): void {
 
 /** A stale precondition of an update is a wrong value in a patch. */
 function refuseOtherUid({ resource, name }: ObjectName, current: JsonObject | undefined, patched: JsonObject): void {
-  const uid = uidOf(patched);
-  if (current === undefined || uid === "" || uid === uidOf(current)) return;
+  const uid = getUid(patched);
+  if (current === undefined || uid === "" || uid === getUid(current)) return;
   fail(invalid(resource, name, [invalidValue("metadata.uid", uid, "field is immutable")]));
 }

@@ -1,7 +1,7 @@
 import protobuf from "protobufjs";
 import messageFields from "../../schemas/protobuf.json" with { type: "json" };
-import { definitionOf, generated } from "./definitions.ts";
-import { isList, isObject, type JsonValue, type JsonObject, mapEntries, textAt } from "./json.ts";
+import { findDefinition, requireGeneratedObject } from "./definitions.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapEntries, getText } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
 /**
@@ -34,7 +34,7 @@ const EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
 /** Messages that marshal their own JSON: one of several values, each in its own field. */
 const CHOICES: Readonly<Record<string, (message: JsonObject) => JsonValue>> = {
-  [`${EXTENSIONS}.JSON`]: (message) => toJson(Buffer.from(textAt(message, "raw"), "base64").toString("utf8")),
+  [`${EXTENSIONS}.JSON`]: (message) => toJson(Buffer.from(getText(message, "raw"), "base64").toString("utf8")),
   [`${EXTENSIONS}.JSONSchemaPropsOrArray`]: (message) => message["schema"] ?? message["jSONSchemas"] ?? null,
   [`${EXTENSIONS}.JSONSchemaPropsOrBool`]: (message) => message["schema"] ?? message["allows"] ?? false,
   [`${EXTENSIONS}.JSONSchemaPropsOrStringArray`]: (message) => message["schema"] ?? message["property"] ?? null,
@@ -56,8 +56,8 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
     const apiVersion = textOf(version) || expected.apiVersion;
     const kind = textOf(name) || expected.kind;
     // The API group of a request determines the version of its options.
-    const options = kind === "DeleteOptions" ? definitionOf("v1", kind) : undefined;
-    const definition = options ?? definitionOf(apiVersion, kind);
+    const options = kind === "DeleteOptions" ? findDefinition("v1", kind) : undefined;
+    const definition = options ?? findDefinition(apiVersion, kind);
     if (definition === undefined || !known().has(definition)) return undefined;
     const content = raw instanceof Uint8Array ? raw : new Uint8Array();
     const reader = protobuf.Reader.create(content);
@@ -71,7 +71,7 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
 /** Returns the generated fields of every message by number. */
 function known(): ReadonlyMap<string, Message> {
   messages ??= new Map(
-    Object.entries(generated(messageFields)).map(([name, fields]) => [
+    Object.entries(requireGeneratedObject(messageFields)).map(([name, fields]) => [
       name,
       parseMessage(isObject(fields) ? fields : {}),
     ]),

@@ -2,9 +2,9 @@ import type { RoleBook } from "./access/decide-access.ts";
 import type { User } from "./access/user.ts";
 import type { Schema } from "./definitions.ts";
 import type { JsonValue, JsonObject } from "./json.ts";
-import { nameOf, namespaceOf } from "./metadata.ts";
+import { getName, getNamespace } from "./metadata.ts";
 import type { Check } from "./names.ts";
-import { decode, type DecodedObject } from "./schema.ts";
+import { decodeObject, type DecodedObject } from "./schema.ts";
 import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
 import { AGE, type Column, NAME } from "./table.ts";
@@ -84,7 +84,7 @@ type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 /** A resource of the core group with the defaults of most resources, but for the given parts. */
 export function defineResource(given: Given): Resource {
   const namespaced = given.namespaced ?? true;
-  const apiVersion = apiVersionOf({ group: "", version: "v1", ...given });
+  const apiVersion = buildApiVersion({ group: "", version: "v1", ...given });
   return {
     group: "",
     version: "v1",
@@ -93,7 +93,7 @@ export function defineResource(given: Given): Resource {
     categories: [],
     subresources: [],
     schema: undefined,
-    decode: (body, wrong, stored) => decode({ apiVersion, kind: given.kind }, body, wrong, stored),
+    decode: (body, wrong, stored) => decodeObject({ apiVersion, kind: given.kind }, body, wrong, stored),
     checkName: () => undefined,
     columns: [NAME, AGE],
     defaults: (object) => object,
@@ -119,22 +119,22 @@ export function defineResource(given: Given): Resource {
     ...given,
     namespaced,
     fields: {
-      "metadata.name": nameOf,
-      ...(namespaced ? { "metadata.namespace": namespaceOf } : {}),
+      "metadata.name": getName,
+      ...(namespaced ? { "metadata.namespace": getNamespace } : {}),
       ...given.fields,
     },
   };
 }
 
-export function apiVersionOf({ group, version }: Pick<Resource, "group" | "version">): string {
+export function buildApiVersion({ group, version }: Pick<Resource, "group" | "version">): string {
   return group === "" ? version : `${group}/${version}`;
 }
 
-export function bucketOf(resource: Resource): string {
+export function buildBucketName(resource: Resource): string {
   return `${resource.group}/${resource.plural}`;
 }
 
 /** `namespace/name`, or `/name` for objects without a namespace. Sorts as etcd sorts. */
-export function keyOf(namespace: string, name: string): string {
+export function buildKey(namespace: string, name: string): string {
   return `${namespace}/${name}`;
 }

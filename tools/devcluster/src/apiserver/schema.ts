@@ -1,4 +1,4 @@
-import { definitionOf, definitions, referenceOf, resolveSchema, type Schema } from "./definitions.ts";
+import { findDefinition, definitions, buildReference, resolveSchema, type Schema } from "./definitions.ts";
 import {
   at,
   isList,
@@ -7,8 +7,8 @@ import {
   type JsonObject,
   mapEntries,
   mapItems,
-  objectAt,
-  textAt,
+  getObject,
+  getText,
 } from "./json.ts";
 
 /** The type of a field in Kubernetes' decoder. */
@@ -44,13 +44,13 @@ export type DecodedObject = {
  * Decodes the fields of a built-in kind from a body: checks types, drops null, and normalises times and quantities. `wrong` refuses a value of the wrong type.
  * Values that equal the stored object are not decoded again.
  */
-export function decode(
+export function decodeObject(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
   body: JsonObject,
   wrong: (because: string) => never,
   stored?: JsonObject,
 ): DecodedObject {
-  const model = definitionOf(apiVersion, kind);
+  const model = findDefinition(apiVersion, kind);
   if (model === undefined) throw new Error(`no definition of ${apiVersion} ${kind}`);
   const warnings: string[] = [];
   const object = decodeModel(model, body, stored, { path: "", goPath: "", wrong, warnings });
@@ -72,7 +72,7 @@ export function decodeDefinition(
 function fieldsOf(model: string): Fields {
   const known = cache.get(model);
   if (known !== undefined) return known;
-  const properties = objectAt(definitions(), model, "properties");
+  const properties = getObject(definitions(), model, "properties");
   const fields = new Map(
     Object.entries(properties).map(([key, schema]) => [key, parseType(isObject(schema) ? schema : {})] as const),
   );
@@ -81,7 +81,7 @@ function fieldsOf(model: string): Fields {
 }
 
 function parseType(schema: Schema): FieldType {
-  const name = referenceOf(schema);
+  const name = buildReference(schema);
   const value = VALUES[name];
   if (value !== undefined) return value;
   const { type, format, properties, items, additionalProperties } = resolveSchema(schema);
@@ -93,7 +93,7 @@ function parseType(schema: Schema): FieldType {
       return { is: "boolean" };
     case "integer":
     case "number":
-      return { is: "number", format: textAt(schema, "format") };
+      return { is: "number", format: getText(schema, "format") };
     case "array":
       return { is: "list", of: parseType(isObject(items) ? items : {}) };
     default:

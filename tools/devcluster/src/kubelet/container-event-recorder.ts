@@ -4,7 +4,7 @@ import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 
 /** Records events of one pod's containers in the background, as this node's kubelet. An event in a deleted namespace is dropped. */
-export function containerEventRecorder(
+export function makeContainerEventRecorder(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,
   node: {
@@ -30,7 +30,7 @@ export function containerEventRecorder(
 }
 
 /** Returns a signal that aborts when the stack is disposed. */
-export function stopSignal(started: AsyncDisposableStack): AbortSignal {
+export function makeStopSignal(started: AsyncDisposableStack): AbortSignal {
   const stop = new AbortController();
   started.defer(() => stop.abort());
   return stop.signal;

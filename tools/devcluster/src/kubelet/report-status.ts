@@ -13,7 +13,7 @@ export type StatusReporter = (cached: V1Pod, build: (pod: V1Pod) => V1PodStatus)
 const MAX_CONFLICTS = 5;
 
 /** Creates a reporter for one pod. It remembers its own writes, so a stale cache causes neither conflicts nor repeated writes. */
-export function statusReporter(deps: ReporterDeps): StatusReporter {
+export function makeStatusReporter(deps: ReporterDeps): StatusReporter {
   let written: V1Pod | undefined;
   return async (cached, build) => {
     for (let conflicts = 0; ; conflicts++) {

@@ -7,7 +7,7 @@ export type NodeFacts = {
   readonly pods: readonly V1Pod[];
   /** The last heartbeat: a renewed lease or a reported status. */
   readonly heardAtMs: number;
-  /** Since when each taint with effect NoExecute was seen, by `taintKey`. */
+  /** Since when each taint with effect NoExecute was seen, by `buildTaintKey`. */
   readonly taintedAtMs: ReadonlyMap<string, number>;
 };
 
@@ -58,7 +58,7 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
 }
 
 /** Returns a key for a taint, independent of the time at which it was added. */
-export function taintKey({ key, value = "", effect }: V1Taint): string {
+export function buildTaintKey({ key, value = "", effect }: V1Taint): string {
   return `${key}=${value}:${effect}`;
 }
 
@@ -113,7 +113,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
   let leaves: { readonly atMs: number; readonly taint: string } | undefined;
   for (const taint of node.spec?.taints ?? []) {
     if (taint.effect !== "NoExecute") continue;
-    const key = taintKey(taint);
+    const key = buildTaintKey(taint);
     const atMs = (taintedAtMs.get(key) ?? nowMs) + toleratedMs(pod, taint);
     if (atMs < (leaves?.atMs ?? Infinity)) leaves = { atMs, taint: key };
   }

@@ -8,8 +8,8 @@ import {
   type KubeResource,
   unlessMissing,
 } from "@muster/kube";
-import { type ClusterApi, remoteApi } from "../cluster-api.ts";
-import { reconcileLoop } from "../reconcile-loop.ts";
+import { type ClusterApi, makeRemoteApi } from "../cluster-api.ts";
+import { makeReconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
 import { unlessGone } from "../unless-gone.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
@@ -43,7 +43,7 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
  * do not tolerate a taint, and removes pods of missing nodes. Silence counts from the observations of this process, so that a late start makes no node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
+  const { kubeconfig, api = makeRemoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
   const policy = { graceMs: options.nodeGraceMs ?? GRACE_MS };
   await using started = new AsyncDisposableStack();
   const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
@@ -51,7 +51,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
   let dueAtMs = Infinity;
   let isSynced = false;
   const loop = started.use(
-    reconcileLoop({
+    makeReconcileLoop({
       pass: async () => {
         // With an incomplete list of nodes every pod would count as orphaned.
         if (!isSynced) return;

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, isObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isObject, getList, findNumber, getText } from "../../src/apiserver/json.ts";
 import { type Api, configMap, namesIn, pod, versionIn } from "./api.ts";
 
 /** Lists, pages and selectors. */
@@ -28,9 +28,9 @@ export function describeLists(api: () => Api): void {
     const answer = await api().get(maps);
     expect(answer.body).toMatchObject({ kind: "ConfigMapList", apiVersion: "v1" });
     expect(namesIn(answer.body)).toEqual(["map-0", "map-1", "map-2", "map-3"]);
-    const versions = listAt(answer.body, "items").map((item) => (isObject(item) ? Number(versionIn(item)) : 0));
+    const versions = getList(answer.body, "items").map((item) => (isObject(item) ? Number(versionIn(item)) : 0));
     expect(Number(versionIn(answer.body))).toBeGreaterThanOrEqual(Math.max(...versions));
-    expect(listAt(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
+    expect(getList(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
   });
 
   it("lists all namespaces together, and an unknown namespace as empty", async () => {
@@ -112,8 +112,8 @@ export function describeLists(api: () => Api): void {
   it("pages through one state, whatever changes in between", async () => {
     const first = await api().get(`${maps}?limit=3`);
     expect(namesIn(first.body)).toEqual(["map-0", "map-1", "map-2"]);
-    expect(numberAt(first.body, "metadata", "remainingItemCount")).toBe(1);
-    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    expect(findNumber(first.body, "metadata", "remainingItemCount")).toBe(1);
+    const token = encodeURIComponent(getText(first.body, "metadata", "continue"));
     await api().post(maps, configMap("map-9"));
     await api().delete(`${maps}/map-9`);
     await api().post(maps, configMap("map-35"));
@@ -126,7 +126,7 @@ export function describeLists(api: () => Api): void {
 
   it("does not count what remains when it selects", async () => {
     const answer = await api().get(`${maps}?limit=1&labelSelector=app`);
-    expect(textAt(answer.body, "metadata", "continue")).not.toBe("");
+    expect(getText(answer.body, "metadata", "continue")).not.toBe("");
     expect(at(answer.body, "metadata", "remainingItemCount")).toBeUndefined();
   });
 
@@ -181,13 +181,13 @@ export function describeLists(api: () => Api): void {
   ])("refuses the query %s", async (query, code, message) => {
     const answer = await api().get(`${maps}?${query}`);
     expect(answer.code, answer.text).toBe(code);
-    expect(textAt(answer.body, "message")).toMatch(message);
+    expect(getText(answer.body, "message")).toMatch(message);
   });
 
   it("reports all errors in one answer", async () => {
     const answer = await api().get(`${maps}?resourceVersionMatch=Roughly&continue=abc&sendInitialEvents=true`);
     expect(answer.code).toBe(422);
-    expect(listAt(answer.body, "details", "causes").map((cause) => textAt(cause, "field"))).toEqual([
+    expect(getList(answer.body, "details", "causes").map((cause) => getText(cause, "field"))).toEqual([
       "resourceVersionMatch",
       "resourceVersionMatch",
       "resourceVersionMatch",
@@ -197,11 +197,11 @@ export function describeLists(api: () => Api): void {
 
   it("takes a version of 0 with a further page, and no other", async () => {
     const first = await api().get(`${maps}?limit=1`);
-    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    const token = encodeURIComponent(getText(first.body, "metadata", "continue"));
     expect((await api().get(`${maps}?continue=${token}&resourceVersion=0`)).code).toBe(200);
     const refused = await api().get(`${maps}?continue=${token}&resourceVersion=${versionIn(first.body)}`);
     expect(refused.code).toBe(400);
-    expect(textAt(refused.body, "message")).toBe("specifying resource version is not allowed when using continue");
+    expect(getText(refused.body, "message")).toBe("specifying resource version is not allowed when using continue");
   });
 
   describe("deleting a collection", () => {

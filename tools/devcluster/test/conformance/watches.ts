@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, textAt } from "../../src/apiserver/json.ts";
+import { at, getList, getText } from "../../src/apiserver/json.ts";
 import { type Api, configMap, type Event, nameIn, pod, versionIn } from "./api.ts";
 
 /** Watches: their events, the order of these, and their end. */
@@ -27,7 +27,7 @@ export function describeWatches(api: () => Api): void {
     const [added, modified, deleted] = events;
     expect(added?.object).toEqual(made.body);
     expect(modified?.object).toEqual(changed.body);
-    expect(textAt(deleted?.object, "data", "key")).toBe("changed");
+    expect(getText(deleted?.object, "data", "key")).toBe("changed");
     expect(Number(versionIn(deleted?.object ?? {}))).toBeGreaterThan(Number(versionIn(changed.body)));
   });
 
@@ -87,7 +87,7 @@ export function describeWatches(api: () => Api): void {
       type: "ERROR",
       object: { kind: "Status", code: 504, reason: "Timeout", details: { retryAfterSeconds: 1 } },
     });
-    expect(textAt(refused?.object, "message")).toMatch(
+    expect(getText(refused?.object, "message")).toMatch(
       /^Timeout: Too large resource version: 999999999, current: \d+$/,
     );
   });
@@ -109,14 +109,14 @@ export function describeWatches(api: () => Api): void {
   ])("refuses a watch with %s alone", async (query, problems) => {
     const refused = await api().get(`${maps}?watch=true&${query}`);
     expect(refused.code).toBe(422);
-    const messages = listAt(refused.body, "details", "causes").map((cause) => textAt(cause, "message"));
+    const messages = getList(refused.body, "details", "causes").map((cause) => getText(cause, "message"));
     expect(messages).toEqual(problems.map((problem) => expect.stringContaining(problem) as string));
   });
 
   it("refuses a version that is no number", async () => {
     const refused = await api().get(`${maps}?watch=true&resourceVersion=abc`);
     expect(refused.code).toBe(500);
-    expect(textAt(refused.body, "message")).toBe(
+    expect(getText(refused.body, "message")).toBe(
       'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax',
     );
   });
@@ -174,7 +174,7 @@ export function describeWatches(api: () => Api): void {
     const events = await watch.rest();
     expect(summaries(events)).toEqual(["ADDED moving", "MODIFIED moving", "DELETED moving"]);
     // The last state that the watcher could see, with the version of the change that took it away.
-    expect(textAt(events[2]?.object, "data", "step")).toBe("2");
+    expect(getText(events[2]?.object, "data", "step")).toBe("2");
     expect(Number(versionIn(events[2]?.object ?? {}))).toBeGreaterThan(Number(versionIn(events[1]?.object ?? {})));
   });
 
@@ -242,7 +242,7 @@ export function describeWatches(api: () => Api): void {
       });
       expect(at(second?.object, "columnDefinitions") ?? null).toBeNull();
       expect(second?.object).toMatchObject({ rows: [{ object: { metadata: { name: "row-2" } } }] });
-      expect(listAt(listAt(second?.object, "rows")[0], "cells").slice(0, 2)).toEqual(["row-2", 1]);
+      expect(getList(getList(second?.object, "rows")[0], "cells").slice(0, 2)).toEqual(["row-2", 1]);
     });
   });
 }

@@ -202,7 +202,7 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const causes = first === -1 ? events : events.slice(0, first);
   const decided = events.slice(causes.length);
   if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
-  const ledger = rebuild(causes.reduce(evolveLedger, before));
+  const ledger = rebuildLedger(causes.reduce(evolveLedger, before));
   const machines = withCompleteness(buildMachines(nodes, ledger), areAllKnown);
   const is = describePlan(decided);
   // Only passes preempt, and a pass has no cause.
@@ -226,7 +226,7 @@ function describePlan(events: readonly LedgerEvent[]): string {
 }
 
 /** The ledger without its computed parts. */
-export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
+export function rebuildLedger({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
   const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
   return runToEnd(restoreLedger([...reservations.values()], nextSequence, rest));
 }

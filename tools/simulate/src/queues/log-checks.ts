@@ -5,7 +5,7 @@ import type { PairAmounts } from "@muster/reservation-manager/queue";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
-import { nextGrant, rebuild } from "./decision-checks.ts";
+import { nextGrant, rebuildLedger } from "./decision-checks.ts";
 import type { Owners } from "./owners.ts";
 
 const POOL_LABEL = "pool";
@@ -29,7 +29,7 @@ export function checkRecovered(world: World, violations: Violation[]): (ledger: 
     const replayed = replayLog(world, sequence);
     for (const [what, other] of [
       ["all entries", replayed],
-      ["its reservations", rebuild(replayed)],
+      ["its reservations", rebuildLedger(replayed)],
     ] as const) {
       const difference = findDifference(describeLedger(ledger), describeLedger(other));
       if (difference !== undefined) violate(undefined, SAME_RULE, `entry ${sequence}, from ${what}: ${difference}`);

@@ -6,7 +6,7 @@ import { ReservationService } from "@muster/proto";
 import type { Random } from "@muster/chaos/random";
 import { emptyLedger, evolveLedger, findReservation, type Ledger } from "@muster/reservation-manager/ledger";
 import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
-import { simBus } from "../sim-bus.ts";
+import { makeSimBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
 import { countFault } from "../weather.ts";
 import type { World } from "../world.ts";
@@ -78,7 +78,7 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
     const gone = new AbortController();
     end.addEventListener("abort", () => gone.abort(), { once: true });
     world.time.as(process, () => {
-      const service = makeClient(simBus(world.bus, process, gone.signal), ReservationService);
+      const service = makeClient(makeSimBus(world.bus, process, gone.signal), ReservationService);
       const deps: OwnerDeps = { world, machines, service, gone: gone.signal, outcomes, log };
       for (const job of jobs)
         runJob(deps, job).catch((error: unknown) => {

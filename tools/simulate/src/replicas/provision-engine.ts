@@ -25,9 +25,9 @@ import { consumeOrders } from "@muster/provision-engine/order-stream";
 import { makeRecords } from "@muster/provision-engine/records";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { Leadership } from "@muster/store";
-import { simLead } from "../sim-leader-election.ts";
-import { simLeftovers, simWorkload } from "../sim-workload.ts";
-import { traceLogger, type World } from "../world.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { makeSimLeftovers, makeSimWorkload } from "../sim-workload.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -57,7 +57,7 @@ const nowNs = (): bigint => toNanosecondsFromMs(Date.now());
 /** Runs the service, composed as in its main, with simulated adapters. */
 export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
   const { process, gone, stop, bus } = replica;
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
   const records = makeRecords(bucket);
   const holdings = openLeaseRegistry(ENGINE.capacity, {});
@@ -118,7 +118,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     signal: stop.signal,
   });
   const election = { ...world, lock: world.leaseLock, ttlMs: ENGINE.lockTtlMs };
-  await simLead(election, process, stop.signal, async (leadership) => {
+  await runSimLead(election, process, stop.signal, async (leadership) => {
     try {
       await lead(ops, cleaner, leadership);
     } catch (error) {
@@ -134,13 +134,13 @@ function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorklo
   const workloads = [
     DEBUG_WORKLOAD,
     makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined)),
-    simWorkload(world, "network"),
-    simWorkload(world, "container"),
+    makeSimWorkload(world, "network"),
+    makeSimWorkload(world, "container"),
   ];
   return new Map(workloads.map((each) => [each.type, watch(process.name, each)]));
 }
 
-function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] {
+function reportsOf(logger: ReturnType<typeof makeTraceLogger>): EngineOps["report"] {
   return {
     failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "a call or write failed; it is retried"),
     defect: (lease, error) => logger.error({ lease, err: error }, "internal error of a workload"),
@@ -156,12 +156,12 @@ function lead(ops: EngineOps, cleaner: LeaseCleaner, leadership: Leadership): Pr
 }
 
 function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): LeaseCleaner {
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
   const inLedger = openLedgerLeftovers(makeLeaseLedger(bus), (_kind, error) => failed(error));
   return openCleaner(
     {
-      leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
+      leftovers: joinLeftovers([inLedger, makeSimLeftovers(world)]),
       records,
       nowMs: Date.now,
       census: async () => ({ records: (await records.list()).length, bucketCreatedMs: world.startMs }),

@@ -15,8 +15,8 @@ import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Leadership } from "@muster/store";
 import type { LogWriter } from "@muster/store/log-writer";
 import { openSimLog } from "../sim-log.ts";
-import { simLead } from "../sim-leader-election.ts";
-import { traceLogger, type World } from "../world.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -66,7 +66,7 @@ export async function runManager(world: World, replica: Replica, options: Manage
       ? (await openBucketView(world, world.queueStates, queueCodec, gone.signal)).view
       : undefined;
   const election = { ...world, lock: world.ledgerLock, ttlMs: CONFIG.lockTtlMs };
-  await simLead(election, process, stop.signal, (leadership) =>
+  await runSimLead(election, process, stop.signal, (leadership) =>
     keepLedger(world, replica, { ...options, nodes, queues }, leadership),
   );
 }
@@ -82,7 +82,7 @@ async function keepLedger(
   { nodes, queues, check, tamperEvents, policy = CONFIG.policy, onRecovered }: Keeping,
   leadership: Leadership,
 ): Promise<void> {
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   try {
     await using log = await openSimLog(world.ledger, world, leadership);
     onRecovered?.(log.state, log.sequence);

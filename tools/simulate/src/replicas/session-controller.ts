@@ -29,11 +29,11 @@ import type { HintReceivers } from "@muster/session-controller/sessions";
 import { makeProtoCodec, type Bucket, type View } from "@muster/store";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
-import { simBucket } from "../sim-bucket.ts";
-import { simLead } from "../sim-leader-election.ts";
-import { INSTALLATION, simPodLogs, simPods } from "../sim-pods.ts";
-import { simLogStore } from "../sim-log-store.ts";
-import { traceLogger, type World } from "../world.ts";
+import { makeSimBucket } from "../sim-bucket.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { INSTALLATION, makeSimPodLogs, makeSimPods } from "../sim-pods.ts";
+import { makeSimLogStore } from "../sim-log-store.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -105,14 +105,14 @@ export async function runController(
       parts.logger.warn(fields, message);
     },
   };
-  await simLead(election, process, stop.signal, (leadership) =>
+  await runSimLead(election, process, stop.signal, (leadership) =>
     leadSessions(deps, CONFIG, { logger, leadership, stop: stop.signal }),
   );
 }
 
 async function openParts(world: World, replica: Replica): Promise<Parts> {
   const { process, gone, bus } = replica;
-  const records = simBucket(world.sessions, recordCodec, world);
+  const records = makeSimBucket(world.sessions, recordCodec, world);
   const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
   const podCodec = makeProtoCodec(muster.watch.v1.PodState);
   const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
@@ -130,13 +130,13 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     world,
     replica,
     mark,
-    logger: traceLogger(world, process),
+    logger: makeTraceLogger(world, process),
     records,
     index,
     pods,
     nodes: viewNodes({ states, marks: mark, lostAfterMs: CONFIG.machineLostMs }),
-    livePods: simPods(world),
-    logStore: simLogStore(world),
+    livePods: makeSimPods(world),
+    logStore: makeSimLogStore(world),
     followers: makeFollowers(),
     leftover: makeBell(),
     ledger: makeSessionLedger(makeClient(bus, ReservationService)),
@@ -154,7 +154,7 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     pods: livePods,
     load,
     reading: {
-      logs: simPodLogs(world),
+      logs: makeSimPodLogs(world),
       store: parts.logStore,
       limitBytes: CONFIG.logs.perContainerBytes,
       patienceMs: CONFIG.logs.patienceMs,

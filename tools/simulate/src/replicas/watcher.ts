@@ -9,8 +9,8 @@ import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
 import { makePublication, type StatePublication } from "@muster/watcher/publication";
 import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/keep-published";
-import { simInformer } from "../sim-informer.ts";
-import { traceLogger, type World } from "../world.ts";
+import { makeSimInformer } from "../sim-informer.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 
 /** Informers that faults can interrupt, by replica. */
@@ -20,11 +20,11 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   const { time, network, cluster } = world;
   const { process, gone, stop } = replica;
   const { systemNamespaces, policy, ageLimitMs } = readConfig({});
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   const follow = { time, network, cluster, process, gone: gone.signal };
   const wakeup = makeBell();
-  const pods = simInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
-  const nodes = simInformer(follow, "nodes", toWatchedNode);
+  const pods = makeSimInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
+  const nodes = makeSimInformer(follow, "nodes", toWatchedNode);
   informers.set(replica, [pods, nodes]);
   const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
   const nodeBucket = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);

@@ -1,10 +1,10 @@
-import { isList, isObject, type JsonValue, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
-import { itemSchema, type StructuralSchema } from "./structural.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapItems, getObject, withKey } from "../json.ts";
+import { findItemSchema, type StructuralSchema } from "./structural.ts";
 
 /** Fills in the schema's defaults for missing fields; returns the value itself if none is missing. */
 export function fillDefaults(schema: StructuralSchema, value: JsonValue): JsonValue {
   if (isList(value)) {
-    const items = itemSchema(schema);
+    const items = findItemSchema(schema);
     return items === undefined ? value : mapItems(value, (item) => fillDefaults(items, item));
   }
   return isObject(value) ? fillObject(schema, value) : value;
@@ -12,7 +12,7 @@ export function fillDefaults(schema: StructuralSchema, value: JsonValue): JsonVa
 
 function fillObject(schema: StructuralSchema, value: JsonObject): JsonObject {
   let filled = value;
-  for (const [key, property] of Object.entries(objectAt(schema, "properties"))) {
+  for (const [key, property] of Object.entries(getObject(schema, "properties"))) {
     if (!isObject(property)) continue;
     const given = Object.hasOwn(value, key) ? value[key] : undefined;
     const current = given ?? property["default"];

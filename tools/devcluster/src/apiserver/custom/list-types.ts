@@ -1,17 +1,17 @@
-import { at, isList, isObject, type JsonValue, type JsonObject, objectAt } from "../json.ts";
+import { at, isList, isObject, type JsonValue, type JsonObject, getObject } from "../json.ts";
 import { type Problem } from "../status.ts";
-import { itemSchema, listKeysOf, type StructuralSchema } from "./structural.ts";
+import { findItemSchema, listKeysOf, type StructuralSchema } from "./structural.ts";
 
 /** Finds duplicate items in lists of type set or map. */
 export function checkListTypes(schema: StructuralSchema, value: JsonValue, path = ""): Problem[] {
   if (isList(value)) {
-    const items = itemSchema(schema);
+    const items = findItemSchema(schema);
     const inItems =
       items === undefined ? [] : value.flatMap((item, index) => checkListTypes(items, item, `${path}[${index}]`));
     return [...checkList(schema, value, path), ...inItems];
   }
   if (!isObject(value)) return [];
-  const properties = objectAt(schema, "properties");
+  const properties = getObject(schema, "properties");
   const rest = schema["additionalProperties"];
   return Object.entries(value).flatMap(([key, child]) => {
     const property = Object.hasOwn(properties, key) ? properties[key] : undefined;

@@ -3,15 +3,15 @@ import {
   isObject,
   type JsonValue,
   type JsonObject,
-  listAt,
-  numberAt,
-  objectAt,
-  sameJson,
-  textAt,
-  textsAt,
+  getList,
+  findNumber,
+  getObject,
+  isSameJson,
+  getText,
+  getTexts,
 } from "../json.ts";
 import { invalidValue, type Problem, required } from "../status.ts";
-import { childrenOf, correlate, isIntOrString, itemSchema, type StructuralSchema } from "./structural.ts";
+import { listChildren, correlateItems, isIntOrString, findItemSchema, type StructuralSchema } from "./structural.ts";
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -20,7 +20,7 @@ const INT32_MAX = 2 ** 31 - 1;
  * changed after its schema became stricter.
  */
 export function validateValue(schema: StructuralSchema, value: JsonValue, path: string, old?: JsonValue): Problem[] {
-  if (old !== undefined && sameJson(value, old)) return [];
+  if (old !== undefined && isSameJson(value, old)) return [];
   if (value === null) return [...checkType(schema, value, path), ...checkEnum(schema, value, path)];
   return [
     ...checkType(schema, value, path),
@@ -34,7 +34,7 @@ export function validateValue(schema: StructuralSchema, value: JsonValue, path: 
 }
 
 /** Returns whether the problem prevents CEL rules, which rely on well-formed values. */
-export function blocksRules({ reason }: Problem): boolean {
+export function isBlockingRules({ reason }: Problem): boolean {
   return [
     "FieldValueNotSupported",
     "FieldValueRequired",
@@ -46,13 +46,13 @@ export function blocksRules({ reason }: Problem): boolean {
 
 function typesOf(schema: StructuralSchema): string[] {
   if (isIntOrString(schema)) return ["integer", "string"];
-  const type = textAt(schema, "type");
+  const type = getText(schema, "type");
   return type === "" ? [] : [type];
 }
 
 function checkType(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const types = typesOf(schema);
-  const format = textAt(schema, "format");
+  const format = getText(schema, "format");
   if (types.length === 0) return [];
   if (value === null) return schema["nullable"] === true ? [] : [wrongType(path, types.join(","), "null")];
   const actual = typeName(value);
@@ -86,9 +86,9 @@ function wrongType(path: string, wanted: string, actual: string): Problem {
 }
 
 function checkText(schema: StructuralSchema, value: string, path: string): Problem[] {
-  const longest = numberAt(schema, "maxLength");
-  const shortest = numberAt(schema, "minLength");
-  const pattern = textAt(schema, "pattern");
+  const longest = findNumber(schema, "maxLength");
+  const shortest = findNumber(schema, "minLength");
+  const pattern = getText(schema, "pattern");
   const length = longest === undefined && shortest === undefined ? 0 : [...value].length;
   const problems: Problem[] = [];
   if (longest !== undefined && length > longest) {
@@ -99,8 +99,8 @@ function checkText(schema: StructuralSchema, value: string, path: string): Probl
   } else if (pattern !== "" && patternOf(pattern)?.test(value) === false) {
     problems.push(wrong(path, value, `should match '${pattern}'`));
   }
-  if (textAt(schema, "format") === "date-time" && !isDateTime(value)) {
-    const because = `${path} in body must be of type ${textAt(schema, "format")}: ${JSON.stringify(value)}`;
+  if (getText(schema, "format") === "date-time" && !isDateTime(value)) {
+    const because = `${path} in body must be of type ${getText(schema, "format")}: ${JSON.stringify(value)}`;
     const message = `Invalid value: ${JSON.stringify(value)}: ${because}`;
     problems.push({ field: fieldOf(path), reason: "FieldValueTypeInvalid", message });
   }
@@ -114,9 +114,12 @@ const NOT_SERVED = ["exclusiveMaximum", "exclusiveMinimum", "multipleOf", "not",
 export function findNotServed(schema: StructuralSchema): string | undefined {
   const keyword = NOT_SERVED.find((name) => schema[name] !== undefined);
   if (keyword !== undefined) return keyword;
-  const pattern = textAt(schema, "pattern");
+  const pattern = getText(schema, "pattern");
   if (pattern !== "" && patternOf(pattern) === undefined) return `the pattern ${pattern}`;
-  const parts = [...childrenOf(schema), ...[...listAt(schema, "anyOf"), ...listAt(schema, "allOf")].filter(isObject)];
+  const parts = [
+    ...listChildren(schema),
+    ...[...getList(schema, "anyOf"), ...getList(schema, "allOf")].filter(isObject),
+  ];
   return parts.map(findNotServed).find((found) => found !== undefined);
 }
 
@@ -141,13 +144,13 @@ function isDay(text: string): boolean {
 }
 
 function checkNumber(schema: StructuralSchema, value: number, path: string): Problem[] {
-  const maximum = numberAt(schema, "maximum");
-  const minimum = numberAt(schema, "minimum");
-  const format = textAt(schema, "format");
+  const maximum = findNumber(schema, "maximum");
+  const minimum = findNumber(schema, "minimum");
+  const format = getText(schema, "format");
   const problems: Problem[] = [];
   if (
     format === "int32" &&
-    textAt(schema, "type") === "integer" &&
+    getText(schema, "type") === "integer" &&
     (Math.abs(value) > INT32_MAX || !Number.isInteger(value))
   ) {
     problems.push(nowhere(`Checked value must be of type integer with format int32 in ${path}`));
@@ -165,14 +168,14 @@ function checkList(
   path: string,
   old?: readonly JsonValue[],
 ): Problem[] {
-  const most = numberAt(schema, "maxItems");
-  const least = numberAt(schema, "minItems");
-  const items = itemSchema(schema);
+  const most = findNumber(schema, "maxItems");
+  const least = findNumber(schema, "minItems");
+  const items = findItemSchema(schema);
   const inItems =
     items === undefined
       ? []
       : value.flatMap((item, index) => {
-          const before = old === undefined ? undefined : correlate(schema, item, old);
+          const before = old === undefined ? undefined : correlateItems(schema, item, old);
           return validateValue(items, item, `${path}[${index}]`, before);
         });
   return [
@@ -186,7 +189,7 @@ function checkList(
 
 function checkEnum(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const choice = schema["enum"];
-  if (!isList(choice) || choice.some((one) => sameJson(one, value))) return [];
+  if (!isList(choice) || choice.some((one) => isSameJson(one, value))) return [];
   const supported = choice.map((one) => JSON.stringify(typeof one === "string" ? one : JSON.stringify(one)));
   const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported.join(", ")}`;
   return [{ field: fieldOf(path), reason: "FieldValueNotSupported", message }];
@@ -194,9 +197,9 @@ function checkEnum(schema: StructuralSchema, value: JsonValue, path: string): Pr
 
 function checkObject(schema: StructuralSchema, value: JsonObject, path: string, old?: JsonObject): Problem[] {
   const size = Object.keys(value).length;
-  const most = numberAt(schema, "maxProperties");
-  const least = numberAt(schema, "minProperties");
-  const properties = objectAt(schema, "properties");
+  const most = findNumber(schema, "maxProperties");
+  const least = findNumber(schema, "minProperties");
+  const properties = getObject(schema, "properties");
   const rest = schema["additionalProperties"];
   const join = (key: string): string => (path === "" ? key : `${path}.${key}`);
   const before = (key: string): JsonValue | undefined =>
@@ -205,7 +208,7 @@ function checkObject(schema: StructuralSchema, value: JsonObject, path: string, 
     const property = Object.hasOwn(properties, key) ? properties[key] : rest;
     return isObject(property) ? validateValue(property, child, join(key), before(key)) : [];
   });
-  const missing = textsAt(schema, "required").filter((key) => !Object.hasOwn(value, key));
+  const missing = getTexts(schema, "required").filter((key) => !Object.hasOwn(value, key));
   return [
     ...(least !== undefined && size < least ? [wrong(path, size, `should have at least ${least} properties`)] : []),
     ...(most !== undefined && size > most ? [tooMany(path, size, most)] : []),
@@ -216,7 +219,7 @@ function checkObject(schema: StructuralSchema, value: JsonObject, path: string, 
 
 function checkCombinations(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const alternatives = (key: string): Problem[][] =>
-    listAt(schema, key).flatMap((one) => (isObject(one) ? [validateValue(one, value, path)] : []));
+    getList(schema, key).flatMap((one) => (isObject(one) ? [validateValue(one, value, path)] : []));
   const any = alternatives("anyOf");
   const all = alternatives("allOf");
   const problems: Problem[] = [];
