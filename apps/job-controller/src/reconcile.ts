@@ -8,7 +8,7 @@ import {
 } from "@muster/controller";
 import { findFault } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
-import { recordSilence } from "./domain/note-silence.ts";
+import { recordSilence } from "./domain/record-silence.ts";
 import { planJob } from "./domain/plan-job.ts";
 import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";

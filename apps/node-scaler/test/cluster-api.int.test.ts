@@ -1,7 +1,7 @@
 import { buildMachineDeployment, type ClusterApi, playClusterApi } from "@muster/devcluster/machine-controllers";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
+import type { MachineDeployment } from "../src/providers/cluster-api/held-nodes.ts";
 import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
 import type { Machine } from "../src/providers/cluster-api/plan-deployment-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";

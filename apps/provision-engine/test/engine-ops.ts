@@ -3,7 +3,7 @@ import { digest } from "@muster/leases/keys";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { readConfig } from "../src/config.ts";
 import type { EngineCapacity } from "../src/domain/claim.ts";
-import { openLeaseRegistry } from "../src/holdings/holdings.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import type { EngineOps } from "../src/lead/engine-ops.ts";
 import type { Workload } from "../src/types/workload.ts";
 

@@ -9,7 +9,7 @@ import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { readConfig } from "../src/config.ts";
 import { anOrder } from "./a-lease.ts";
 import { runEngine } from "../src/lead/engine.ts";
-import { openLeaseRegistry } from "../src/holdings/holdings.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import { makeOrderSecrets } from "../src/holdings/order-secrets.ts";
 import { renewLease, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/types/debug.ts";

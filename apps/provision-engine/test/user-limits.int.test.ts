@@ -7,7 +7,7 @@ import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecords } from "../src/holdings/records.ts";
 import { readConfig } from "../src/config.ts";
 import { aLease, anOrder } from "./a-lease.ts";
-import { openLeaseRegistry } from "../src/holdings/holdings.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import { takeOrder, type RequestDeps } from "../src/orders/requests.ts";
 import { aUser, ENGINE_KEY } from "./engine-world.ts";
 

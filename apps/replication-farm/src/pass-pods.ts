@@ -9,7 +9,7 @@ import type { PodAction, PlacementRestarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import { buildPodName, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { makeSharedReads } from "./share-reads.ts";
+import { makeSharedReads } from "./shared-reads.ts";
 
 /** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {

@@ -8,7 +8,7 @@ import type { SessionRecord } from "./domain/session.ts";
 import { takeOverSession } from "./hold-session.ts";
 import type { SessionDeps } from "./session-deps.ts";
 import { makeSessions } from "./sessions.ts";
-import { makeSuspectTurns } from "./suspects.ts";
+import { makeSuspectTurns } from "./suspect-turns.ts";
 
 /** Short times, so that tests with pods in deletion are fast. */
 const POLICY = {

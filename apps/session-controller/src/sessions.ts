@@ -13,13 +13,13 @@ import type { SessionStep } from "./domain/session-steps.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { carryOutSteps } from "./carry-out.ts";
 import { endBroken } from "./end-broken.ts";
-import { releaseAllSessions } from "./hand-back.ts";
+import { releaseAllSessions } from "./release-sessions.ts";
 import { SessionLostError, removeLateObjects, takeOverSession } from "./hold-session.ts";
 import { observeRun } from "./observe.ts";
 import { announceEvents, decidePause, refreshRecord } from "./pass.ts";
 import { isQueuedRun, makeSessionRun, RESYNC_MS, type SessionRun } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
-import { makeSuspectTurns } from "./suspects.ts";
+import { makeSuspectTurns } from "./suspect-turns.ts";
 import { withoutEcho } from "./without-echo.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything here can be rebuilt. */

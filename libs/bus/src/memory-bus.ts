@@ -1,10 +1,10 @@
 import { FaultError } from "@muster/faults";
 import { within } from "@muster/backoff";
-import { makeAdmission, makeEndpointAnswers, type ServedService } from "./answer.ts";
+import { makeAdmission, makeEndpointAnswers, type ServedService } from "./endpoint-answers.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
 import { deliverMessage } from "./delivery.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
-import { describeSlowListener, openListener } from "./listening.ts";
+import { describeSlowListener, openListener } from "./open-listener.ts";
 import { checkSize, countExcessiveBytes, buildTooLargeFault } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 import type { RequestRate } from "./request-rates.ts";

@@ -3,7 +3,7 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { within } from "@muster/backoff";
 import { keepReplicas } from "@muster/jetstream";
 import type { Bus, Headers, ListenOptions } from "./bus.ts";
-import { openListener } from "./listening.ts";
+import { openListener } from "./open-listener.ts";
 import { checkSize } from "./message-size.ts";
 import { consumeMessages } from "./nats-consume.ts";
 import type { NatsAccess } from "./nats-access.ts";

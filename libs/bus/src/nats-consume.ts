@@ -10,7 +10,7 @@ import { WorkInFlight } from "./work-in-flight.ts";
 import { findApiCode, JS_ERROR, toNatsError } from "./nats-fault.ts";
 import { toHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
-import { retryWhileUnreachable } from "./patiently.ts";
+import { retryWhileUnreachable } from "./retry-while-unreachable.ts";
 import { getHeaderText } from "./wire-headers.ts";
 
 /** Lifetime and heartbeat interval of a pull request on the server. */

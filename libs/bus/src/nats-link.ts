@@ -4,7 +4,7 @@ import { FaultError } from "@muster/faults";
 import { computeBackoffMs, pause, within } from "@muster/backoff";
 import { rememberInbox } from "@muster/jetstream";
 import { makeBusMetrics, countRefusal } from "./bus-metrics.ts";
-import { describeSlowListener, type SlowListener } from "./listening.ts";
+import { describeSlowListener, type SlowListener } from "./open-listener.ts";
 import { openCredential, type Credential, type NatsAccess } from "./nats-access.ts";
 import { toNatsError } from "./nats-fault.ts";
 import { buildCertificateFault, findCertificateTrouble, buildCredentialFault, isRefusal } from "./refusals.ts";

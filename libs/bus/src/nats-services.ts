@@ -2,7 +2,7 @@ import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-i
 import type { Msg, NatsConnection, Subscription } from "@nats-io/nats-core";
 import { computeBackoffMs, pause, within } from "@muster/backoff";
 import { subjects } from "@muster/proto";
-import { makeAdmission, makeEndpointAnswers, type EndpointAnswers, type ServedService } from "./answer.ts";
+import { makeAdmission, makeEndpointAnswers, type EndpointAnswers, type ServedService } from "./endpoint-answers.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
 import { countExcessiveBytes, buildTooLargeFault } from "./message-size.ts";

@@ -15,7 +15,7 @@ import { checkSize } from "./message-size.ts";
 import { findApiCode, JS_ERROR } from "./nats-fault.ts";
 import { toHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
-import { retryWhileUnreachable } from "./patiently.ts";
+import { retryWhileUnreachable } from "./retry-while-unreachable.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
 const ATTEMPT_MS = 2000;

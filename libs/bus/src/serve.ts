@@ -9,7 +9,7 @@ import {
 } from "@muster/proto";
 import { extractTrace, inSpan } from "@muster/tracing";
 import { within } from "@muster/backoff";
-import { buildBusyFault } from "./answer.ts";
+import { buildBusyFault } from "./endpoint-answers.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInFlight } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";

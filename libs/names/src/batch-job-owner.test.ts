@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { buildBatchOwnerId, canBeOwner } from "./batch-job-owner.ts";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
-import { checkDnsLabel } from "./names.ts";
+import { checkDnsLabel } from "./check-names.ts";
 import { canOccupy, PART_SEPARATOR } from "./owners.ts";
 
 const UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";

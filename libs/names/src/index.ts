@@ -13,7 +13,7 @@ export {
   checkLabelKey,
   checkLabelValue,
   checkTopology,
-} from "./names.ts";
+} from "./check-names.ts";
 export { findOtherInstallation } from "./other-installation.ts";
 export { computeShortHash } from "./short-hash.ts";
 export { isReservedEnvName } from "./reserved-env.ts";

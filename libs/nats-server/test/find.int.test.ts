@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeDebianPackage } from "../src/debian-package.ts";
-import { findNatsServer, type FindOptions } from "../src/find.ts";
+import { findNatsServer, type FindOptions } from "../src/find-nats-server.ts";
 import { makeGoInstall } from "../src/go-install.ts";
 import { makeReleaseDownload, type NatsRelease } from "../src/release-download.ts";
 import type { ProgramSource } from "../src/source.ts";

@@ -24,10 +24,10 @@ import {
 } from "./jetstream-fault.ts";
 import { compareKeys, requireValidFilter, requireValidKey } from "./keys.ts";
 import { makeModify, type ModifyKey, type SingleKey } from "./modify.ts";
-import { consumeInOrder } from "./ordered.ts";
-import { type BucketSize, exportBucketSize } from "./show-fill.ts";
+import { consumeInOrder } from "./consume-in-order.ts";
+import { type BucketSize, exportBucketSize } from "./export-bucket-size.ts";
 import { measureOperation } from "./telemetry.ts";
-import { confirmStored } from "./unstored.ts";
+import { confirmStored } from "./confirm-stored.ts";
 import { watchBucket, type Change, type Entry, type PresentKeys } from "./watch.ts";
 
 export type WatchOptions = {

@@ -8,7 +8,7 @@ import type { Bucket } from "./bucket.ts";
 import { jsonText, type Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
 import { holdRecord, type HeldRecord } from "./hold-record.ts";
-import { makeReasonFilter } from "./new-reasons.ts";
+import { makeReasonFilter } from "./reason-filter.ts";
 import { observeLock, type LockObserver } from "./observe-lock.ts";
 import { openLocks } from "./open-locks.ts";
 import { countLock } from "./telemetry.ts";

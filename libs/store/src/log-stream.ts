@@ -13,9 +13,9 @@ import { computeBackoffMs, makeDeadline, pause } from "@muster/backoff";
 import { buildReplicasConfig, findReplicasRefusal } from "@muster/jetstream";
 import { requestOnce, waitForConnection, RETRY } from "./connection-events.ts";
 import { isFull, isWrongSequence, JETSTREAM, findJetStreamCode, toFault } from "./jetstream-fault.ts";
-import { consumeInOrder } from "./ordered.ts";
+import { consumeInOrder } from "./consume-in-order.ts";
 import { measureOperation } from "./telemetry.ts";
-import { confirmStored } from "./unstored.ts";
+import { confirmStored } from "./confirm-stored.ts";
 
 /** The stream of a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {

@@ -8,7 +8,7 @@ import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
 import { decideExpiry, buildSessionKey, type SessionFacts, type SessionRecord } from "./decide-lock-claim.ts";
 import { holdRecord, type RecordHold, type HeldRecord } from "./hold-record.ts";
-import { makeReasonFilter } from "./new-reasons.ts";
+import { makeReasonFilter } from "./reason-filter.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";
 import { buildSessionsView, type SessionsView } from "./sessions-view.ts";

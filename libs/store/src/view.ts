@@ -3,7 +3,7 @@ import type { Change, Entry } from "./watch.ts";
 import type { WatchOptions } from "./bucket.ts";
 import { compareKeys } from "./keys.ts";
 import { callListener } from "./listeners.ts";
-import { SILENCE_MS } from "./ordered.ts";
+import { SILENCE_MS } from "./consume-in-order.ts";
 
 /** A bucket, or a part of it, kept current in memory for decisions. */
 export type View<Value> = AsyncDisposable & {

@@ -3,7 +3,7 @@ import { findFault } from "@muster/faults";
 import { computeBackoffMs, pause } from "@muster/backoff";
 import { waitForConnection, RETRY } from "./connection-events.ts";
 import { isRefusal, JETSTREAM, findJetStreamCode, toFault, buildUnavailableError } from "./jetstream-fault.ts";
-import { consumeInOrder, type StreamMessage } from "./ordered.ts";
+import { consumeInOrder, type StreamMessage } from "./consume-in-order.ts";
 
 export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
 

@@ -5,7 +5,7 @@ import { buckets } from "@muster/proto";
 import { startNatsCluster, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { runWhileLeader, openBucket } from "../src/index.ts";
-import { consumeInOrder } from "../src/ordered.ts";
+import { consumeInOrder } from "../src/consume-in-order.ts";
 import { jsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 

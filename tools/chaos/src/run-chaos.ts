@@ -8,7 +8,7 @@ import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
 import { type ForeignPlan, planForeign } from "./domain/plan-foreign.ts";
 import { endResidents, runForeignPod, startResidents } from "./foreign-users.ts";
 import { planQueues, type TeamQueue } from "./domain/plan-queues.ts";
-import { planSessionShapes, type SessionShape } from "./domain/plan-shapes.ts";
+import { planSessionShapes, type SessionShape } from "./domain/plan-session-shapes.ts";
 import { startQueues } from "./queue-observer.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
 import { runJobUser } from "./job-users.ts";

@@ -7,7 +7,7 @@ import { listUnconfirmedTwins } from "./domain/judge-machines.ts";
 import type { PodSeen } from "./domain/observed.ts";
 import { describeFault } from "./domain/plan-faults.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
-import type { SessionShape } from "./domain/plan-shapes.ts";
+import type { SessionShape } from "./domain/plan-session-shapes.ts";
 import { makeProgressLine } from "./progress-line.ts";
 import { readLogs } from "./read-logs.ts";
 import { planChaos, type ChaosPlan, type ChaosRun, runChaos } from "./run-chaos.ts";

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeFault, findFault, isRetryable } from "@muster/faults";
 import { buildSession } from "./domain/build-session.ts";
 import { SESSION_QUEUE } from "./domain/plan-queues.ts";
-import type { SessionShape } from "./domain/plan-shapes.ts";
+import type { SessionShape } from "./domain/plan-session-shapes.ts";
 import { toSpec } from "./messages.ts";
 import type { Milestones } from "./milestones.ts";
 import type { World } from "./world.ts";

@@ -11,7 +11,7 @@ import { refuseBesideAnother } from "./another-muster.ts";
 import { type Child, waitForService, startChild } from "./child.ts";
 import { installDefinitions, installLeaseRole, areJobsInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
-import { ensureOnlyOne } from "./only-one.ts";
+import { ensureOnlyOne } from "./ensure-only-one.ts";
 import { prepareNats, type NamedNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
 import { withLeanMemory } from "./lean-memory.ts";
 import { ROOT } from "./root.ts";

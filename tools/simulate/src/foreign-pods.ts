@@ -4,7 +4,7 @@ import type { Quantities } from "./cluster.ts";
 import { isOver, getNodeName } from "./kubelets.ts";
 import { drawRequests, GPU } from "./part-owners.ts";
 import { hasRoom } from "./pod-room.ts";
-import { countFault } from "./weather.ts";
+import { countFault } from "./fault-risks.ts";
 import type { World } from "./world.ts";
 
 /** Pods that Muster has not created. */

@@ -4,7 +4,7 @@ import { labels } from "@muster/proto";
 import type { Cluster, Quantities } from "./cluster.ts";
 import { hasRoom } from "./pod-room.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, type FaultRisks } from "./weather.ts";
+import { drawDelayMs, type FaultRisks } from "./fault-risks.ts";
 
 /** A machine that runs pods while it is on. */
 type Machine = {

@@ -9,7 +9,7 @@ import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
 import { findWrongTakeOvers, findWorkload } from "./take-over-checks.ts";
-import { CALM } from "./weather.ts";
+import { CALM } from "./fault-risks.ts";
 import type { World } from "./world.ts";
 
 /** Checks the rules of leases, at each write and at the end. */

@@ -4,7 +4,7 @@ import { drawClockOffsetMs } from "./clocks.ts";
 import { endReplica, type Replica } from "./replicas/replica.ts";
 import type { InterruptibleInformers } from "./replicas/watcher.ts";
 import { interruptWatches } from "./sim-bucket.ts";
-import { CALM, countFault, type Dependency } from "./weather.ts";
+import { CALM, countFault, type Dependency } from "./fault-risks.ts";
 import { listWatchedBuckets, type World } from "./world.ts";
 
 /** Injects faults that are drawn from the seed. */

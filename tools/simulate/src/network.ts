@@ -2,7 +2,7 @@ import { describeFault, FaultError, findFault } from "@muster/faults";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { countFault, drawDelayMs, drawFault, type Dependency, type FaultRisks } from "./weather.ts";
+import { countFault, drawDelayMs, drawFault, type Dependency, type FaultRisks } from "./fault-risks.ts";
 
 /** The network between processes and their dependencies. */
 export type Network = {

@@ -6,7 +6,7 @@ import { simulateLeases } from "./simulate-leases.ts";
 import { simulateQueues } from "./simulate-queues.ts";
 import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
 import type { World } from "./world.ts";
-import type { FaultKind } from "./weather.ts";
+import type { FaultKind } from "./fault-risks.ts";
 
 export type RunContext = {
   readonly signal: AbortSignal;

@@ -12,7 +12,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawFault, type FaultRisks } from "./weather.ts";
+import { drawFault, type FaultRisks } from "./fault-risks.ts";
 
 type Responder = { readonly process: Process; readonly endpoint: Endpoint };
 type Listener = {

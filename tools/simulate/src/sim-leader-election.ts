@@ -4,7 +4,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { countFault, type FaultRisks } from "./weather.ts";
+import { countFault, type FaultRisks } from "./fault-risks.ts";
 
 /** A lock of the lock bucket. The token grows with each holder. */
 export type LockWorld = {

@@ -7,7 +7,7 @@ import { LogWriter } from "@muster/store/log-writer";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, drawFault, type FaultRisks } from "./weather.ts";
+import { drawDelayMs, drawFault, type FaultRisks } from "./fault-risks.ts";
 
 /** The stream of the ledger's log. */
 export type LogWorld = {

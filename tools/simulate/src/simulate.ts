@@ -15,7 +15,7 @@ import { getSize } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
 import { decodeRecord, recordOf, startUsers, type UserAnswers, type UserSession } from "./users.ts";
-import type { FaultKind } from "./weather.ts";
+import type { FaultKind } from "./fault-risks.ts";
 import { makeWorld, STREAMS, type World } from "./world.ts";
 
 export type SimulationOptions = {

@@ -14,7 +14,7 @@ import type { LogWorld } from "./sim-log.ts";
 import { makeTrace, type Trace } from "./trace.ts";
 import { VirtualTime } from "./virtual-time.ts";
 import type { Process } from "./task-queue.ts";
-import { makeFaultRisks, type FaultRisks } from "./weather.ts";
+import { makeFaultRisks, type FaultRisks } from "./fault-risks.ts";
 
 /** The object of one run of a lease in the cluster. */
 export type LeaseObject = {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { TamperNodes } from "../src/replicas/reservation-manager.ts";
 import { runSimulation } from "../src/simulate.ts";
-import type { FaultKind } from "../src/weather.ts";
+import type { FaultKind } from "../src/fault-risks.ts";
 
 const SESSIONS = 12;
 const PARTS = 10;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { runSimulation } from "../src/simulate.ts";
-import type { FaultKind } from "../src/weather.ts";
+import type { FaultKind } from "../src/fault-risks.ts";
 
 it("gives the same trace, line by line, for the same seed", async () => {
   const [one, other] = [await runSimulation({ seed: 3, sessions: 10 }), await runSimulation({ seed: 3, sessions: 10 })];

@@ -3,7 +3,7 @@ import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
 import type { ExplainedReservation } from "./explanation-messages.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./read-pages.ts";
 import { toExplainedReservation } from "./explanation-messages.ts";
 
 /** The timeout is long because a service that explains calls other services, each for up to a second. */

@@ -1,6 +1,6 @@
 import { AuditService, type muster } from "@muster/proto";
 import type { ServiceLink } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS } from "./asking.ts";
+import { CALL_TIMEOUT_MS } from "./read-pages.ts";
 import { pickFields } from "./message-fields.ts";
 
 /** A change over HTTP that a user made or tried to make. */

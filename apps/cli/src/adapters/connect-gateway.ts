@@ -7,7 +7,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { ServiceReplica } from "../domain/build-doctor-report.ts";
 import type { ServiceLink, ServiceCalls } from "../kinds/kind.ts";
-import { readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
 import { resolveFromContextFile } from "./context-file.ts";
 import { makeGatewayCalls } from "./gateway-calls.ts";
 import { openGatewayHttp } from "./gateway-http.ts";

@@ -2,7 +2,7 @@ import { FarmService, type muster } from "@muster/proto";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
 import type { ServiceLink } from "../kinds/kind.ts";
 import { buildCallerName } from "./caller.ts";
-import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
 import { toSetAudit, toExplainedSet, toRollout, toReplicaSet, toWireSetSpec } from "./farm-messages.ts";
 import { pickFields } from "./message-fields.ts";
 

@@ -2,7 +2,7 @@ import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService, type muster } from "@muster/proto";
 import type { ServiceLink } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./read-pages.ts";
 import {
   toCleanup,
   toCleanupState,

@@ -1,6 +1,6 @@
 import { JobService, ReservationService, WatchService } from "@muster/proto";
 import type { ServiceLink } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
 import { pickFields } from "./message-fields.ts";
 import { toJob } from "./messages.ts";
 import { toQueue } from "./queue-messages.ts";

@@ -3,7 +3,7 @@ import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
 import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
 import type { ServiceLink } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./read-pages.ts";
 import { toDemandScaling, toScalerDump, toMachineState, toListedNode, toStaticNode } from "./node-messages.ts";
 
 /** The timeout of a call whose answer is optional. */

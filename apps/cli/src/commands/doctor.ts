@@ -1,5 +1,5 @@
 import { findFault } from "@muster/faults";
-import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
+import { STATUS_TIMEOUT_MS } from "../adapters/read-pages.ts";
 import { makeFarmCalls } from "../adapters/farm-calls.ts";
 import { makeLeaseCalls } from "../adapters/lease-calls.ts";
 import { readScalerDump } from "../adapters/node-calls.ts";

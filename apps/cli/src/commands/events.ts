@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog, ResourceRow } from "../kinds/resource.ts";
 import { findNamedResource, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
-import { keepContact } from "./contact.ts";
+import { keepContact } from "./service-contact.ts";
 import { printList, toJson, type Format } from "./output.ts";
 
 export type EventsOptions = {

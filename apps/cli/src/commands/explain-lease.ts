@@ -1,7 +1,7 @@
 import { findFault } from "@muster/faults";
 import { LeaseService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
+import { STATUS_TIMEOUT_MS } from "../adapters/read-pages.ts";
 import { makeLeaseCalls } from "../adapters/lease-calls.ts";
 import { openMusterServices } from "../adapters/muster-services.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";

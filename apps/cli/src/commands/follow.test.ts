@@ -3,7 +3,7 @@ import { makeFixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { session } from "../../test/session-fixture.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import { makeServiceContact } from "./contact.ts";
+import { makeServiceContact } from "./service-contact.ts";
 import { followItem } from "./follow.ts";
 
 const QUEUED = session(["QUEUE"]);

@@ -2,7 +2,7 @@ import { findFault } from "@muster/faults";
 import type { Cli, ConnectedCli } from "../cli.ts";
 import type { WaitGoal, WaitVerdict } from "../domain/decide-wait.ts";
 import type { WaitOperations } from "../kinds/resource.ts";
-import { keepContact, type ServiceContact } from "./contact.ts";
+import { keepContact, type ServiceContact } from "./service-contact.ts";
 
 /** The service has no long poll for these parts, because they change without the record. */
 const POLL_MS = 1000;

@@ -8,7 +8,7 @@ import { findNearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
-import { keepContact, type ServiceContact } from "./contact.ts";
+import { keepContact, type ServiceContact } from "./service-contact.ts";
 import { askAbout, readWorkTarget } from "./find-work.ts";
 
 /** `-f` waits this long after an empty answer. */

@@ -15,7 +15,7 @@ import type { WorkKind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
 import { followItem } from "./follow.ts";
-import { keepContact } from "./contact.ts";
+import { keepContact } from "./service-contact.ts";
 import { printForms, toYaml, type Format } from "./output.ts";
 import { makeProgressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";

@@ -1,7 +1,7 @@
 import { findFault } from "@muster/faults";
 import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
-import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
+import { STATUS_TIMEOUT_MS } from "../adapters/read-pages.ts";
 import { makeLeaseCalls } from "../adapters/lease-calls.ts";
 import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";

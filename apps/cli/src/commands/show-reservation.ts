@@ -6,7 +6,7 @@ import { buildOwnerExplanation, buildOwnerRecord } from "../domain/build-explana
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { FormattedAnswer } from "../kinds/resource.ts";
-import { readQueueWait } from "./see-queue.ts";
+import { readQueueWait } from "./read-queue-wait.ts";
 
 /**
  * Shows the machines that an owner holds or waits for. Throws CommandError if the ledger does not know the owner: before its first request, and after its

@@ -4,7 +4,7 @@ import { findFault } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/read-pages.ts";
 import { pickFields } from "../adapters/message-fields.ts";
 import { toJobEvent, toJob, toRawEvent } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";

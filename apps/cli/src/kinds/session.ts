@@ -1,6 +1,6 @@
 import { unlessMissing } from "@muster/faults";
 import { SessionService } from "@muster/proto";
-import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/read-pages.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { toSession } from "../adapters/messages.ts";
 import { toWireSpec } from "../adapters/session-spec-messages.ts";

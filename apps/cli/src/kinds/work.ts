@@ -1,7 +1,7 @@
 import { findFault, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { printLine } from "../commands/output.ts";
-import { readQueueWait } from "../commands/see-queue.ts";
+import { readQueueWait } from "../commands/read-queue-wait.ts";
 import {
   buildEventLine,
   buildEventRecord,

@@ -21,7 +21,7 @@ import type { JobPolicy } from "../domain/snapshot.ts";
 import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import { toWireService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
 import { findPodGroupKind } from "./pod-groups.ts";

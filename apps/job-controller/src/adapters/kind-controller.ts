@@ -25,10 +25,10 @@ import {
   type MembersOfJob,
   type ReportEvent,
 } from "../members/member-control.ts";
-import { recordMemberChange } from "../members/note-member-change.ts";
+import { recordMemberChange } from "../members/record-member-change.ts";
 import type { OwnedObjectDeps, SyncOutcome } from "../members/owned-object.ts";
 import { deletePodGroup, syncPodGroup, type PodGroupKind } from "../members/pod-group.ts";
-import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { JobRow } from "./read-job.ts";
 

@@ -5,7 +5,7 @@ import { makeProtoCodec, type Bucket, type Codec } from "@muster/store";
 import { planMirror, type MirrorPlan } from "../domain/queues/plan-mirror.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import type { QueueRecord } from "../domain/queues/read-queue.ts";
-import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import { QUEUES, type Queues } from "./follow-queues.ts";
 
 type QueueMessage = muster.reservation.v1.Queue;

@@ -11,7 +11,7 @@ import { JOB_KIND } from "../domain/kind-job.ts";
 import { buildJobKey } from "../domain/ownership.ts";
 import { makeReconcile } from "../reconcile.ts";
 import { executeStep, type ActDeps } from "./act.ts";
-import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";

@@ -5,7 +5,7 @@ import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { ReservationCalls } from "@muster/ledger-client";
 import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "../domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
-import { runWhileLeading, type LeadCheck } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import { QUEUES, type Queues } from "./follow-queues.ts";
 import { setFinalizers } from "./mirror-queues.ts";
 

@@ -15,10 +15,10 @@ import {
   type RestartNumber,
 } from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
-import { recordMachines } from "./note-machines.ts";
-import { recordNames } from "./note-names.ts";
-import { recordProgress } from "./note-progress.ts";
-import { recordTroubles } from "./note-troubles.ts";
+import { recordMachines } from "./record-machines.ts";
+import { recordNames } from "./record-names.ts";
+import { recordProgress } from "./record-progress.ts";
+import { recordTroubles } from "./record-troubles.ts";
 import { findFailedMembers } from "./find-failed-members.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";

@@ -10,7 +10,7 @@ import {
   type MemberOptions,
 } from "../../test/member-world.ts";
 import { buildPodsKey, buildServicesKey, makeExpectations } from "../members/expectations.ts";
-import { recordMemberChange } from "../members/note-member-change.ts";
+import { recordMemberChange } from "../members/record-member-change.ts";
 import type { MemberObject } from "./ownership.ts";
 import { planMemberChange, type MemberChange, type MemberStep } from "./plan-member-change.ts";
 

@@ -17,7 +17,7 @@ import type { TypeOverheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { findReferencedLease, type EngineOps } from "../lead/engine-ops.ts";
-import { followLeases, openLeaseRegistry } from "../holdings/holdings.ts";
+import { followLeases, openLeaseRegistry } from "../holdings/lease-registry.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
 import { makeOrderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
 import type { LeaseLedger, Workload, WorkloadParts } from "../types/workload.ts";

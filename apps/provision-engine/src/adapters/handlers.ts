@@ -11,7 +11,7 @@ import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
 import type { LeaseCleaner } from "../lead/cleaner.ts";
 import { countTicks } from "./count-ticks.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import { type StoredLease, type LeaseHistory, type StoredValue, listUnreadableLeases } from "../holdings/records.ts";
 import { endLease, renewLease, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
 import { explainAnswer, toWireLease, type LeaseExplainCalls } from "./lease-message.ts";

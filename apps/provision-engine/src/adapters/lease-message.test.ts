@@ -3,7 +3,7 @@ import { FaultError } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { aLease } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import { toWireLease, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };

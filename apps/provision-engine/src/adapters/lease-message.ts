@@ -10,7 +10,7 @@ import { type LeaseSeen, type LeaseUsers, explainLease, getLeasePhase } from "..
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { ClaimSurroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import type { StoredLease } from "../holdings/records.ts";
 import { toWirePhase, toWireRecord } from "./messages.ts";
 import { buildLeaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";

@@ -2,7 +2,7 @@ import type { Order } from "@muster/leases";
 import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";

@@ -12,7 +12,7 @@ import type { ComputeDigest } from "../domain/signed-content.ts";
 import type { FeedbackPolicy } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import type { OrderSecrets } from "../holdings/order-secrets.ts";
 import { writeDuringCall, type PassDeps, type PassPolicy, type WriteDeps } from "./pass.ts";
 import type { ReportDeps } from "./report-lease.ts";

@@ -9,7 +9,7 @@ import { aLease } from "../../test/a-lease.ts";
 import type { LeasePhase } from "../domain/lease.ts";
 import { runEngine } from "./engine.ts";
 import type { EngineOps } from "./engine-ops.ts";
-import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import type { StoredLease } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 

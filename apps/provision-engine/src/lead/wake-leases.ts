@@ -2,7 +2,7 @@ import type { CallPauses } from "./call-pauses.ts";
 import type { LeaseChecks } from "./check-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { PodExits } from "../domain/count-exits.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import type { LeaseWait } from "../domain/plan-lease.ts";
 
 /** The observed pods of leases. It may be behind, but never goes back. */

@@ -5,7 +5,7 @@ import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { EngineCapacity } from "../domain/claim.ts";
 import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
-import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 
 const SMALL = '"image":"i","capacity":{"cpu":1,"memory":1024}';
 const ZDB = '{"size":1,"mode":"user","disk_type":"ssd"}';

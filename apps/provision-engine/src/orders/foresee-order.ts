@@ -10,7 +10,7 @@ import {
 import type { OrderAges } from "../domain/decide-order.ts";
 import { mayHoldResources, type LeaseRecord, type LeasePhase } from "../domain/lease.ts";
 import { takeSnapshot, planLease, type LeasePolicy } from "../domain/plan-lease.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import { sumUnits, type TypeOverheads, readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 

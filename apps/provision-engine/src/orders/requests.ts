@@ -23,7 +23,7 @@ import type { LeaseRecord } from "../domain/lease.ts";
 import type { ComputeDigest, VerifySignature } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
-import type { LeaseRegistry } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import { recordDecision } from "../lead/lease-trace.ts";
 
 /** Dependencies of user requests, which any replica answers. */

@@ -3,7 +3,7 @@ import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import { aLease, anOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openLeaseRegistry } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";

@@ -2,7 +2,7 @@ import { fillPage, computePageLimit, type Handlers, type PageLimits } from "@mus
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
-import { countDesired } from "../domain/desired-of.ts";
+import { countDesired } from "../domain/count-desired.ts";
 import { explainMissingPod } from "../domain/explain-missing-pod.ts";
 import { explainRollout } from "../domain/explain-rollout.ts";
 import { buildPodName, type ReplicaSet } from "../domain/replica-set.ts";

@@ -1,4 +1,4 @@
-import { isFrozen } from "./desired-of.ts";
+import { isFrozen } from "./count-desired.ts";
 import { buildPodName, type ReplicaPlacement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 

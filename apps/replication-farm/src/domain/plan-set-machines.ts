@@ -1,5 +1,5 @@
 import { PART_SEPARATOR } from "@muster/names";
-import { countDesired, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
 import { countPlaced } from "./places.ts";
 import type { ReplicaMachine, ReplicaSet, SetTrouble } from "./replica-set.ts";
 import { buildSetWait, type SetPlan } from "./set-plan.ts";

@@ -1,5 +1,5 @@
 import { isAvailable } from "./decide-available.ts";
-import { countDesired, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
 import {
   compareNodes,
   countPlaced,

@@ -1,6 +1,6 @@
 import { computeBackoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { countDesired, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
 import { countPlaced, findCandidateNodes, isReady, placeReplica, findReplicaPod, auditNodes } from "./places.ts";

@@ -1,4 +1,4 @@
-import type { PodShape, SessionShape } from "./plan-shapes.ts";
+import type { PodShape, SessionShape } from "./plan-session-shapes.ts";
 
 /** The submitted component of one pod. */
 export type ComponentDraft = {

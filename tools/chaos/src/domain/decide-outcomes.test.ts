@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decideOutcomes, type FaultHits } from "./decide-outcomes.ts";
-import { type SessionIntent, INTENTS, type Phase, planSessionShapes, type SessionShape } from "./plan-shapes.ts";
+import {
+  type SessionIntent,
+  INTENTS,
+  type Phase,
+  planSessionShapes,
+  type SessionShape,
+} from "./plan-session-shapes.ts";
 
 const QUIET: FaultHits = { nodeLost: false, disturbed: false };
 

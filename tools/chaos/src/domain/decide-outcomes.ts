@@ -1,4 +1,4 @@
-import type { SessionShape } from "./plan-shapes.ts";
+import type { SessionShape } from "./plan-session-shapes.ts";
 
 export const TERMINALS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Terminal = (typeof TERMINALS)[number];

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { listUnconfirmedTwins } from "./judge-machines.ts";
 import { judgeRun } from "./judge-run.ts";
 import type { EventSeen, RunObservations, PodSeen, SessionSeen } from "./observed.ts";
-import { planSessionShapes, type SessionShape } from "./plan-shapes.ts";
+import { planSessionShapes, type SessionShape } from "./plan-session-shapes.ts";
 
 const [ANY] = planSessionShapes(1, { sessions: 1, windowMs: 0, pools: {} });
 const GOOD: SessionShape = { ...ANY!, name: "s001", intent: "good", cancel: undefined };

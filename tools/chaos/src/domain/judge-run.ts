@@ -6,7 +6,7 @@ import { judgeRoom } from "./judge-room.ts";
 import { type EventSeen, groupNodesByWork, type RunObservations, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 import type { TeamQueue } from "./plan-queues.ts";
-import type { SessionShape } from "./plan-shapes.ts";
+import type { SessionShape } from "./plan-session-shapes.ts";
 import type { Finding } from "./finding.ts";
 
 /** Effects last for this time after a fault ends: back-off, a new leader, an executor that takes over. */

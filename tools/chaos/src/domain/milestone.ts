@@ -1,4 +1,4 @@
-import { PHASES } from "./plan-shapes.ts";
+import { PHASES } from "./plan-session-shapes.ts";
 
 /** The phases, and the end. */
 export const MILESTONES = [...PHASES, "over"] as const;

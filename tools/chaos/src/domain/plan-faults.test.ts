@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { describeFault, planFaults, SERVICES } from "./plan-faults.ts";
 import { planJobs } from "./plan-jobs.ts";
-import { PHASES, planSessionShapes } from "./plan-shapes.ts";
+import { PHASES, planSessionShapes } from "./plan-session-shapes.ts";
 
 const POOLS = { drivers: 4, workers: 8 };
 

@@ -1,5 +1,5 @@
 import { type JobShape, countMembers } from "./plan-jobs.ts";
-import { PHASES, type Phase, type SessionShape } from "./plan-shapes.ts";
+import { PHASES, type Phase, type SessionShape } from "./plan-session-shapes.ts";
 import { type Random, makeRandom } from "./random.ts";
 
 export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;

@@ -1,4 +1,4 @@
-import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
+import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-session-shapes.ts";
 import type { Quantities } from "./plan-foreign.ts";
 import { planTeam } from "./plan-queues.ts";
 import { type Random, makeRandom } from "./random.ts";

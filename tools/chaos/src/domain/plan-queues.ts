@@ -1,4 +1,4 @@
-import { DRIVERS, WORKERS } from "./plan-shapes.ts";
+import { DRIVERS, WORKERS } from "./plan-session-shapes.ts";
 import { type Random, makeRandom } from "./random.ts";
 
 /** The queue of one team. Amounts are numbers of whole machines. */

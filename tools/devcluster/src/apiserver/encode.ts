@@ -1,4 +1,4 @@
-import type { Representation } from "./accept.ts";
+import type { Representation } from "./negotiate-form.ts";
 import { type JsonObject, removeKey } from "./json.ts";
 import { buildApiVersion, type Resource } from "./resource.ts";
 import { buildTable, buildPartialMetadata, type TableOptions } from "./table.ts";

@@ -5,7 +5,7 @@ import type { ObjectForm } from "./encode.ts";
 import { isList, isObject, type JsonValue, type JsonObject, mapEntries, mapItems, getText } from "./json.ts";
 import { listObjects, makeMatcher, parseSelectors } from "./list.ts";
 import { getRevision } from "./metadata.ts";
-import { bindObject, createObject, patchObject, replaceObject, type WriteRequest } from "./operations.ts";
+import { bindObject, createObject, patchObject, replaceObject, type WriteRequest } from "./write-objects.ts";
 import { parsePatchType } from "./patch.ts";
 import { parseDeleteOptions } from "./query.ts";
 import type { Registry } from "./registry.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { negotiateForm } from "./accept.ts";
+import { negotiateForm } from "./negotiate-form.ts";
 import { isAuthorized } from "./authenticate.ts";
 import { generateName } from "./names.ts";
 import { formatHumanDuration } from "./duration.ts";

@@ -1,6 +1,6 @@
 import type { AccountTokens } from "./access/account-tokens.ts";
 import { answerTokenRequest } from "./access/token-request.ts";
-import { negotiateForm } from "./accept.ts";
+import { negotiateForm } from "./negotiate-form.ts";
 import { sendAnswer, answerJson, type HttpExchange } from "./answer.ts";
 import { parseMediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
 import { buildItem, type ObjectForm } from "./encode.ts";
@@ -19,7 +19,7 @@ import {
   refuseBody,
   replaceObject,
   type WriteRequest,
-} from "./operations.ts";
+} from "./write-objects.ts";
 import { APPLY, checkPatchOptions, parsePatchType } from "./patch.ts";
 import { type KubeletClient, locateKubelet } from "./kubelet-request.ts";
 import { locateExec, tunnelExec } from "./pod-exec.ts";

@@ -3,7 +3,7 @@ import type { Queue } from "@muster/reservation-manager/queue";
 import { toWireQueue } from "@muster/reservation-manager/queue-messages";
 import { muster } from "@muster/proto";
 import { writeKey } from "../sim-bucket.ts";
-import { countFault } from "../weather.ts";
+import { countFault } from "../fault-risks.ts";
 import type { World } from "../world.ts";
 import { drawEdit } from "./draw-queues.ts";
 import { SIZE, type Machines, type SimMachine } from "./machines.ts";

@@ -8,7 +8,7 @@ import { emptyLedger, evolveLedger, findReservation, type Ledger } from "@muster
 import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
 import { makeSimBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
-import { countFault } from "../weather.ts";
+import { countFault } from "../fault-risks.ts";
 import type { World } from "../world.ts";
 import type { WorkPlan } from "./draw-work.ts";
 import type { Machines } from "./machines.ts";

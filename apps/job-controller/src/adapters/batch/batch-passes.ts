@@ -7,7 +7,7 @@ import type { Nodes } from "@muster/watch";
 import { findPlaceSet, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
 import { listRunningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
-import { runWhileLeading, type LeadCheck } from "../fence.ts";
+import { runWhileLeading, type LeadCheck } from "../lead-check.ts";
 import type { Queues } from "../follow-queues.ts";
 import type { Machines } from "../machines.ts";
 import { findReadyNodes } from "../observe.ts";

@@ -6,7 +6,7 @@ import {
   type HeldNodes,
   type MachineDeployment,
   readHeldNodes,
-} from "./holdings.ts";
+} from "./held-nodes.ts";
 import { type Machine, parseMachineName } from "./plan-deployment-machines.ts";
 
 /** A MachineDeployment as read, and the nodes that the scaler has in it. */

@@ -6,7 +6,7 @@ import type { PoolPolicy } from "../../domain/pool.ts";
 import { callProvider } from "../provider-call.ts";
 import type { BootRequest, Instance, NodeProvider, BootOutcome } from "../provider.ts";
 import { makeClusterApiAccess, type ClusterApiAccess, getReplicas } from "./access.ts";
-import { MAX_NODES, withoutNode } from "./holdings.ts";
+import { MAX_NODES, withoutNode } from "./held-nodes.ts";
 import { buildMachineId, planDeploymentMachines } from "./plan-deployment-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 import type { KubeObject } from "@muster/kube";
 import type { Instance } from "../provider.ts";
-import { DELETE_ANNOTATION, type HeldNodes } from "./holdings.ts";
+import { DELETE_ANNOTATION, type HeldNodes } from "./held-nodes.ts";
 
 export type Machine = KubeObject & {
   readonly status?: {

@@ -17,7 +17,7 @@ import {
 } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { buildFutureWorld, isChanging } from "./future.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { listOptions, type Option } from "./choose-option.ts";
 import { findQuotaShortage, isStrictQueue, computeDemandLevel } from "./find-queue-obstacle.ts";
 import { withUse } from "../ledger/queue-use.ts";

@@ -2,7 +2,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { parsePair, type PairAmounts } from "../ledger/queue.ts";
 import {

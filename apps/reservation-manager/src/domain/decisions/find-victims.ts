@@ -6,7 +6,7 @@ import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { findShortage, computeFreeQuota, computeQuotaTotal } from "../ledger/quota.ts";
 import type { QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, buildQuotaWorld } from "./queue-heads.ts";
 import { findObstacle, findBeneficiaryObstacle, type Demand, type OverdueHolds, type GrantObstacle } from "./fit.ts";

@@ -10,7 +10,7 @@ import {
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { requireKnownReservation } from "../ledger/ledger.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { findObstacle, type OverdueHolds } from "./fit.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS } from "../ledger/queue.ts";

@@ -23,7 +23,7 @@ import { compareText } from "../ledger/sorted-map.ts";
 import { listAlternatives } from "../ledger/topology.ts";
 import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { sumRequestedAmounts, sumUsedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts, sumUsedAmounts } from "./sum-requested-amounts.ts";
 import {
   findHeldQuota,
   findQueueObstacle,

@@ -21,8 +21,8 @@ import {
 } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
-import { sumPoolAmounts } from "./pool-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 import { findStrictHead, findUnservedHead, isPossible, buildQuotaWorld } from "./queue-heads.ts";
 
 /** The rank of a request among the queues of one parent: decided by these fields, in this order. */

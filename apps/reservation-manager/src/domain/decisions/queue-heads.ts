@@ -13,8 +13,8 @@ import {
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { sumRequestedAmounts } from "./asked-amounts.ts";
-import { sumPoolAmounts } from "./pool-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 
 export function buildQuotaWorld({ ledger, machines }: World): QuotaWorld {

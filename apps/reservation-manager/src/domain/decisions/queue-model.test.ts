@@ -14,7 +14,7 @@ import type { Queue } from "../ledger/queue.ts";
 import type { ReservationVerdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import { sumPoolAmounts } from "./pool-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 
 function sayVerdict(verdict: ReservationVerdict | undefined): string {
   if (verdict === undefined) return "";

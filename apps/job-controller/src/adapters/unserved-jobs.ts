@@ -1,5 +1,5 @@
 import { isForbidden, listPages, type KubeCalls } from "@muster/kube";
-import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "../domain/plan-elsewhere.ts";
+import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "../domain/plan-unserved-events.ts";
 import { MANAGER_NAME } from "../domain/read-run-policy.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobResource } from "./read-job.ts";

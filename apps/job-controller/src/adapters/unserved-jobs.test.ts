@@ -1,6 +1,6 @@
 import type { KubeCalls, KubeResource } from "@muster/kube";
 import { expect, it } from "vitest";
-import { openUnservedJobs } from "./elsewhere.ts";
+import { openUnservedJobs } from "./unserved-jobs.ts";
 
 const FINISHED = { conditions: [{ type: "Succeeded", status: "True" }] };
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildSession } from "./build-session.ts";
-import { INTENTS, PHASES, planSessionShapes } from "./plan-shapes.ts";
+import { INTENTS, PHASES, planSessionShapes } from "./plan-session-shapes.ts";
 
 const POLICY = { sessions: 100, windowMs: 10_000, pools: { drivers: 4, workers: 8 } };
 

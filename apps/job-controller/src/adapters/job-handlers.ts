@@ -28,7 +28,7 @@ import {
   type JobManifest,
   type RequestDeps,
 } from "../requests.ts";
-import type { UnservedJobs } from "./elsewhere.ts";
+import type { UnservedJobs } from "./unserved-jobs.ts";
 import type { BatchJobs } from "./batch/batch-jobs.ts";
 import { explainAnswer } from "./explain-answer.ts";
 import { toWireJob, buildRevision } from "./job-messages.ts";

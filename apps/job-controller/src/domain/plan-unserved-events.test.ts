@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "./plan-elsewhere.ts";
+import { planUnservedEvents, type UnservedMemory, type UnservedJob } from "./plan-unserved-events.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -7,7 +7,7 @@ import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, countPromisedBytes, recordBytes } from "../domain/decide-quota.ts";
 import { isOverdue, isStuck } from "../domain/decide-retry.ts";
 import { mayHoldResources, type LeaseRecord, type LeasePhase } from "../domain/lease.ts";
-import { openLeaseRegistry } from "./holdings.ts";
+import { openLeaseRegistry } from "./lease-registry.ts";
 
 const GIB = 2n ** 30n;
 const dataOf = {

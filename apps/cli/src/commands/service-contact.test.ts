@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { makeServiceContact, MAX_LOST_MS } from "./contact.ts";
+import { makeServiceContact, MAX_LOST_MS } from "./service-contact.ts";
 
 const AWAY: Fault = { code: "unavailable", dependency: "session", retryAfterMs: 1000 };
 const NEVER = new AbortController().signal;

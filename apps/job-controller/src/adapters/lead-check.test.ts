@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { createMembers } from "../members/change-members.ts";
 import { makeExpectations } from "../members/expectations.ts";
-import { runWhileLeading } from "./fence.ts";
+import { runWhileLeading } from "./lead-check.ts";
 
 it("creates no further pod after the lead changes between two pods", async () => {
   const pods = ["a", "b", "c", "d"].map((name): V1Pod => ({ metadata: { name } }));

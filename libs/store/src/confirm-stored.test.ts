@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
-import { confirmStored } from "./unstored.ts";
+import { confirmStored } from "./confirm-stored.ts";
 
 const TIMEOUT_MS = 20;
 const timeout = Object.assign(new Error("timeout"), { name: "TimeoutError" });

@@ -7,7 +7,7 @@ import {
   checkLabelKey,
   checkLabelValue,
   checkTopology,
-} from "./names.ts";
+} from "./check-names.ts";
 
 const long = (length: number) => "a".repeat(length);
 

@@ -2,7 +2,7 @@ import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { buildOwnerId } from "./build-units.ts";
 import { findCondition, type JobStatus } from "./job-status.ts";
 import type { GrantedUnit } from "./member-machines.ts";
-import { recordSilence } from "./note-silence.ts";
+import { recordSilence } from "./record-silence.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 import { transitionConditions, wasWrittenRecently, roundToSecond } from "./transition-conditions.ts";
 

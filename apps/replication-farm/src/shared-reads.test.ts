@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { makeSharedReads } from "./share-reads.ts";
+import { makeSharedReads } from "./shared-reads.ts";
 
 it("callers during a read share the next one, which begins after all of them have called", async () => {
   const reads: PromiseWithResolvers<string>[] = [];
