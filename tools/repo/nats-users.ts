@@ -18,7 +18,7 @@ import {
 const FILE = join(import.meta.dirname, "../../deploy/nats/users.conf");
 
 /** Returns the content of deploy/nats/users.conf. */
-export function usersConf(): string {
+export function buildUsersConf(): string {
   const head =
     "# Written by `npm run nats-users` from libs/nats-server/src/rights.ts, which is the place to change it.\n" +
     "# The public keys are in the environment of the server.\n";
@@ -77,7 +77,7 @@ function publicKeyIn(file: string, seed: string): string {
 
 if (import.meta.main) {
   const [directory] = process.argv.slice(2);
-  if (directory === undefined) await writeFile(FILE, usersConf());
+  if (directory === undefined) await writeFile(FILE, buildUsersConf());
   else {
     const { made, kept } = await writeKeys(directory);
     const result = made.length === 0 ? "no key is missing" : `made the keys of ${made.join(", ")}`;

@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import { JobService, muster as proto, ReservationService, SessionService } from "@muster/proto";
 import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { reach, type Reached } from "./reach.ts";
+import { reachServices, type Reached } from "./reach.ts";
 import { inProcess, type Ended } from "./in-process.ts";
 
 const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservation.v1.ReservationState;
@@ -28,7 +28,7 @@ const served = new AsyncDisposableStack();
 
 beforeAll(async () => {
   server = await startTestNats();
-  reached = await reach(server);
+  reached = await reachServices(server);
   bus = await connectNats({ url: server.url, token: server.token, name: "jobs" });
   const about = { version: "1.0.0", description: "for a test" };
   served.use(await serveMethods(bus, JobService, HANDLERS, about));

@@ -3,7 +3,7 @@ import { throwFault } from "@muster/faults";
 import { FarmService, muster as wire } from "@muster/proto";
 import { startTestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { reach, type Reached } from "./reach.ts";
+import { reachServices, type Reached } from "./reach.ts";
 import { inProcess } from "./in-process.ts";
 
 const { HEALTH_FAILED, HEALTH_READY } = wire.health.v1.Health;
@@ -46,7 +46,7 @@ const HANDLERS: Handlers<typeof FarmService> = {
 
 beforeAll(async () => {
   const server = served.use(await startTestNats());
-  reached = served.use(await reach(server));
+  reached = served.use(await reachServices(server));
   const bus = served.use(await connectNats({ url: server.url, token: server.token, name: "farm" }));
   served.use(await serveMethods(bus, FarmService, HANDLERS, { version: "1.0.0", description: "for a test" }));
 });

@@ -13,7 +13,7 @@ import { buckets, ReservationService } from "@muster/proto";
 import { jsonText, openBucket, type Bucket } from "@muster/store";
 import { startKubeApiServer, findKubeAssets, startTestNats, selectSize, until } from "@muster/testkit";
 import { parse } from "yaml";
-import { costsSince, readCosts, type Costs } from "./costs.ts";
+import { computeCostsSince, readCosts, type Costs } from "./costs.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const CRD = fileURLToPath(new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url));
@@ -176,7 +176,7 @@ async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number)
   if (way === "meanwhile") await submit();
   await until("every pod is created", () => count() >= PODS, { timeoutMs: 600_000, everyMs: 20 });
   const seconds = (performance.now() - startedMs) / 1000;
-  const costs = costsSince(before, await readCosts(config));
+  const costs = computeCostsSince(before, await readCosts(config));
   await ended(controller);
   return { seconds, costs };
 }
@@ -242,7 +242,7 @@ async function timeBare({ config, kubeconfig }: World, sample: V1Pod): Promise<T
   child.send(sample);
   await once(child, "message");
   const seconds = (performance.now() - startedMs) / 1000;
-  const costs = costsSince(before, await readCosts(config));
+  const costs = computeCostsSince(before, await readCosts(config));
   await ended(child);
   return { seconds, costs };
 }

@@ -6,7 +6,7 @@ import { startKubeControllers, until, findMissingControllers } from "@muster/tes
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { installDefinition, jobWorld, type Controller, type JobWorld } from "./job-world.ts";
+import { installDefinition, openJobWorld, type Controller, type JobWorld } from "./job-world.ts";
 
 const TEAM = "team-a";
 /** Kubernetes waits up to a minute before it creates a pod after several failed ones. */
@@ -72,7 +72,7 @@ describe.skipIf(real.skip || lack !== undefined)(
         nodes = await startSimulatedNodes({ kubeconfig, pools, ...timing, ...apiServer.nodeOptions });
         return nodes;
       };
-      world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
+      world = stack.use(await openJobWorld(apiServer, { workers: 3 }, { startNodes }));
       ({ calls } = world);
       stack.use(await startKubeControllers(world.kubeconfig, CONTROLLERS));
       await installDefinition(calls, "muster.dev_queues.yaml");

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
 import { DEFAULTS } from "./manifests.ts";
-import { kindOf, readSample, render, SAMPLES } from "./render.ts";
+import { findKind, readSample, renderManifest, SAMPLES } from "./render.ts";
 
 /** The server stores nothing, and refuses unknown fields. */
 const STRICT = { query: { dryRun: "All", fieldValidation: "Strict" } };
@@ -47,8 +47,8 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
 
     describe.each(SAMPLES)("a %s", (name, file) => {
       const manifest = readSample(file);
-      const kind = kindOf(manifest);
-      const { pods, services, companions } = render(manifest);
+      const kind = findKind(manifest);
+      const { pods, services, companions } = renderManifest(manifest);
       const namespace = manifest.metadata.namespace ?? "default";
 
       it("is accepted unchanged", async () => {

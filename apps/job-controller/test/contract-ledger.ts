@@ -29,7 +29,7 @@ export type ContractLedger = AsyncDisposable & {
 const MACHINE_CPU = 1000;
 
 /** Starts the ledger. `readQueues` reads the queues of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */
-export async function contractLedger(
+export async function openContractLedger(
   bus: NatsBus,
   listNodes: () => Promise<readonly TestNode[]>,
   readQueues: () => Promise<readonly Queue[]> = () => Promise.resolve([]),

@@ -4,7 +4,7 @@ import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const PATIENCE = { timeoutMs: 60_000 };
 const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
@@ -40,7 +40,7 @@ for (const server of API_SERVERS) {
       const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
         startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
       const definitions = ["muster.dev_jobs.yaml", "muster.dev_queues.yaml"];
-      world = stack.use(await jobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
+      world = stack.use(await openJobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
       ({ calls } = world);
       if (server.isReal) stack.use(await startKubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
       for (const name of ["team-a", "team-b", "team-z"])

@@ -8,7 +8,7 @@ import { startKubeControllers, until, findMissingControllers } from "@muster/tes
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
+import { installDefinition, openJobWorld, type JobWorld } from "./job-world.ts";
 import { playJobs, playJobSets, type TestJobSet } from "./play-job-sets.ts";
 
 const TEAM = "team-a";
@@ -86,7 +86,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
           nodes = await startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
           return nodes;
         };
-        world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
+        world = stack.use(await openJobWorld(apiServer, { workers: 3 }, { startNodes }));
         ({ calls } = world);
         await installDefinition(calls, "muster.dev_queues.yaml");
         const labels = { team: "a" };

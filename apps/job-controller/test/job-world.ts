@@ -79,7 +79,7 @@ export type JobWorld = AsyncDisposable & {
 };
 
 /** Starts everything but controllers, and stops the API server at disposal. */
-export async function jobWorld(
+export async function openJobWorld(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
   { startNodes, definitions = ["muster.dev_jobs.yaml"], openLedger }: WorldOptions = {},

@@ -21,7 +21,7 @@ export type LaggingCluster = {
 };
 
 /** Builds the cluster. `luck` decides each write, and `duringCall` runs during each call. */
-export function laggingCluster(options: {
+export function makeLaggingCluster(options: {
   readonly luck: () => Luck;
   readonly isGraceful: () => boolean;
   readonly duringCall: () => void;

@@ -32,7 +32,7 @@ export function testRow(name: string): JobRow {
 }
 
 /** Returns the labels of one replica, as the controller writes them. */
-export function replicaLabels(jobName: string, replicaType: string, index: number): Labels {
+export function buildReplicaLabels(jobName: string, replicaType: string, index: number): Labels {
   const { replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
   const job = buildJobLabels(KIND.labelKeys, { name: jobName });
   return { ...job, [replicaTypeLabelKey]: replicaType, [replicaIndexLabelKey]: String(index) };
@@ -61,7 +61,7 @@ export function testMember(jobName: string, replicaType: string, index: number, 
       namespace: NAMESPACE,
       uid: more.uid ?? `uid-of-${name}`,
       resourceVersion: more.resourceVersion ?? "1",
-      labels: more.labels ?? replicaLabels(jobName, replicaType, index),
+      labels: more.labels ?? buildReplicaLabels(jobName, replicaType, index),
       ownerReferences: more.owner === undefined ? [] : [referenceTo(more.owner)],
       creationTimestamp: more.created ?? "2026-01-01T00:00:00Z",
       ...(more.deleting === true && { deletionTimestamp: "2026-01-01T00:01:00Z" }),

@@ -11,7 +11,7 @@ import type { GroupSpec } from "../src/domain/pod-group.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { canHoldRequests } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
-import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
+import { JOB, NOW_MS, makePodFact, POLICY, makeReplicaSeen } from "./samples.ts";
 
 /** A cluster and a ledger in memory, which apply steps and random events. */
 export type World = {
@@ -39,7 +39,7 @@ export type World = {
   policy: JobPolicy;
 };
 
-export type Happening =
+export type WorldEvent =
   | {
       kind: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
       which: number;
@@ -55,9 +55,9 @@ export type Happening =
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
 /** A job and the number of machines; lost machines return under other names. An elastic job may find only its minimum. */
-export type Given = { readonly of: JobSpec; readonly maxMachines: number };
+export type WorldSetup = { readonly of: JobSpec; readonly maxMachines: number };
 /** Builds a job with granted machines and its first pods. */
-export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
+export function makeWorld({ of, maxMachines }: WorldSetup, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
     spec: of,
@@ -76,18 +76,18 @@ export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
     queue: { kind: "none" },
     policy,
   };
-  pass(world);
+  runPass(world);
   grant(world);
-  pass(world);
+  runPass(world);
   return world;
 }
 
-export function observe(world: World): Snapshot {
+export function observeWorld(world: World): Snapshot {
   const replicas = world.spec.replicas.map(({ type, replicas: count }): ReplicaSeen => {
     const slots = Array.from({ length: count }, (_, index) =>
       world.pods.find(({ component }) => component === buildComponentName({ type, index })),
     );
-    return seen(type, slots);
+    return makeReplicaSeen(type, slots);
   });
   return {
     nowMs: world.nowMs,
@@ -125,8 +125,8 @@ function isShared({ units }: World, machine: string): boolean {
 }
 
 /** Runs a pass, or only its first steps: the process dies then. */
-export function pass(world: World, maxSteps = Infinity): JobStep[] {
-  const { status, steps } = planJob(observe(world), world.policy);
+export function runPass(world: World, maxSteps = Infinity): JobStep[] {
+  const { status, steps } = planJob(observeWorld(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
   world.status = status;
   steps.slice(0, maxSteps).forEach((step) => {
@@ -189,7 +189,7 @@ function apply(world: World, step: JobStep): void {
         expect(completed, "an index that had ended well is run again").not.toContain(index);
         world.made += 1;
         world.pods.push(
-          pod(component, {
+          makePodFact(component, {
             uid: `uid-${world.made}`,
             attempt: step.attempt,
             node: undefined,
@@ -254,13 +254,13 @@ function check(world: World): void {
   expect(countRestarts(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
 }
 
-export function happen(world: World, event: Happening): void {
+export function applyEvent(world: World, event: WorldEvent): void {
   switch (event.kind) {
     case "pass":
-      pass(world);
+      runPass(world);
       return;
     case "crash-in-steps":
-      pass(world, event.after);
+      runPass(world, event.after);
       return;
     case "time":
       world.nowMs += event.ms;
@@ -397,7 +397,7 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
 function turn(
   world: World,
   each: PodFact,
-  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue" | "ready-timeout" | "preempt">,
+  event: Exclude<WorldEvent["kind"], "time" | "grant" | "share" | "queue" | "ready-timeout" | "preempt">,
 ): PodFact[] {
   const over = !canRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
@@ -435,7 +435,7 @@ export function calmDown(world: World): boolean {
   for (const machine of world.cordoned) world.lost.add(machine);
   for (let round = 0; round < 100; round += 1) {
     const statusBefore = world.status;
-    const steps = pass(world);
+    const steps = runPass(world);
     world.pods = world.pods.flatMap((each) =>
       each.deleting
         ? []

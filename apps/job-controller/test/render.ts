@@ -47,13 +47,13 @@ export function isManifest(value: unknown): value is Manifest {
   return typeof value === "object" && value !== null && "kind" in value && "metadata" in value;
 }
 
-export function kindOf({ kind }: Manifest): Kind | undefined {
+export function findKind({ kind }: Manifest): Kind | undefined {
   return KINDS.find((each) => each.kind === kind);
 }
 
 /** Renders a manifest as the controller does: the spec that it works with, the last pod of each type, and everything beside the pods. */
-export function render(manifest: Manifest) {
-  const kind = kindOf(manifest);
+export function renderManifest(manifest: Manifest) {
+  const kind = findKind(manifest);
   const result = kind?.read(manifest, DEFAULTS);
   if (kind === undefined || result?.ok !== true) throw new Error(JSON.stringify(result));
   const { spec, warnings } = result;

@@ -2,7 +2,7 @@ import { selectSize } from "@muster/testkit";
 import { computeScaling } from "../src/domain/compute.ts";
 import { simulateDay, type Day } from "./simulate-day.ts";
 import { neverStop, oneNodeEach } from "./trivial-policies.ts";
-import { DAY_MS, HOUR_MS, workOfADay } from "./work-of-a-day.ts";
+import { DAY_MS, HOUR_MS, drawWorkOfDay } from "./work-of-a-day.ts";
 
 const SEED = 7;
 const WORK_UNTIL_MS = selectSize(DAY_MS, 2 * HOUR_MS);
@@ -10,7 +10,7 @@ const standby = (count: number) => ({ standby: [{ instanceType: "large", count, 
 
 /** The cost of a pool of at most 2,000 nodes in a day, and the wait of its work, beside trivial policies. */
 export function benchDay(): void {
-  const work = workOfADay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
+  const work = drawWorkOfDay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
   const groups = new Set(work.map(({ demand }) => demand.group)).size;
   console.log(`A day of ${work.length} demands in ${groups} groups, seed ${SEED}`);
   const days = {

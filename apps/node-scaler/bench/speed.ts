@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { selectSize } from "@muster/testkit";
-import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
+import { makeDemand, makeNode, makePool, makeShortage, makeSnapshot, NOW } from "../test/scaling-snapshots.ts";
 import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
-import { measure, median, round } from "./measure.ts";
-import { computeByLoops, outcomeOf } from "./nested-loops.ts";
+import { measureMs, computeMedian, roundValue } from "./measure.ts";
+import { computeByLoops, buildOutcome } from "./nested-loops.ts";
 import { makeRandom } from "./random.ts";
 
 const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
@@ -15,13 +15,15 @@ const ZONES = ["a", "b", "c"];
 /** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
 export function benchSpeed(): void {
   // The first runs would measure the compiler, and are discarded.
-  for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => computeScaling(buildWorld(200, warmUp)));
+  for (let warmUp = 0; warmUp < 20; warmUp += 1) measureMs(() => computeScaling(buildWorld(200, warmUp)));
   const rows = SIZES.map((size) => {
     const world = buildWorld(size, 1);
     const rounds = size === 10_000 ? 9 : 31;
-    const ours = median(Array.from({ length: rounds }, () => measure(() => computeScaling(world))));
-    const loops = median(Array.from({ length: size === 10_000 ? 1 : 5 }, () => measure(() => computeByLoops(world))));
-    const same = isDeepStrictEqual(outcomeOf(computeScaling(world)), computeByLoops(world));
+    const ours = computeMedian(Array.from({ length: rounds }, () => measureMs(() => computeScaling(world))));
+    const loops = computeMedian(
+      Array.from({ length: size === 10_000 ? 1 : 5 }, () => measureMs(() => computeByLoops(world))),
+    );
+    const same = isDeepStrictEqual(buildOutcome(computeScaling(world)), computeByLoops(world));
     return { size, ours, loops, same };
   });
   const first = rows[0]?.ours ?? 1;
@@ -31,11 +33,11 @@ export function benchSpeed(): void {
   console.table(
     rows.map(({ size, ours, loops, same }) => ({
       "nodes and demands": size,
-      "compute ms": round(ours),
-      "µs a demand": round((ours * 1000) / size),
-      "times the first": round(ours / first),
-      "nested loops ms": round(loops),
-      ratio: round(loops / ours),
+      "compute ms": roundValue(ours),
+      "µs a demand": roundValue((ours * 1000) / size),
+      "times the first": roundValue(ours / first),
+      "nested loops ms": roundValue(loops),
+      ratio: roundValue(loops / ours),
       "same result": same,
     })),
   );
@@ -47,11 +49,11 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>
     values[Math.floor(random() * values.length)] ?? otherwise;
   const pools = ["gpu", "cpu"].map((name) =>
-    aPool({ name, max: size * 2, standby: [{ instanceType: "large", count: 5, spot: false }] }),
+    makePool({ name, max: size * 2, standby: [{ instanceType: "large", count: 5, spot: false }] }),
   );
   const demands = Array.from({ length: size }, (_, index): Demand => {
     const isGang = random() < 1 / 3;
-    return aDemand(`demand-${index}`, {
+    return makeDemand(`demand-${index}`, {
       group: isGang ? `gang-${Math.floor(index / 12)}` : undefined,
       pool: pick(["gpu", "cpu"], "gpu"),
       createdAtMs: NOW - Math.floor(random() * 600_000),
@@ -63,7 +65,7 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
   });
   const nodes = Array.from({ length: size }, (_, index): ScaledNode => {
     const demand = random() < 1 / 5 ? demands[index] : undefined;
-    return aNode(`node-${index}`, {
+    return makeNode(`node-${index}`, {
       pool: demand?.pool ?? pick(["gpu", "cpu"], "gpu"),
       instanceType: demand?.instanceTypes[0] ?? pick(TYPES, "large"),
       spot: demand === undefined ? random() < 0.5 : demand.spot === "Always",
@@ -73,6 +75,6 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
       boundTo: demand?.name,
     });
   });
-  const unavailable = TYPES.map((instanceType) => aShortage({ instanceType, spot: true, zone: "c" }));
-  return aSnapshot({ pools, demands, nodes, unavailable });
+  const unavailable = TYPES.map((instanceType) => makeShortage({ instanceType, spot: true, zone: "c" }));
+  return makeSnapshot({ pools, demands, nodes, unavailable });
 }

@@ -54,7 +54,7 @@ export type ElasticWorld = AsyncDisposable & {
 };
 
 /** Starts the world. `policy` has fields of the one pool, as in the file of pools. */
-export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
+export async function openElasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));

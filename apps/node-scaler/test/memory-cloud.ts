@@ -43,7 +43,7 @@ export type MemoryCloud = {
   onStop: (instance: CloudInstance) => void;
 };
 
-export function memoryCloud({ name, now }: { readonly name: string; readonly now: () => number }): MemoryCloud {
+export function makeMemoryCloud({ name, now }: { readonly name: string; readonly now: () => number }): MemoryCloud {
   const instances = new Map<string, CloudInstance>();
   const starts = new Map<string, number>();
   const faults: CloudFaults = {};

@@ -10,7 +10,7 @@ import { runHeartbeatRound } from "../src/rounds/heartbeat-round.ts";
 import { runReaperRound } from "../src/rounds/reaper-round.ts";
 import { runScanRound } from "../src/rounds/scan-round.ts";
 import { finishRunningWork } from "../src/scaler.ts";
-import { memoryCloud } from "./memory-cloud.ts";
+import { makeMemoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
 const MINUTE = 60_000;
@@ -325,7 +325,7 @@ describe("a provider that does not answer", () => {
       buildPolicy({ idleMs: 0, max: 20 }),
       buildPolicy({ name: "b", provider: "slow", idleMs: 0, max: 20 }),
     );
-    const slow = memoryCloud({ name: "slow", now: () => world.nowMs });
+    const slow = makeMemoryCloud({ name: "slow", now: () => world.nowMs });
     world.others.set("slow", { ...slow.provider, stop: never });
     world.restart();
     for (const pool of ["a", "b"]) world.ledger.reserve(pool, 20, world.nowMs);

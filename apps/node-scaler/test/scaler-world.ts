@@ -13,8 +13,8 @@ import { runReaperRound } from "../src/rounds/reaper-round.ts";
 import { runScanRound } from "../src/rounds/scan-round.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { makeScaler, type LoopName, type Scaler } from "../src/scaler.ts";
-import { memoryBucket } from "./memory-bucket.ts";
-import { memoryCloud, type CloudInstance } from "./memory-cloud.ts";
+import { makeMemoryBucket } from "./memory-bucket.ts";
+import { makeMemoryCloud, type CloudInstance } from "./memory-cloud.ts";
 import { SmallLedger } from "./small-ledger.ts";
 
 const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
@@ -54,7 +54,7 @@ export class ScalerWorld {
   nowMs = 1_000_000_000;
   readonly problems: string[] = [];
   readonly ledger = new SmallLedger();
-  readonly cloud = memoryCloud({ name: "cloud", now: () => this.nowMs });
+  readonly cloud = makeMemoryCloud({ name: "cloud", now: () => this.nowMs });
   /** Providers in addition to the cloud. */
   readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
@@ -81,7 +81,7 @@ export class ScalerWorld {
   readonly lagMs = { scaler: 0, ledger: 0 };
   /** Whether the file of pools contains the clouds. */
   isConfigured = true;
-  readonly #store = memoryBucket<ScaledNode>();
+  readonly #store = makeMemoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
   /** The oldest observation first. A reader's data never become older. */
   readonly #history: Observation[] = [];

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { simulateDay, type Day } from "../bench/simulate-day.ts";
 import { neverStop, oneNodeEach, type DayPolicy } from "../bench/trivial-policies.ts";
-import { workOfADay } from "../bench/work-of-a-day.ts";
+import { drawWorkOfDay } from "../bench/work-of-a-day.ts";
 import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 
 const SEED = 3;
 /** One group in eight, with a smaller pool, gives the same kind of day. */
-const work = workOfADay(SEED).filter(({ demand }) => Number(/\d+/.exec(demand.name)?.[0]) % 8 === 0);
+const work = drawWorkOfDay(SEED).filter(({ demand }) => Number(/\d+/.exec(demand.name)?.[0]) % 8 === 0);
 const pool = { max: 300 };
 
 const wasted = ({ paidMs, usedMs }: Day) => paidMs - usedMs;

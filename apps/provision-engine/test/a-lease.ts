@@ -16,11 +16,11 @@ export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
 };
 
 /** A lease for tests: active, of a debug workload, completely reported. */
-export function aLease({
+export function makeLeaseRecord({
   order = {},
   ...changes
 }: Partial<Omit<LeaseRecord, "order">> & { order?: Partial<Order> } = {}): LeaseRecord {
-  const ordered = anOrder(order);
+  const ordered = makeOrder(order);
   return {
     order: ordered,
     source: "nats",
@@ -49,7 +49,7 @@ export function aLease({
   };
 }
 
-export function anOrder(changes: Partial<Order> = {}): Order {
+export function makeOrder(changes: Partial<Order> = {}): Order {
   return {
     id: "1-1",
     engine: "main",

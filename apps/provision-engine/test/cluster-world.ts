@@ -18,7 +18,7 @@ import { startKubeControllers, until, findMissingControllers, type TestApiServer
 import { KINDS } from "../src/types/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
-import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "./engine-world.ts";
+import { openEngineWorld, LONG, waitUntilReady, type EngineProcess, type EngineWorld } from "./engine-world.ts";
 
 const MAIN = fileURLToPath(new URL("cluster-engine.process.ts", import.meta.url));
 
@@ -55,7 +55,7 @@ export const CLUSTERS = API_SERVERS.map((server) => {
   return { ...server, skip: true, title: `${server.title} (skipped: ${lacking})` };
 });
 
-export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
+export async function openClusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
   const { kubeconfig } = starting.use(await startServer(server));
@@ -63,7 +63,7 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
   const limited = server.isReal ? await limitToRights(kubeconfig, calls, directory) : kubeconfig;
   const faults = starting.use(await startFaultyApi({ kubeconfig: limited, directory, seed: 1 }));
   const pods = starting.use(playKubelet(kubeconfig, calls));
-  const engines = starting.use(await engineWorld());
+  const engines = starting.use(await openEngineWorld());
   const all = starting.move();
   return {
     engines,
@@ -73,7 +73,7 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
     startEngine: async (env = {}) => {
       const own = { MUSTER_KUBECONFIG: faults.kubeconfig, FILES: directory };
       const engine = await engines.startEngine({ ...own, ...env }, MAIN);
-      await ready(engines);
+      await waitUntilReady(engines);
       return engine;
     },
     killAfterCall: (lease) => writeFile(join(directory, `${lease}.kill`), ""),

@@ -3,19 +3,19 @@ import type { V1Namespace, V1NetworkPolicy, V1ResourceQuota, V1Secret, V1Service
 import { unlessFault, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { buildLeaseLabels, buildLeaseName, buildNetworkNamespaceName } from "../src/types/lease-names.ts";
-import { CLUSTERS, clusterWorld, type ClusterWorld, NO_ROOM } from "./cluster-world.ts";
+import { CLUSTERS, openClusterWorld, type ClusterWorld, NO_ROOM } from "./cluster-world.ts";
 import {
-  answersOf,
-  aUser,
-  historyOf,
+  listAnswers,
+  makeUser,
+  listHistory,
   LONG,
-  order,
-  phase,
+  sendOrder,
+  readPhase,
   waitForPhase,
-  signedEnd,
-  signedOrder,
+  signEnd,
+  signOrder,
   type EngineProcess,
 } from "./engine-world.ts";
 
@@ -25,12 +25,12 @@ const capacity = { cpu: 1, memory: 1024 };
 
 describe.each(CLUSTERS)("on $title, an engine", (server) => {
   describe.skipIf(server.skip)("with workloads in a cluster", { timeout: TEST_MS }, () => {
-    const user = aUser();
+    const user = makeUser();
     let world: ClusterWorld;
     let engine: EngineProcess;
 
     beforeAll(async () => {
-      world = await clusterWorld(server);
+      world = await openClusterWorld(server);
       engine = await world.startEngine();
     }, TEST_MS);
 
@@ -42,15 +42,15 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       return JSON.parse(new TextDecoder().decode(dataJson ?? undefined));
     };
     const send = (id: string, type: string, data: object, whose = user) =>
-      order(world.engines, signedOrder(whose, { id, type, data: JSON.stringify(data) }));
+      sendOrder(world.engines, signOrder(whose, { id, type, data: JSON.stringify(data) }));
     const active = async (id: string, type: string, data: object): Promise<void> => {
       await send(id, type, data);
       await waitForPhase(world.engines, id, "ACTIVE");
     };
     const end = (id: string, whose = user) =>
-      world.engines.leases.endLease({ requestId: `e-${id}`, end: signedEnd(whose, id) });
+      world.engines.leases.endLease({ requestId: `e-${id}`, end: signEnd(whose, id) });
     /** Only a slow machine makes this late. */
-    const lifeOf = async (id: string) => (await historyOf(world.engines, id)).filter((type) => type !== "DELAYED");
+    const lifeOf = async (id: string) => (await listHistory(world.engines, id)).filter((type) => type !== "DELAYED");
     const failure = async (id: string): Promise<string> => {
       await waitForPhase(world.engines, id, "FAILED");
       return (await leaseOf(id))?.record?.result?.message ?? "";
@@ -91,7 +91,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await waitsFor("1-1", "in use by 1-2, 1-3");
       await end("1-2");
       await waitsFor("1-2", "in use by 1-3");
-      expect(await phase(engines, "1-1")).toBe("DECOMMISSIONING");
+      expect(await readPhase(engines, "1-1")).toBe("DECOMMISSIONING");
       expect(await world.left("1-2")).not.toEqual([]);
       await end("1-3");
       for (const id of ["1-3", "1-2", "1-1"]) await waitForPhase(engines, id, "ENDED");
@@ -114,12 +114,15 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await active("8-1", "network", { name: "kept" });
       const claims = { ...KINDS.volumeClaim, namespace: buildNetworkNamespaceName(user.userId, "kept") };
       await calls.create<KubeObject>(claims, {
-        metadata: { name: "lease-8-2", labels: buildLeaseLabels(aLease({ order: { id: "8-2", user: user.userId } })) },
+        metadata: {
+          name: "lease-8-2",
+          labels: buildLeaseLabels(makeLeaseRecord({ order: { id: "8-2", user: user.userId } })),
+        },
         spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
       } as KubeObject);
       await end("8-1");
       await waitsFor("8-1", "it holds PersistentVolumeClaim lease-8-2");
-      expect(await phase(engines, "8-1")).toBe("DECOMMISSIONING");
+      expect(await readPhase(engines, "8-1")).toBe("DECOMMISSIONING");
       expect((await calls.get<KubeObject>(claims, "lease-8-2")).metadata?.deletionTimestamp).toBeUndefined();
       await calls.delete(claims, "lease-8-2");
       await waitForPhase(engines, "8-1", "ENDED");
@@ -145,7 +148,7 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
 
     it("gives no user the objects of another, and leaves those unchanged", async () => {
       const { calls } = world;
-      const other = aUser();
+      const other = makeUser();
       await active("2-1", "volume", { size: 1, type: "hdd" });
       const mounts = [{ volume_id: "2-1", mountpoint: "/data" }];
       await send("2-2", "container", { image: "i", mounts, capacity }, other);
@@ -182,8 +185,8 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await active("20-2", "container", container);
       const before = [await claim(), await deployment()].map(({ metadata }) => metadata?.uid);
       const takeOver = async (id: string, reference: string, type: string, data: object): Promise<void> => {
-        await order(engines, signedOrder(user, { id, type, data: JSON.stringify(data), reference }));
-        await until(`${id} is there`, async () => (await phase(engines, id)) === "ACTIVE", LONG);
+        await sendOrder(engines, signOrder(user, { id, type, data: JSON.stringify(data), reference }));
+        await until(`${id} is there`, async () => (await readPhase(engines, id)) === "ACTIVE", LONG);
       };
       await takeOver("21-1", "20-1", "volume", volume);
       expect(await resultOf("21-1")).toEqual({
@@ -192,11 +195,11 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
         claim: buildLeaseName("20-1"),
       });
       await world.killAfterCall("21-2");
-      const sent = signedOrder(user, {
+      const sent = signOrder(user, {
         ...{ id: "21-2", type: "container", reference: "20-2" },
         data: JSON.stringify(container),
       });
-      await order(engines, sent);
+      await sendOrder(engines, sent);
       await until("it has died", () => engine.hasEnded(), LONG);
       engine = await world.startEngine();
       await waitForPhase(engines, "21-2", "ACTIVE");
@@ -248,14 +251,18 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await counted(2);
       await world.exits("4-1", 3);
       await counted(3);
-      expect(await phase(engines, "4-1")).toBe("ACTIVE");
+      expect(await readPhase(engines, "4-1")).toBe("ACTIVE");
       await world.exits("4-1", 4);
       await waitForPhase(engines, "4-1", "ENDED");
       expect(await world.left("4-1")).toEqual([]);
       const message = "exited 4 times, last with exit code 3 (Error)";
       expect((await leaseOf("4-1"))?.record).toMatchObject({ ending: { cause: "CRASHED" }, result: { message } });
-      await until("its end is reported", async () => (await answersOf(engines, "4-1")).at(-1)?.deleted === true, LONG);
-      expect((await answersOf(engines, "4-1")).at(-1)?.result?.message).toBe(message);
+      await until(
+        "its end is reported",
+        async () => (await listAnswers(engines, "4-1")).at(-1)?.deleted === true,
+        LONG,
+      );
+      expect((await listAnswers(engines, "4-1")).at(-1)?.result?.message).toBe(message);
       expect(await lifeOf("4-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
     });
 
@@ -273,11 +280,11 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await calls.delete(deployments, buildLeaseName("7-1"));
       const isMade = async (): Promise<boolean> => ![undefined, before].includes(await uidOf());
       await until("it is made again", isMade, LONG);
-      await until("that is reported", async () => (await historyOf(world.engines, "7-1")).includes("RESTORED"), LONG);
+      await until("that is reported", async () => (await listHistory(world.engines, "7-1")).includes("RESTORED"), LONG);
       await calls.delete({ ...KINDS.volumeClaim, namespace }, buildLeaseName("7-2"));
       await waitsFor("7-2", "does not exist");
-      expect(await phase(world.engines, "7-2")).toBe("ACTIVE");
-      expect(await historyOf(world.engines, "7-2")).toContain("TROUBLED");
+      expect(await readPhase(world.engines, "7-2")).toBe("ACTIVE");
+      expect(await listHistory(world.engines, "7-2")).toContain("TROUBLED");
       for (const id of ["7-1", "7-2"]) await end(id);
       for (const id of ["7-1", "7-2"]) await waitForPhase(world.engines, id, "ENDED");
       await engine.stop();
@@ -292,7 +299,10 @@ describe.each(CLUSTERS)("on $title, an engine", (server) => {
       await send("5-2", "volume", { size: 1, type: "ssd" });
       await waitsFor("5-1", "kubernetes is not available");
       await waitsFor("5-2", "kubernetes is not available");
-      expect([await phase(engines, "5-1"), await phase(engines, "5-2")]).toEqual(["DECOMMISSIONING", "PROVISIONING"]);
+      expect([await readPhase(engines, "5-1"), await readPhase(engines, "5-2")]).toEqual([
+        "DECOMMISSIONING",
+        "PROVISIONING",
+      ]);
       expect((await leaseOf("5-2"))?.record?.attempts).toBe(0);
       await faults.comeBack();
       await waitForPhase(engines, "5-1", "ENDED");

@@ -3,7 +3,7 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openCrashWatch } from "../src/adapters/crash-watch.ts";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { buildSliceNamespaceName } from "../src/types/kubernetes.ts";
 import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
@@ -26,7 +26,7 @@ it("ignores pods in a slice that claim exits or deletions of another lease", asy
   const exits = async (namespace: string, id: string): Promise<void> => {
     const name = `lease-${id}`;
     const spec = { containers: [{ name: "main", image: "node" }] };
-    const lease = aLease({ order: { id } });
+    const lease = makeLeaseRecord({ order: { id } });
     const pods = { ...KINDS.pod, namespace };
     await calls.create<KubeObject>(pods, { metadata: { name, labels: buildLeaseLabels(lease) }, spec } as KubeObject);
     await calls.patch(pods, name, { kind: "merge", body }, { subresource: "status" });

@@ -11,7 +11,7 @@ import type { Workload } from "../src/types/workload.ts";
 export const ENGINE_NOW_NS = toNanosecondsFromMs(1_700_000_000_000);
 
 /** An engine of containers and networks, whose store accepts each write. Calls of workloads are recorded. */
-export function engineOps(calls: string[], capacity: EngineCapacity): EngineOps {
+export function makeEngineOps(calls: string[], capacity: EngineCapacity): EngineOps {
   const holdings = openLeaseRegistry(capacity, {});
   const unused = () => Promise.reject(new Error("unexpected call"));
   const workload = (type: string): Workload => ({

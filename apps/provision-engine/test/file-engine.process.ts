@@ -5,7 +5,7 @@ import { readConfig } from "../src/config.ts";
 import { getOrigin, type LeaseRecord } from "../src/domain/lease.ts";
 import { run } from "../src/service.ts";
 import type { Workload } from "../src/types/workload.ts";
-import { spoil } from "./spoil.ts";
+import { spoilRecord } from "./spoil.ts";
 
 /** An engine whose debug workloads are files in a directory, where other files break calls. */
 const directory = process.env["FILES"] ?? "";
@@ -16,12 +16,12 @@ const files: Workload = {
   type: "debug",
   provision: async (lease) => {
     await writeFile(fileOf(lease), "", { flag: "a" });
-    await spoil(directory, lease.order.id);
+    await spoilRecord(directory, lease.order.id);
     return lease.order.data;
   },
   decommission: async (lease) => {
     await rm(fileOf(lease), { force: true });
-    await spoil(directory, lease.order.id);
+    await spoilRecord(directory, lease.order.id);
   },
 };
 

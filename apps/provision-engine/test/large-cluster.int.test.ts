@@ -4,7 +4,7 @@ import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
 import { withLeaseRights } from "../src/adapters/lease-rights.ts";
 import { openLeftovers } from "../src/adapters/leftovers.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { buildUseKey } from "../src/domain/plan-cleanup.ts";
 import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
@@ -13,7 +13,7 @@ const NAMESPACE = "net";
 /** Together larger than one answer of the API server may be. */
 const PODS = 54;
 const PADDING = "x".repeat(1_300_000);
-const lease = aLease({ order: { id: "1-1" } });
+const lease = makeLeaseRecord({ order: { id: "1-1" } });
 const { signal } = new AbortController();
 const cleanup = new AsyncDisposableStack();
 let calls: KubeCalls;

@@ -7,13 +7,13 @@ import { expect, it } from "vitest";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { readConfig } from "../src/config.ts";
-import { anOrder } from "./a-lease.ts";
+import { makeOrder } from "./a-lease.ts";
 import { runEngine } from "../src/lead/engine.ts";
 import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import { makeOrderSecrets } from "../src/holdings/order-secrets.ts";
 import { renewLease, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
-import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
+import { makeUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 
 it("a lease renewed in its last nanosecond lasts strictly until its new end, and cannot be renewed after it", async () => {
   await using nats = await startTestNats();
@@ -22,7 +22,7 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
   await using view = await openView(bucket);
   const records = makeRecords(bucket);
   const config = readConfig({ PROVISION_KEY: ENGINE_KEY });
-  const user = aUser();
+  const user = makeUser();
   const [createdNs, durationNs] = [1_000_000_000n, 10_000_000_000n];
   const endNs = createdNs + durationNs;
   let nowNs = createdNs;
@@ -64,7 +64,7 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
   );
   const stored = async () => (await records.get("1-1"))?.record;
   const reaches = (phase: string) => until(phase, async () => (await stored())?.phase === phase, LONG);
-  const order = anOrder({ user: user.userId, createdNs, durationNs });
+  const order = makeOrder({ user: user.userId, createdNs, durationNs });
   const signed = { ...order, signature: user.sign(buildOrderBytes(order)) };
   const send = () => takeOrder(requests, { order: signed, requestId: "o", source: "nats", dryRun: false });
   /** Repeats its order, so that the engine makes a pass at this time. */

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import type { LeaseObjects } from "../src/types/workload.ts";
 import type { ObjectKind } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
@@ -19,7 +19,7 @@ const maps = { ...MAP, namespace };
 const PATIENCE = { firstMs: 10, maxMs: 50, totalMs: 60_000 };
 const { signal } = new AbortController();
 
-const leaseOf = (id: string, run = 1, user = "user") => aLease({ order: { id, user }, run });
+const leaseOf = (id: string, run = 1, user = "user") => makeLeaseRecord({ order: { id, user }, run });
 const mapOf = (id: string, says = "") => ({ metadata: { name: `lease-${id}`, namespace }, data: { says } });
 
 describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) => {

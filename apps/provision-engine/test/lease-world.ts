@@ -3,7 +3,7 @@ import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { makeCallPauses, type CallPauses } from "../src/lead/call-pauses.ts";
-import { ALONE, aLease, anOrder } from "./a-lease.ts";
+import { ALONE, makeLeaseRecord, makeOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
 import { mayHoldResources, getOrigin, type LeaseRecord, type LeasePhase } from "../src/domain/lease.ts";
 import { takeSnapshot, planLease } from "../src/domain/plan-lease.ts";
@@ -49,7 +49,7 @@ type Gate = { readonly fence: number; readonly open: () => void };
  * A bucket, a cluster and engines. Any engine may stop between two calls, permanently or for a while. The invariants are checked wherever they could break;
  * violations are in `broken`.
  */
-export function leaseWorld() {
+export function makeLeaseWorld() {
   let nowNs = 1_000n;
   let revision = 0;
   let fence = 1;
@@ -77,7 +77,7 @@ export function leaseWorld() {
       require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
     if (before?.phase === "ACTIVE" && next.phase === "ENDED") require(next.heir !== undefined, `${id} ends at once`);
     const isCompact = next.orderHash !== undefined;
-    require(next.order.data === (isCompact ? "" : anOrder().data), `${id}: ${next.phase} with the data of another`);
+    require(next.order.data === (isCompact ? "" : makeOrder().data), `${id}: ${next.phase} with the data of another`);
     require(!isCompact || next.phase === "ENDED" || next.phase === "FAILED", `${id}: ${next.phase} without its data`);
     const stored = { record: next, revision: ++revision };
     records.set(id, stored);
@@ -232,13 +232,13 @@ export function leaseWorld() {
     order: (id: string): void => {
       const found = records.get(id)?.record;
       if (found !== undefined) {
-        change(id, { kind: "resent", data: anOrder().data });
+        change(id, { kind: "resent", data: makeOrder().data });
         return;
       }
       // Always the same order, as a sender who recorded it would send it.
-      const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
+      const order = makeOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
       if (isOver(order.createdNs + order.durationNs, nowNs)) return;
-      put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
+      put(withEvent(makeLeaseRecord({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
     },
     renew: (id: string): void => {
       const found = records.get(id)?.record;

@@ -4,7 +4,7 @@ import { toKubeFault, unlessMissing, type KubeCalls, type KubeObject } from "@mu
 import { startKubeControllers, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { makeKubernetesWorkload } from "../src/types/kubernetes.ts";
 import type { Workload } from "../src/types/workload.ts";
 import { CLUSTERS, CONTROLLERS } from "./cluster-world.ts";
@@ -22,7 +22,7 @@ type Slice = Awaited<ReturnType<typeof openSlice>>;
 
 /** The access of a slice's user. */
 async function openSlice(world: SliceWorld, slices: Workload, id: string) {
-  const lease = aLease({
+  const lease = makeLeaseRecord({
     order: { id, type: "kubernetes", user: "user", data: '{"size":1}' },
     expiresAtNs: nowNs() + HOUR_NS,
   });

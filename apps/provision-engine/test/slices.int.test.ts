@@ -9,7 +9,7 @@ import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { buildSliceNamespaceName, SLICE_ACCOUNT, makeKubernetesWorkload } from "../src/types/kubernetes.ts";
 import { buildLeaseLabels, buildNetworkNamespaceName } from "../src/types/lease-names.ts";
 import { makeNetworkWorkload } from "../src/types/network.ts";
@@ -17,16 +17,16 @@ import type { Workload } from "../src/types/workload.ts";
 import { makeZdbWorkload } from "../src/types/zdb.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
-  aUser,
-  engineWorld,
-  historyOf,
+  makeUser,
+  openEngineWorld,
+  listHistory,
   LONG,
-  order,
-  phase,
-  ready,
-  signedAsIs,
-  signedEnd,
-  signedOrder,
+  sendOrder,
+  readPhase,
+  waitUntilReady,
+  signUnchanged,
+  signEnd,
+  signOrder,
   type EngineWorld,
 } from "./engine-world.ts";
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
@@ -64,7 +64,11 @@ describe.each(API_SERVERS)("on $title", (server) => {
     afterAll(() => world[Symbol.asyncDispose]());
 
     const leaseOf = (type: string, id: string, data: object, run = 1) =>
-      aLease({ order: { id, type, user: "user", data: JSON.stringify(data) }, run, expiresAtNs: nowNs() + HOUR_NS });
+      makeLeaseRecord({
+        order: { id, type, user: "user", data: JSON.stringify(data) },
+        run,
+        expiresAtNs: nowNs() + HOUR_NS,
+      });
 
     /** The outcome of the call while controllers work. */
     async function played<Value>(call: Promise<Value>): Promise<Value> {
@@ -366,29 +370,29 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("kubernetes or zdb is served by an engine that shows its secrets only to its user", async () => {
-      await using engines = await engineWorld();
+      await using engines = await openEngineWorld();
       const { leases } = engines;
       await engines.startEngine({
         MUSTER_KUBECONFIG: world.kubeconfig,
         PROVISION_ZDB_IMAGE: "zdb:1",
         MUSTER_LOG_LEVEL: "debug",
       });
-      await ready(engines);
+      await waitUntilReady(engines);
       const heard = hear(engines);
-      const user = aUser();
+      const user = makeUser();
       const reaches = (id: string, wanted: string) =>
         until(
           `${id} is ${wanted}`,
           async () => {
             await world.play();
-            return (await phase(engines, id)) === wanted;
+            return (await readPhase(engines, id)) === wanted;
           },
           LONG,
         );
       const store = { size: 1, mode: "seq", disk_type: "hdd", password: "very-secret" };
       const orders = { "5-1": ["kubernetes", { size: 18 }], "5-2": ["zdb", store] } as const;
       for (const [id, [type, data]] of Object.entries(orders)) {
-        await order(engines, signedOrder(user, { id, type, data: JSON.stringify(data) }));
+        await sendOrder(engines, signOrder(user, { id, type, data: JSON.stringify(data) }));
         await reaches(id, "ACTIVE");
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
@@ -400,12 +404,12 @@ describe.each(API_SERVERS)("on $title", (server) => {
       const token = users[0]?.user.token ?? "";
       expect(token.length).toBeGreaterThan(100);
       for (const id of Object.keys(orders)) {
-        await leases.endLease({ requestId: id, end: signedEnd(user, id) });
+        await leases.endLease({ requestId: id, end: signEnd(user, id) });
         await reaches(id, "ENDED");
       }
       expect(await find(KINDS.namespace, buildSliceNamespaceName("5-1"))).toBeUndefined();
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
-      for (const id of Object.keys(orders)) await historyOf(engines, id);
+      for (const id of Object.keys(orders)) await listHistory(engines, id);
       await engines.bus.connection.flush();
       const reported = [...engines.logLines, ...heard.map(({ text }) => text)];
       expect(reported.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
@@ -414,14 +418,14 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("zdb is not stored with a plain password, not even as a dead letter", async () => {
-      await using engines = await engineWorld();
+      await using engines = await openEngineWorld();
       await engines.startEngine({ MUSTER_LOG_LEVEL: "debug" });
-      await ready(engines);
+      await waitUntilReady(engines);
       const heard = hear(engines);
       const data = JSON.stringify({ size: 1, mode: "seq", disk_type: "hdd", password: "very-secret" });
-      const [asked, streamed] = ["6-1", "6-2"].map((id) => signedAsIs(aUser(), { id, type: "zdb", data }));
+      const [asked, streamed] = ["6-1", "6-2"].map((id) => signUnchanged(makeUser(), { id, type: "zdb", data }));
       if (asked === undefined || streamed === undefined) throw new Error("there are two");
-      await expect(order(engines, asked)).rejects.toMatchObject({ fault: { field: "data.password" } });
+      await expect(sendOrder(engines, asked)).rejects.toMatchObject({ fault: { field: "data.password" } });
       const { Order } = muster.provision.v1;
       await publishEvent(engines.bus, subjects.orderLease("main", "6-2"), Order, toWireOrder(streamed), {
         messageId: "6-2",

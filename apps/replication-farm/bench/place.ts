@@ -7,8 +7,8 @@ import { startApiServer, startSimulatedNodes } from "@muster/devcluster";
 import { openInformer, makeKubeCalls, listWatch, loadKube } from "@muster/kube";
 import { FarmService } from "@muster/proto";
 import { listApiServers, startTestNats, selectSize, until } from "@muster/testkit";
-import { specOf } from "../test/farm-world.ts";
-import { median } from "./median.ts";
+import { buildSpec } from "../test/farm-world.ts";
+import { computeMedian } from "./median.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const PODS = Number(process.env["BENCH_PODS"] ?? selectSize(1000, 20));
@@ -50,7 +50,7 @@ export async function measurePlacement(): Promise<void> {
   for (let round = 0; round < ROUNDS; round += 1) {
     const name = `round-${round}`;
     let start = performance.now();
-    const spec = specOf("pool=n", PODS, { templateJson: JSON.stringify(TEMPLATE) });
+    const spec = buildSpec("pool=n", PODS, { templateJson: JSON.stringify(TEMPLATE) });
     await farms.applyReplicaSet({ requestId: name, name, spec }, { timeoutMs: 30_000 });
     await until("the set's pods are there", () => count() === PODS, LONG);
     farmMs.push(performance.now() - start);
@@ -112,9 +112,9 @@ function report(server: string, farmMs: readonly number[], bareMs: readonly numb
   console.log(
     `place: ${PODS} pods on ${PODS} simulated nodes of ${server}, ${AT_ONCE} requests in flight; medians of ${ROUNDS} rounds in turns`,
   );
-  console.log(`  a bare loop of the client  ${(median(bareMs) / 1000).toFixed(1)} s`);
+  console.log(`  a bare loop of the client  ${(computeMedian(bareMs) / 1000).toFixed(1)} s`);
   console.log(
-    `  one set                    ${(median(farmMs) / 1000).toFixed(1)} s, ratio ${median(ratios).toFixed(2)}`,
+    `  one set                    ${(computeMedian(farmMs) / 1000).toFixed(1)} s, ratio ${computeMedian(ratios).toFixed(2)}`,
   );
 }
 

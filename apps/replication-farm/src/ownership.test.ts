@@ -1,11 +1,11 @@
 import type { Session } from "@muster/store";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet } from "../test/a-set.ts";
+import { makeSet } from "../test/a-set.ts";
 import { buildFarmAttributes } from "./farm.ts";
 import { makeScan } from "./ownership.ts";
 
-const seen = { name: "web", revision: 1, read: { record: aSet({ name: "web" }) } };
+const seen = { name: "web", revision: 1, read: { record: makeSet({ name: "web" }) } };
 
 /** A farm whose view contains the set, whatever the store contains. */
 function lateView(isStored: () => boolean) {

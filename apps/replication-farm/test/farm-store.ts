@@ -4,9 +4,9 @@ import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { setCodec, type StoredValue } from "../src/adapters/messages.ts";
-import { aSet } from "./a-set.ts";
+import { makeSet } from "./a-set.ts";
 import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
-import { templateOf, type FarmWorld } from "./farm-world.ts";
+import { buildTemplate, type FarmWorld } from "./farm-world.ts";
 
 /** The records that farms write, read and changed here without running farms. */
 export type FarmStore = {
@@ -21,7 +21,7 @@ export type FarmStore = {
   sessions(pid: number): Promise<string[]>;
 };
 
-export async function farmStore(bus: NatsBus): Promise<FarmStore> {
+export async function openFarmStore(bus: NatsBus): Promise<FarmStore> {
   const sets = await openBucket(bus.connection, { name: buckets.replicaSets, codec: setCodec });
   const text = {
     encode: (value: string) => new TextEncoder().encode(value),
@@ -37,8 +37,8 @@ export async function farmStore(bus: NatsBus): Promise<FarmStore> {
     sets,
     set: async (name) => (await entry(name)).record,
     create: async (name, spec) => {
-      const set = aSet({ name, uid: `uid-${name}`, fence: 0, requestId: name });
-      await sets.create(name, { ...set, spec: { ...set.spec, podId: name, template: templateOf(), ...spec } });
+      const set = makeSet({ name, uid: `uid-${name}`, fence: 0, requestId: name });
+      await sets.create(name, { ...set, spec: { ...set.spec, podId: name, template: buildTemplate(), ...spec } });
     },
     change: (name, change) =>
       until(`${name} is changed before others change it`, async () => {
@@ -52,7 +52,7 @@ export async function farmStore(bus: NatsBus): Promise<FarmStore> {
 }
 
 /** Waits until the set has so many places, and a pod that is ready in each of them, and no other pod. */
-export function placedAt(world: FarmWorld, store: FarmStore, name: string, count: number): Promise<V1Pod[]> {
+export function waitForPlaced(world: FarmWorld, store: FarmStore, name: string, count: number): Promise<V1Pod[]> {
   return until(
     `${name} has ${count} places and their pods`,
     async () => {
@@ -66,7 +66,7 @@ export function placedAt(world: FarmWorld, store: FarmStore, name: string, count
   );
 }
 
-export function uidsOf(pods: readonly V1Pod[]): string[] {
+export function listUids(pods: readonly V1Pod[]): string[] {
   return pods.map(({ metadata }) => metadata?.uid ?? "").toSorted();
 }
 

@@ -3,12 +3,12 @@ import { makeSetPasses } from "../src/pass.ts";
 import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 /** The outcome of one round. */
-export type Passed =
+export type PassResult =
   | { readonly kind: "again" | NonNullable<SetOwnership["end"]> }
   | { readonly kind: "settled"; readonly failed: boolean };
 
 /** One round of a pass by the owner of a set. */
-export async function passOnce(deps: PassDeps, owned: SetOwnership): Promise<Passed> {
+export async function runPassOnce(deps: PassDeps, owned: SetOwnership): Promise<PassResult> {
   const passes = makeSetPasses(deps, () => owned);
   const over = new AbortController();
   const acts: (ReconcileResult | "again")[] = [];

@@ -10,7 +10,7 @@ import { POLICY } from "./a-set.ts";
 import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import { makeSetOwnership } from "../src/set-passes.ts";
-import { passOnce, type Passed } from "./pass-once.ts";
+import { runPassOnce, type PassResult } from "./pass-once.ts";
 import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
@@ -29,7 +29,7 @@ export type PassWorld = AsyncDisposable & {
   /** Marks all nodes as known. */
   complete(): Promise<void>;
   /** One pass by the owner of the set, which remembers the passes before it. */
-  pass(name: string): Promise<Passed>;
+  pass(name: string): Promise<PassResult>;
   /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods. */
   writes(): Promise<number>;
   /** All records of sets, as they are stored. */
@@ -51,7 +51,7 @@ type Others = Pick<Partial<PassDeps>, "auditLog" | "now" | "unhealthyMs" | "aler
 };
 
 /** `pods`: the API server's behaviour instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
-export async function passWorld(
+export async function openPassWorld(
   pods: Partial<PassDeps["pods"]> = {},
   { wallNow = Date.now, ...others }: Others = {},
 ): Promise<PassWorld> {
@@ -153,7 +153,7 @@ export async function passWorld(
         isRolloutFenced: true,
       };
       owned.set(name, owner);
-      return passOnce(deps, owner);
+      return runPassOnce(deps, owner);
     },
     writes: async () => asked + (await storedIn(bus)),
     raised: (incidentKey) => raised.filter((each) => each === incidentKey).length,

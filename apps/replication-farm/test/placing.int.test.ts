@@ -1,9 +1,9 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet, aSpec } from "./a-set.ts";
+import { makeSet, makeSpec } from "./a-set.ts";
 import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const GROUP = 5;
 const STEPS_AT_ONCE = 32;
@@ -34,8 +34,8 @@ async function withSet(world: PassWorld, replicasDesired: number): Promise<void>
   for (const node of NODES) await world.putNode(node);
   await world.complete();
   await until("all nodes are known", () => world.world.observedNodes()?.length === NODES.length);
-  const spec = aSpec({ nodeSelector: "", replicasDesired });
-  await world.sets.create("web", aSet({ name: "web", spec, fence: 1 }));
+  const spec = makeSpec({ nodeSelector: "", replicasDesired });
+  await world.sets.create("web", makeSet({ name: "web", spec, fence: 1 }));
 }
 
 async function read(world: PassWorld): Promise<{ readonly record: ReplicaSet; readonly revision: number }> {
@@ -50,7 +50,7 @@ async function passUntilRest(world: PassWorld): Promise<void> {
 
 it("pods are created while the next group is placed, up to the limit concurrently", async () => {
   const server = slowServer();
-  await using world = await passWorld(server.pods);
+  await using world = await openPassWorld(server.pods);
   await withSet(world, NODES.length);
   for (let placed = GROUP; placed <= NODES.length; placed += GROUP) {
     expect(await world.pass("web")).toEqual({ kind: "again" });
@@ -68,7 +68,7 @@ it("pods are created while the next group is placed, up to the limit concurrentl
 
 it("a pod whose placement is removed during its creation never runs, and is deleted", async () => {
   const server = slowServer();
-  await using world = await passWorld(server.pods);
+  await using world = await openPassWorld(server.pods);
   await withSet(world, GROUP);
   await world.pass("web");
   expect(server.begun).toHaveLength(GROUP);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
-import { aSet } from "./a-set.ts";
+import { makeSet } from "./a-set.ts";
 import { buildAudits, MAX_OUTBOX } from "../src/domain/audit.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 
@@ -36,7 +36,7 @@ describe("records", () => {
   });
 
   it("an owner's write sets its fence, and a write with an older one is refused", async () => {
-    const next = aSet({ name: "fenced", fence: 0 });
+    const next = makeSet({ name: "fenced", fence: 0 });
     const revision = await records.create("fenced", next);
     const written = await records.own({ key: "fenced", revision, next, audits: [] }, 7);
     expect(written.record.fence).toBe(7);
@@ -48,7 +48,7 @@ describe("records", () => {
   });
 
   it("a change and its audits are one write, and a full outbox prevents the change", async () => {
-    const next = aSet({ name: "full" });
+    const next = makeSet({ name: "full" });
     const revision = await records.create("full", next);
     const full = await records.change({ key: "full", revision, next, audits: audits("full", MAX_OUTBOX) });
     const more = { key: "full", revision: full.revision, next: full.record, audits: audits("full", 1) };

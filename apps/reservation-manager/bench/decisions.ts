@@ -13,10 +13,10 @@ import type { Queue } from "../src/domain/ledger/queue.ts";
 import { getReservationId, type Reservation } from "../src/domain/ledger/reservation.ts";
 import { runToEnd } from "../src/domain/ledger/steps.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
-import { needs } from "../test/managers.ts";
-import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
+import { buildNeeds } from "../test/managers.ts";
+import { toAmounts, makeNode, makeParts, makeQueue } from "../test/random-world.ts";
 
-const NODE_SIZE = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
+const NODE_SIZE = toAmounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
 const POOLS = 20;
 const NODES_PER_POOL = 50;
 const RACK = "rack";
@@ -98,21 +98,23 @@ function measurePreemptions(candidates: number, owner: Preempting, candidate: Pr
   return { victims, "median ms": round(times[times.length / 2] ?? 0) };
 }
 
-const FOUR_PARTS = partsOf("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
+const FOUR_PARTS = makeParts("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
 
 /** All quota is that of one queue, and so many parts of one core of other queues use it; those of the queue itself, if it preempts within. */
 function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempting): World {
   const isOwn = owner.withinQueue !== undefined;
   const nodes = Array.from({ length: candidates / 4 }, (_, index) =>
-    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
   );
   const queues = [
-    queueOf("root"),
-    queueOf("owner", { "pool-0 cpu": 1000 * candidates }, { parent: "root", ...owner }),
-    ...Array.from({ length: BORROWERS }, (_, index) => queueOf(`queue-${index}`, {}, { parent: "root", ...candidate })),
+    makeQueue("root"),
+    makeQueue("owner", { "pool-0 cpu": 1000 * candidates }, { parent: "root", ...owner }),
+    ...Array.from({ length: BORROWERS }, (_, index) =>
+      makeQueue(`queue-${index}`, {}, { parent: "root", ...candidate }),
+    ),
   ];
   const reservations = Array.from({ length: candidates }, (_, index): Reservation => {
-    const needs = partsOf("pool-0", { cpu: 1000 });
+    const needs = makeParts("pool-0", { cpu: 1000 });
     const queue = isOwn ? "owner" : `queue-${index % BORROWERS}`;
     const machines = needs.map((need) => ({ ...need, node: `node-${Math.floor(index / 4)}` }));
     const grant = { atMs: index, machines, use: new Map([["pool-0 cpu", 1000]]) };
@@ -175,16 +177,16 @@ const PARTS_PER_QUEUE = 8;
 function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize): World {
   const random = makeRandom(5);
   const facts = Array.from({ length: nodes }, (_, index) =>
-    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
   );
   const stated = Array.from({ length: queues }, (_, index) =>
-    queueOf(
+    makeQueue(
       `queue-${index}`,
       { "pool-0 cpu": 1000 * PARTS_PER_QUEUE },
       { parent: `tree-${Math.floor(index / perTree)}` },
     ),
   );
-  const roots = [...new Set(stated.map(({ parent = "" }) => parent))].map((name) => queueOf(name));
+  const roots = [...new Set(stated.map(({ parent = "" }) => parent))].map((name) => makeQueue(name));
   const wanted = inRandomQueue(queues);
   const requests = [
     ...Array.from({ length: queues * PARTS_PER_QUEUE }, (_, index) => inQueue(`holder-${index}`, index % queues, 0, 0)),
@@ -207,7 +209,7 @@ function inRandomQueue(queues: number) {
 
 /** A part of as many cores as the size says and one more. */
 function inQueue(id: string, queue: number, size: number, priority: number): ReservationRequest {
-  const needs = partsOf("pool-0", { cpu: 1000 * (size + 1) });
+  const needs = makeParts("pool-0", { cpu: 1000 * (size + 1) });
   return { ...request(id, [], priority), needs, queue: `queue-${queue}` };
 }
 
@@ -229,7 +231,7 @@ function randomParts(id: string, random: (below: number) => number): Reservation
 /** Parts of an eighth of a machine and a little more: a part of size 0 takes exactly that. */
 function partsRequest(id: string, pool: number, sizes: readonly number[], priority: number): ReservationRequest {
   const parts = sizes.map((size) => ({ cpu: 1000 + size * 100 }));
-  return { ...request(id, [], priority), needs: partsOf(`pool-${pool}`, ...parts) };
+  return { ...request(id, [], priority), needs: makeParts(`pool-${pool}`, ...parts) };
 }
 
 /** With one minimum, of a few sizes, for all components. */
@@ -251,7 +253,7 @@ function fillWorld(waiting: number, next = randomRequest): World {
 
 function buildNodes(): readonly NodeFacts[] {
   return Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) =>
-    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
   );
 }
 
@@ -309,7 +311,7 @@ function randomRequest(id: string, random: (below: number) => number): Reservati
 function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
   return {
     owner: { kind: "session", id },
-    needs: needs(...pools),
+    needs: buildNeeds(...pools),
     wait: true,
     priority,
     concurrencyLimit: 0,

@@ -79,18 +79,18 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
 }
 
 /** Connects with the inbox of this user, as every service and the command line do; by default as a service that requests machines. */
-export function connected(server: TestNats, user = "session-controller"): Promise<NatsBus> {
+export function connectUser(server: TestNats, user = "session-controller"): Promise<NatsBus> {
   return connectNats({ url: server.url, token: server.token, name: "test", inboxPrefix: subjects.inbox(user) });
 }
 
 export type Reservations = Client<typeof ReservationService>;
 
-export function reservationsOf(bus: NatsBus): Reservations {
+export function makeReservations(bus: NatsBus): Reservations {
   return makePatientClient(makeClient(bus, ReservationService));
 }
 
 /** Retries while the answer is a retryable fault, as every caller of the service has to. */
-export async function persist<Result>(call: () => Promise<Result>): Promise<Result> {
+export async function retryUntilAnswered<Result>(call: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {
       return await call();
@@ -105,11 +105,11 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 export type NodeWriter = {
   put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Writes the mark that all nodes are published; every `nodeWriter` writes it once by default. */
+  /** Writes the mark that all nodes are published; every `openNodeWriter` writes it once by default. */
   complete(atMs?: number): Promise<void>;
 };
 
-export async function nodeWriter(
+export async function openNodeWriter(
   bus: NatsBus,
   options: { complete: boolean } = { complete: true },
 ): Promise<NodeWriter> {
@@ -134,6 +134,6 @@ export async function nodeWriter(
 }
 
 /** Builds needs named c0, c1, ... in the order of the pools. */
-export function needs(...pools: readonly string[]): { component: string; pool: string }[] {
+export function buildNeeds(...pools: readonly string[]): { component: string; pool: string }[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }

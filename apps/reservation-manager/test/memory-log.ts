@@ -11,7 +11,7 @@ export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "o
   giveUp(): void;
 };
 
-export function memoryLog(): MemoryLog {
+export function makeMemoryLog(): MemoryLog {
   let durable = emptyLedger;
   let tentative = emptyLedger;
   let waiting: { events: readonly LedgerEvent[]; answer: () => void; refuse: (error: unknown) => void }[] = [];

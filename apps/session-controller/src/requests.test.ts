@@ -2,7 +2,7 @@ import { FaultError, findFault } from "@muster/faults";
 import { NO_ANSWERS } from "@muster/ledger-client";
 import { makeModify } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
-import { draft, record, running, START_MS } from "../test/samples.ts";
+import { makeDraft, makeRecord, makeRunning, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import { makeFollowers } from "./followers.ts";
 import {
@@ -88,7 +88,7 @@ async function faultFrom(work: Promise<unknown>) {
 }
 
 describe("submit", () => {
-  const request = { requestId: "r-1", name: "bench", draft: draft() };
+  const request = { requestId: "r-1", name: "bench", draft: makeDraft() };
 
   it("stores the session before anything else, with its first event and its trace", async () => {
     const { record: made } = await submitSession(deps(), POLICY, request);
@@ -114,8 +114,8 @@ describe("submit", () => {
   });
 
   it.each([
-    ["another session that runs", running({ requestId: "r-0" })],
-    ["another session that is over", running({ requestId: "r-0", finishedAtMs: START_MS })],
+    ["another session that runs", makeRunning({ requestId: "r-0" })],
+    ["another session that is over", makeRunning({ requestId: "r-0", finishedAtMs: START_MS })],
   ])("creates no second session under the name of %s", async (_title, other) => {
     put(other);
     expect(await faultFrom(submitSession(deps(), POLICY, request))).toMatchObject({
@@ -153,7 +153,7 @@ describe("submit", () => {
 
 describe("cancel", () => {
   it("immediately ends a session that no executor has taken", async () => {
-    put(record({ epoch: 0, executor: "" }));
+    put(makeRecord({ epoch: 0, executor: "" }));
     const { record: ended } = await cancelSession(deps(), "bench");
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
     expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
@@ -161,7 +161,7 @@ describe("cancel", () => {
   });
 
   it("announces unpublished events at a retry after a failure", async () => {
-    put(record({ epoch: 0, executor: "" }));
+    put(makeRecord({ epoch: 0, executor: "" }));
     const unavailable = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
     expect(await faultFrom(cancelSession(deps({ announce: unavailable }), "bench"))).toMatchObject({
@@ -172,18 +172,18 @@ describe("cancel", () => {
   });
 
   it("leaves the end of a running session to its executor", async () => {
-    put(running());
+    put(makeRunning());
     expect((await cancelSession(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
   });
 
   it("changes nothing about a finished session", async () => {
-    put(running({ finishedAtMs: 1 }), 7);
+    put(makeRunning({ finishedAtMs: 1 }), 7);
     expect((await cancelSession(deps(), "bench")).revision).toBe(7);
   });
 
   it("retries if the executor wrote first", async () => {
-    put(running(), 3);
-    const loads = [{ record: running(), revision: 2 }];
+    put(makeRunning(), 3);
+    const loads = [{ record: makeRunning(), revision: 2 }];
     const { revision } = await cancelSession(
       deps({ load: (name) => Promise.resolve(loads.shift() ?? stored.get(name)) }),
       "bench",
@@ -198,7 +198,10 @@ describe("explained", () => {
   const text = "pool gpu has 0 machines free, 1 are needed; 3 requests are ahead";
 
   it("shows the ledger's present reason of a session that waits there", async () => {
-    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
+    const waiting = {
+      record: makeRecord({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }),
+      revision: 4,
+    };
     expect(await addWaitReason(ahead(), waiting)).toMatchObject({
       record: { waitingBecause: text },
       revision: 4,
@@ -207,7 +210,10 @@ describe("explained", () => {
   });
 
   it("shows the ledger's prediction for a session that no executor has taken", async () => {
-    const submitted = { record: record({ epoch: 0, waitingBecause: "no executor has looked at it yet" }), revision: 1 };
+    const submitted = {
+      record: makeRecord({ epoch: 0, waitingBecause: "no executor has looked at it yet" }),
+      revision: 1,
+    };
     expect(await addWaitReason(ahead(), submitted)).toMatchObject({
       record: { waitingBecause: text },
       waitingCode: "POOL_AVAILABILITY",
@@ -215,9 +221,12 @@ describe("explained", () => {
   });
 
   it("shows the stored reason while the ledger does not answer, and for a session that does not wait there", async () => {
-    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
+    const waiting = {
+      record: makeRecord({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }),
+      revision: 4,
+    };
     expect(await addWaitReason(deps(), waiting)).toBe(waiting);
-    const other = { record: running(), revision: 4 };
+    const other = { record: makeRunning(), revision: 4 };
     expect(await addWaitReason(ahead(), other)).toBe(other);
   });
 });
@@ -226,7 +235,7 @@ describe("list", () => {
   const names = Array.from({ length: 70 }, (_, index) => `s-${String(index).padStart(2, "0")}`);
 
   async function pages(limit: number, more: Partial<RequestDeps> = {}): Promise<string[][]> {
-    for (const name of names) put(record({ name }));
+    for (const name of names) put(makeRecord({ name }));
     const found: string[][] = [];
     let after = "";
     do {
@@ -257,20 +266,20 @@ describe("list", () => {
 
 describe("watch", () => {
   it("answers immediately if the session differs already", async () => {
-    put(running(), 5);
+    put(makeRunning(), 5);
     expect((await watchSession(deps(), { name: "bench", afterRevision: 4, waitMs: 30_000 }, never)).revision).toBe(5);
   });
 
   it("answers when the session changes", async () => {
-    put(running(), 5);
+    put(makeRunning(), 5);
     const watching = watchSession(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, never);
-    put(running({ cancelRequested: true }), 6);
+    put(makeRunning({ cancelRequested: true }), 6);
     followers.changed("bench", 6);
     expect((await watching).revision).toBe(6);
   });
 
   it("answers with the present state when the caller cancels", async () => {
-    put(running(), 5);
+    put(makeRunning(), 5);
     const stop = new AbortController();
     const watching = watchSession(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, stop.signal);
     stop.abort();
@@ -282,18 +291,18 @@ describe("readLog", () => {
   const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0, waitMs: 0 };
 
   it("shows the present output of a running container", async () => {
-    put(running());
+    put(makeRunning());
     expect(await readSessionLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
   });
 
   it("waits for new output of a followed container, up to the request's limit", async () => {
-    put(running());
+    put(makeRunning());
     const part = await readSessionLog(deps(), { ...request, waitMs: 60_000 }, never);
     expect([Buffer.from(part.bytes).toString(), part.nextOffset]).toEqual(["after 30000", 13]);
   });
 
   it("shows an empty log for a container that has not started, or whose pod has just been removed", async () => {
-    put(running());
+    put(makeRunning());
     for (const fault of [
       { code: "invalid_request", field: "request", reason: "waiting to start" } as const,
       { code: "not_found", kind: "pods", id: "bench-driver" } as const,
@@ -304,23 +313,23 @@ describe("readLog", () => {
   });
 
   it("shows the stored log as soon as it is stored", async () => {
-    put(running({ logsCollected: true }));
+    put(makeRunning({ logsCollected: true }));
     expect(await readSessionLog(deps(), request, never)).toMatchObject({ complete: true });
   });
 });
 
 describe("remove", () => {
-  const finished = running({ finishedAtMs: START_MS, podsDeleted: true, released: true });
+  const finished = makeRunning({ finishedAtMs: START_MS, podsDeleted: true, released: true });
 
   it("deletes a finished session, and frees its name", async () => {
     put(finished);
     expect((await removeSession(deps(), { name: "bench", uid: finished.uid })).record).toBe(finished);
     expect(await faultFrom(removeSession(deps(), { name: "bench", uid: "" }))).toMatchObject({ code: "not_found" });
-    await submitSession(deps(), POLICY, { requestId: "r-2", name: "bench", draft: draft() });
+    await submitSession(deps(), POLICY, { requestId: "r-2", name: "bench", draft: makeDraft() });
   });
 
   it.each<[string, SessionRecord, string]>([
-    ["that runs, and names the next step", running(), "session bench is not finished; cancel it first"],
+    ["that runs, and names the next step", makeRunning(), "session bench is not finished; cancel it first"],
     ["that still has machines", { ...finished, released: false }, "still has pods or machines"],
     [
       "whose machines are free and whose pods are not gone",
@@ -346,7 +355,7 @@ describe("remove", () => {
 
 describe("explaining a session", () => {
   it("names the ledger's reason, and that the ledger could not be asked", async () => {
-    put(record());
+    put(makeRecord());
     const away = deps({
       askMachines: () => Promise.resolve({ ...NO_ANSWERS, ledgerTrouble: "no replica of it answers" }),
     });
@@ -360,7 +369,7 @@ describe("explaining a session", () => {
   });
 
   it("asks no other service about a finished session", async () => {
-    put(record({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
+    put(makeRecord({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
     const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
     expect(await explainStoredSession(refused, "bench")).toMatchObject({
       isOver: true,

@@ -7,7 +7,7 @@ import type { LivePod } from "../src/domain/snapshot.ts";
 import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
 import type { StepResult, RunEnd, SessionDeps, StoredSession } from "../src/session-deps.ts";
-import { livePod, spec as sampleSpec, START_MS } from "./samples.ts";
+import { makeLivePod, makeSpec as sampleSpec, START_MS } from "./samples.ts";
 
 /** Thrown at the point where a process dies. */
 export class Killed extends Error {}
@@ -25,7 +25,7 @@ type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 export type Hint = "record" | "pods" | "granted";
 
 /** A store, a ledger and a cluster that answer immediately; `behave` decides the states of the pods. */
-export function fakeWorld(
+export function makeFakeWorld(
   options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; maxRestMs?: number } = {},
 ) {
   const { spec = sampleSpec(), behave = succeedDriver, maxRestMs = Infinity } = options;
@@ -143,7 +143,7 @@ export function fakeWorld(
       at("list", () => {
         // A deleted pod disappears after one more list.
         const live: LivePod[] = [...pods.values()].flatMap(({ alive, deleting, ...seen }) => {
-          return alive ? [livePod(seen, { deleting })] : [];
+          return alive ? [makeLivePod(seen, { deleting })] : [];
         });
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;

@@ -26,7 +26,7 @@ export type ScriptedCluster = AsyncDisposable & {
  * exits), `flash N` (exits before any watcher can observe it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing
  * also stops the API server.
  */
-export async function scriptedCluster(
+export async function openScriptedCluster(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
 ): Promise<ScriptedCluster> {

@@ -6,7 +6,7 @@ import { selectSize } from "@muster/testkit";
 import { makePodReader } from "../src/adapters/kube-objects.ts";
 import { makePodIndex } from "../src/adapters/pod-index.ts";
 import { buildNodeUses, type ClusterPod } from "../src/domain/node-use.ts";
-import { foreignPod } from "./load.ts";
+import { makeForeignPod } from "./load.ts";
 
 const PODS = selectSize(50_000, 500);
 const PAGE = 500;
@@ -65,7 +65,7 @@ function medianMs(run: () => unknown): number {
 
 /** As a page of a list has it: parsed from JSON, with a uid and a version of its own. */
 function listedPod(at: number): V1Pod {
-  const pod = foreignPod(at);
+  const pod = makeForeignPod(at);
   const metadata = { ...pod.metadata, uid: randomUUID(), resourceVersion: String(100_000 + at) };
   return JSON.parse(JSON.stringify({ ...pod, metadata })) as V1Pod;
 }

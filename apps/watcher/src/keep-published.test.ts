@@ -9,7 +9,7 @@ import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
 import { MAX_POSTPONE_MS, type PostponedWrite } from "./domain/postpone-short-lived.ts";
 import { keepPublished, runPass, type WatcherDeps } from "./keep-published.ts";
-import { fakeBucket } from "../test/fake-bucket.ts";
+import { makeFakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
@@ -18,8 +18,8 @@ async function fakeWorld({ marked = true } = {}) {
   const clock = makeFixedClock();
   const pods = new Map<string, WatchedPod>();
   const nodes = new Map<string, WatchedNode>();
-  const podBucket = fakeBucket<PodState>();
-  const nodeBucket = fakeBucket<NodeRecord>();
+  const podBucket = makeFakeBucket<PodState>();
+  const nodeBucket = makeFakeBucket<NodeRecord>();
   if (marked) await nodeBucket.create(bucketKeys.nodesComplete, { atMs: clock.now() });
   const blind: string[] = [];
   let version = 1;

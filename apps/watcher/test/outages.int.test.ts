@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
-import { type Gate, gateTo } from "./gate.ts";
+import { type Gate, openGate } from "./gate.ts";
 import { startWatcherProcess, type WatcherProcess } from "./watcher-process.ts";
 import { actors } from "./world.ts";
 
@@ -56,7 +56,7 @@ function startWatcher(
   return stack.use(startWatcherProcess(world, options.env));
 }
 
-const gate = async (): Promise<Gate> => stack.use(await gateTo(Number(new URL(nats.url).port)));
+const gate = async (): Promise<Gate> => stack.use(await openGate(Number(new URL(nats.url).port)));
 
 const stateOf = async (pod: string): Promise<PodState | undefined> => (await pods.get(`session.s.${pod}`))?.value;
 const awaitHealth = (pod: string, health: PodState["health"]): Promise<unknown> =>

@@ -9,7 +9,7 @@ import { keepPublished } from "../src/keep-published.ts";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
-import { fakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
+import { startFakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
 import { silent } from "./world.ts";
 
 /** The sentences of the specification, each in its own words, from the API server's HTTP to the subscriber. */
@@ -23,7 +23,7 @@ let api: FakeApiServer;
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
   nats = stack.use(await startTestNats());
-  api = stack.use(await fakeApiServer());
+  api = stack.use(await startFakeApiServer());
   bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
 });
 afterEach(() => stack.disposeAsync());

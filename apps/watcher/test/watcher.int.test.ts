@@ -18,7 +18,7 @@ import { NO_USES } from "../src/domain/node-use.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/keep-published.ts";
 import { startWatcherProcess } from "./watcher-process.ts";
-import { actors, configBehind, proxyTo, silent } from "./world.ts";
+import { actors, buildConfigBehind, openProxy, silent } from "./world.ts";
 
 /** The cluster of a suite. */
 type Cluster = AsyncDisposable & { readonly url: string; readonly kubeconfig: string };
@@ -72,7 +72,8 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
 
   /** One replica with a connection of its own; disposing stops it in good order. */
   async function replica(options: { readonly port?: number; readonly policy?: Partial<Config["policy"]> } = {}) {
-    const kube = options.port === undefined ? loadKube(api.kubeconfig) : configBehind(api.kubeconfig, options.port);
+    const kube =
+      options.port === undefined ? loadKube(api.kubeconfig) : buildConfigBehind(api.kubeconfig, options.port);
     const own = await connectNats({ url: nats.url, token: nats.token, name: "watcher" });
     const watcher = await openWatcher(config, { kube, bus: own, logger: silent });
     const stop = new AbortController();
@@ -157,7 +158,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
 
   it("loses nothing when its watches are cut and the API server is unreachable for a while", async () => {
     const act = actors(api.kubeconfig);
-    await using proxy = await proxyTo(Number(new URL(api.url).port));
+    await using proxy = await openProxy(Number(new URL(api.url).port));
     await using _one = await replica({ port: proxy.port });
     await act.createPod("cut-0", "cut", "somewhere");
     await act.createPod("cut-1", "cut", "somewhere");

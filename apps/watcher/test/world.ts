@@ -26,7 +26,7 @@ export const silent: Logger = {
 /** A TCP proxy whose connections can be cut, and which can refuse new ones. */
 export type Proxy = AsyncDisposable & { readonly port: number; cut(): void; refuse(refusing: boolean): void };
 
-export async function proxyTo(port: number): Promise<Proxy> {
+export async function openProxy(port: number): Promise<Proxy> {
   const open = new Set<Socket>();
   let refusing = false;
   const server = createServer((near) => {
@@ -70,7 +70,7 @@ export async function proxyTo(port: number): Promise<Proxy> {
 }
 
 /** The same cluster and user behind another port. */
-export function configBehind(kubeconfig: string, port: number): KubeConfig {
+export function buildConfigBehind(kubeconfig: string, port: number): KubeConfig {
   const direct = loadKube(kubeconfig);
   const cluster = direct.getCurrentCluster();
   const user = direct.getCurrentUser();

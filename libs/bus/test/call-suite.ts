@@ -73,7 +73,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     it.each(everyFault)("returns the fault $code unchanged", async (fault) => {
       await using _service = await served({ listPools: () => Promise.reject(new FaultThrown(fault)) });
       const { listPools } = makeClient(caller, ReservationService, { repeat: "never" });
-      expect(await faultFrom(listPools({}))).toEqual(fault);
+      expect(await catchFault(listPools({}))).toEqual(fault);
     });
 
     it("answers a defect with internal and reports it to the service", async () => {
@@ -86,7 +86,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
         { onDefect: (method, error) => defects.push(`${method}: ${String(error)}`) },
       );
-      const fault = await faultFrom(makeClient(caller, ReservationService).listPools({}));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}));
       expect(fault).toEqual({ code: "internal", operation: "reservation.list-pools" });
       expect(defects).toEqual(["ListPools: TypeError: a defect"]);
     });
@@ -117,7 +117,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       });
       const { reserve } = makeClient(caller, ReservationService);
       await reserve({ requestId: "x".repeat(128) });
-      expect(await faultFrom(reserve({ requestId: "x".repeat(129) }))).toEqual({
+      expect(await catchFault(reserve({ requestId: "x".repeat(129) }))).toEqual({
         code: "invalid_request",
         field: "request_id",
         reason: "has 129 characters, and at most 128 are taken",
@@ -128,7 +128,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     it("refuses a request that is too large, and names the limit", async () => {
       await using _service = await served({});
       const call = makeClient(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
-      const fault = await faultFrom(call);
+      const fault = await catchFault(call);
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
       expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a message to muster\.req\.reservation\.reserve /);
       expect(await makeClient(caller, ReservationService).listPools({})).toBeDefined();
@@ -138,7 +138,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _service = await served({
         reserve: () => Promise.resolve({ reservation: { id: "x".repeat(1_100_000) } }),
       });
-      const fault = await faultFrom(makeClient(caller, ReservationService).reserve({}));
+      const fault = await catchFault(makeClient(caller, ReservationService).reserve({}));
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
       expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a reply to muster\.req\.reservation\.reserve /);
     });
@@ -151,7 +151,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     ])("accepts a message of exactly max_payload: $bytes bytes and a header of $header", async (size) => {
       const headers = size.header === 0 ? undefined : new Map([["A", "x".repeat(size.header)]]);
       const options = { timeoutMs: 30_000, ...(headers && { headers }) };
-      const fault = await faultFrom(caller.request("no.responder", new Uint8Array(size.bytes), options));
+      const fault = await catchFault(caller.request("no.responder", new Uint8Array(size.bytes), options));
       expect(fault.code).toBe(size.taken ? "unavailable" : "limit_exceeded");
     });
 
@@ -163,7 +163,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const { getReservation } = makeClient(caller, ReservationService);
       // A busy machine may deliver the first requests after their deadline.
       const { signal, deadlineMs } = await until("its handler has begun", async () => {
-        expect(await faultFrom(getReservation({}, { timeoutMs: 100 }))).toEqual({
+        expect(await catchFault(getReservation({}, { timeoutMs: 100 }))).toEqual({
           code: "deadline_exceeded",
           operation: "reservation.get-reservation",
           timeoutMs: 100,
@@ -185,7 +185,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const { context, handler } = heldCall();
       await using _service = await served({ getReservation: handler });
       const stop = new AbortController();
-      const call = faultFrom(makeClient(caller, ReservationService).getReservation({}, { signal: stop.signal }));
+      const call = catchFault(makeClient(caller, ReservationService).getReservation({}, { signal: stop.signal }));
       const { signal } = await context;
       expect(signal.aborted).toBe(false);
       stop.abort();
@@ -202,7 +202,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
       });
       const { listPools } = makeClient(caller, ReservationService);
-      expect(await faultFrom(listPools({}, { signal: AbortSignal.abort() }))).toMatchObject({ code: "cancelled" });
+      expect(await catchFault(listPools({}, { signal: AbortSignal.abort() }))).toMatchObject({ code: "cancelled" });
       await listPools({});
       expect(calls).toBe(1);
     });
@@ -214,7 +214,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     });
 
     it("names the service that has no responder at the deadline", async () => {
-      const fault = await faultFrom(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
       expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
     });
@@ -241,12 +241,12 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
       });
       const startMs = performance.now();
-      const fault = await faultFrom(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 2000 }));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 2000 }));
       expect(fault).toEqual(kubernetesAway);
       expect(performance.now() - startMs).toBeLessThan(20_000);
       expect(calls).toBeGreaterThan(1);
       const cancelled = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000, signal: soon() });
-      expect(await faultFrom(cancelled)).toMatchObject({ code: "cancelled" });
+      expect(await catchFault(cancelled)).toMatchObject({ code: "cancelled" });
     });
 
     it("passes on the missing dependency of the service when a later attempt is not answered in time", async () => {
@@ -258,7 +258,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
       });
       const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 3000 });
-      expect(await faultFrom(call)).toEqual(kubernetesAway);
+      expect(await catchFault(call)).toEqual(kubernetesAway);
       expect(calls).toBe(2);
     });
 
@@ -270,7 +270,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.reject(new FaultThrown(kubernetesAway));
         },
       });
-      const fault = await faultFrom(
+      const fault = await catchFault(
         of === "the client"
           ? makeClient(caller, ReservationService, { repeat: "never" }).listPools({})
           : makeClient(caller, ReservationService).listPools({}, { repeat: "never" }),
@@ -302,7 +302,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _service = await served({ listPools: listPoolsLate }, { concurrency: 1 });
       const { listPools } = makeClient(caller, ReservationService);
       await until("a handler continues after its deadline", async () => {
-        expect(await faultFrom(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
+        expect(await catchFault(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
         return hasBegun;
       });
       expect(await refusedBy(() => listPools({}, { timeoutMs: 100 }))).toMatchObject({ limit: 1 });
@@ -332,7 +332,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         const [busy, modest] = [await asking("busy"), await asking("modest")];
         for (const requestId of ["1", "2", "3"]) await busy.reserve({ requestId });
         for (const requestId of ["4", "5"]) {
-          const fault = await faultFrom(busy.reserve({ requestId }));
+          const fault = await catchFault(busy.reserve({ requestId }));
           expect(fault).toMatchObject({ code: "limit_exceeded", what: "requests a second of busy to reservation" });
           expect(fault).toHaveProperty("retryAfterMs", expect.closeTo(1_000_000, -5));
         }
@@ -350,7 +350,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         expect(service.seen).toHaveLength(ids.length);
         for (let list = 0; list < 3; list += 1) await controller.listPools({});
         const what = "requests a second of session-controller to reservation";
-        expect(await faultFrom(controller.listPools({}))).toMatchObject({ code: "limit_exceeded", what });
+        expect(await catchFault(controller.listPools({}))).toMatchObject({ code: "limit_exceeded", what });
         await controller.reserve({ requestId: "another" });
       });
 
@@ -397,7 +397,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await started.promise;
       const stopped = service[Symbol.asyncDispose]();
       await until("new requests have no responder", async () => {
-        const fault = await faultFrom(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
+        const fault = await catchFault(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
         return fault.code === "unavailable";
       });
       held.resolve({ pools: [{ name: "late" }] });
@@ -411,7 +411,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const bus = await world.connect("service");
       const handlers = answered({ getReservation: handler });
       const service = await serveMethods(bus, ReservationService, handlers, { ...identity, graceMs: 20 });
-      const call = faultFrom(makeClient(caller, ReservationService).getReservation({}));
+      const call = catchFault(makeClient(caller, ReservationService).getReservation({}));
       const { signal } = await context;
       await service[Symbol.asyncDispose]();
       expect(signal.aborted).toBe(true);
@@ -433,7 +433,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await until("it is reported", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));
       // After a round trip of both connections, all signals have arrived.
-      for (const end of [caller, slow]) await faultFrom(end.request("no.responder", nothing, { timeoutMs: 30_000 }));
+      for (const end of [caller, slow]) await catchFault(end.request("no.responder", nothing, { timeoutMs: 30_000 }));
       held.resolve(undefined);
       await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
       expect(heard).toEqual([1, 2, 3, 4]);
@@ -469,7 +469,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         bus.listen("test.gone", () => undefined),
         bus.respond({ name: "gone", ...identity }, []),
       ];
-      for (const call of calls) expect(await faultFrom(call)).toMatchObject({ code: "cancelled" });
+      for (const call of calls) expect(await catchFault(call)).toMatchObject({ code: "cancelled" });
       expect(() => {
         bus.signal("test.gone", new Uint8Array());
       }).not.toThrow();
@@ -478,7 +478,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 }
 
 /** Returns the fault with which a call rejects; fails if the call resolves, or rejects with another error. */
-export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
+export async function catchFault(call: Promise<unknown>): Promise<Fault> {
   const outcome: unknown = await call.then(
     () => "answered",
     (error: unknown) => findFault(error) ?? error,
@@ -491,7 +491,7 @@ export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
 /** The refusal of a call, which a slow machine may also deliver too late. */
 function refusedBy(call: () => Promise<unknown>): Promise<Fault> {
   return until("the call is refused", async () => {
-    const fault = await faultFrom(call());
+    const fault = await catchFault(call());
     return fault.code === "limit_exceeded" && fault;
   });
 }

@@ -3,13 +3,13 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { EventOptions } from "../src/events.ts";
 import { consumeEvents, openDeadLetters, publishEvent, type Bus } from "../src/index.ts";
-import { faultFrom, type TestWorld } from "./call-suite.ts";
+import { catchFault, type TestWorld } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const granted = { reservation: { id: "r-1" } };
 
 /** Tests the promises of dead letters on one kind of bus. */
-export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
+export function describeDeadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`dead letters on ${kind}`, () => {
     let world: TestWorld;
     let bus: Bus;
@@ -101,7 +101,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await openDeadLetters(other).replay(id)).toMatchObject({ duplicate: false });
       await until("it is handled", () => seen.deliveries === 2);
       expect(await letters()).toEqual([]);
-      expect(await faultFrom(openDeadLetters(bus).replay(id))).toMatchObject({ code: "not_found" });
+      expect(await catchFault(openDeadLetters(bus).replay(id))).toMatchObject({ code: "not_found" });
       expect((await bus.streamState(options.stream))?.messages).toBe(2);
     });
 
@@ -141,7 +141,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
       await bus.ensureStream({ name: options.stream, subjects: [`deadly.${count}.moved`], retention: "limits" });
-      expect(await faultFrom(openDeadLetters(bus).replay(id))).toMatchObject({ code: "unavailable" });
+      expect(await catchFault(openDeadLetters(bus).replay(id))).toMatchObject({ code: "unavailable" });
       expect(await letters()).toHaveLength(1);
     });
 
@@ -151,11 +151,11 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       expect(await openDeadLetters(bus).drop(id)).toBe(true);
       expect(await openDeadLetters(bus).drop(id)).toBe(false);
       expect(await letters()).toEqual([]);
-      expect(await faultFrom(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found", kind: "dead letter" });
+      expect(await catchFault(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found", kind: "dead letter" });
     });
 
     it.each([0, -1, 1.5, Number.NaN, 1_000_000])("finds no letter %d", async (id) => {
-      expect(await faultFrom(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
+      expect(await catchFault(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
       expect(await openDeadLetters(bus).drop(id)).toBe(false);
     });
 
@@ -187,7 +187,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
         return found.length === 1 && found;
       });
       expect(letter).toMatchObject({ subject, reason: "no such pool", lostBytes: payload.length });
-      expect(await faultFrom(openDeadLetters(bus).replay(letter?.id ?? 0))).toMatchObject({ code: "invalid_request" });
+      expect(await catchFault(openDeadLetters(bus).replay(letter?.id ?? 0))).toMatchObject({ code: "invalid_request" });
       expect(await letters()).toHaveLength(1);
     });
 

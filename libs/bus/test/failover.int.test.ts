@@ -6,7 +6,7 @@ import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { makeClient, connectNats, serveMethods, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 let server: TestNats;
 let caller: NatsBus;
@@ -101,7 +101,7 @@ it("sends the request to another replica if one does not answer, with the remain
   ignored = Infinity;
   asked.length = 0;
   const once = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 5000, repeat: "never" });
-  expect(await faultFrom(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 5000 });
+  expect(await catchFault(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 5000 });
   expect(asked).toHaveLength(1);
 });
 

@@ -1,7 +1,7 @@
 import { makeMemoryBus, MemoryWorld } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
-import { deadLetterSuite } from "./dead-letter-suite.ts";
-import { eventSuite } from "./event-suite.ts";
+import { describeDeadLetterSuite } from "./dead-letter-suite.ts";
+import { describeEventSuite } from "./event-suite.ts";
 
 function openWorld(): Promise<TestWorld> {
   const world = new MemoryWorld();
@@ -13,5 +13,5 @@ function openWorld(): Promise<TestWorld> {
 }
 
 callSuite("the in-memory twin", openWorld);
-eventSuite("the in-memory twin", openWorld);
-deadLetterSuite("the in-memory twin", openWorld);
+describeEventSuite("the in-memory twin", openWorld);
+describeDeadLetterSuite("the in-memory twin", openWorld);

@@ -14,7 +14,7 @@ import {
   type NatsBus,
 } from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const nothing = new Uint8Array();
@@ -141,7 +141,7 @@ it("repeats a request that was lost with the connection, unless it must be sent 
   await restart();
   expect((await repeated).reservation).toMatchObject({ id: "second" });
   stop.abort();
-  expect(await faultFrom(once)).toMatchObject({ code: "cancelled" });
+  expect(await catchFault(once)).toMatchObject({ code: "cancelled" });
   expect(arrived.toSorted()).toEqual(["reserve", "reserve again", "unreserve"]);
 });
 
@@ -151,10 +151,10 @@ it("sends nothing while the connection is down, and rejects with unavailable at 
   await kill();
   await until("it is noticed", () => status.length > 0);
   const request = caller.request("test.down", nothing, { timeoutMs: 200 });
-  expect(await faultFrom(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
   const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 200 });
-  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "reservation" });
-  expect(await faultFrom(caller.publish("test.down", nothing, { messageId: "1" }))).toMatchObject({
+  expect(await catchFault(call)).toMatchObject({ code: "unavailable", dependency: "reservation" });
+  expect(await catchFault(caller.publish("test.down", nothing, { messageId: "1" }))).toMatchObject({
     code: "unavailable",
     dependency: "nats",
   });
@@ -176,7 +176,7 @@ describe("a stop", () => {
     await kill();
     await noticed(status, "disconnected");
     const long = { timeoutMs: 600_000 };
-    const asked = faultFrom(makeClient(bus, ReservationService).listPools({}, long));
+    const asked = catchFault(makeClient(bus, ReservationService).listPools({}, long));
     stop.abort();
     expect(await asked).toMatchObject({ code: "cancelled" });
     expect(status).toEqual(["disconnected", "abandoned"]);
@@ -300,7 +300,7 @@ it("ends in bounded time when the server is away", async () => {
 it("waits for a server that starts later, and rejects with unavailable when none comes", async () => {
   await kill();
   const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
-  expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
   const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 60_000 });
   await restart();
   opened.push(await early);
@@ -308,7 +308,7 @@ it("waits for a server that starts later, and rejects with unavailable when none
 
 it("rejects with unavailable immediately when the server refuses the token", async () => {
   const refused = connectNats({ url: server.url, token: "wrong", name: "foreign", timeoutMs: 3_600_000 });
-  expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
 });
 
 it("times out on a server that accepts connections but does not speak NATS", async () => {
@@ -316,7 +316,7 @@ it("times out on a server that accepts connections but does not speak NATS", asy
   await once(silent, "listening");
   const { port } = silent.address() as AddressInfo;
   const call = connectNats({ url: `nats://127.0.0.1:${port}`, name: "lost", timeoutMs: 300 });
-  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(call)).toMatchObject({ code: "unavailable", dependency: "nats" });
   silent.close();
 });
 

@@ -7,7 +7,7 @@ import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeClient, connectNats, serveMethods, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 const nothing = new Uint8Array();
 const LIST_POOLS = subjects.request("reservation", "list-pools");
@@ -55,7 +55,7 @@ const ask = (bus: NatsBus) => makeClient(bus, ReservationService).listPools({}, 
 
 it("identifies each user of NATS by the inbox that the server allows", async () => {
   for (let n = 0; n < 3; n += 1) await ask(cli);
-  expect(await faultFrom(ask(cli))).toMatchObject({ what: "requests a second of cli to reservation" });
+  expect(await catchFault(ask(cli))).toMatchObject({ what: "requests a second of cli to reservation" });
   await ask(jobs);
   expect(calls).toBe(4);
 });
@@ -70,7 +70,7 @@ it("charges a request to the user whose inbox it names, and sends the caller no 
   for (let n = 0; n < 3; n += 1)
     cli.connection.publish(LIST_POOLS, nothing, { reply: `${subjects.inbox("job-controller")}.guessed.${n}` });
   await until("all have been answered", () => calls === 3);
-  expect(await faultFrom(ask(jobs))).toMatchObject({ what: "requests a second of job-controller to reservation" });
+  expect(await catchFault(ask(jobs))).toMatchObject({ what: "requests a second of job-controller to reservation" });
   await ask(cli);
   expect(heard).toHaveLength(1);
   expect(await ownedMessages()).toBe(before);
@@ -94,7 +94,7 @@ it.each([
 
 it("refuses a message above the server's limit, because the server would close the connection", async () => {
   const large = makeClient(cli, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
-  expect(await faultFrom(large)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+  expect(await catchFault(large)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
   await ask(cli);
 
   await using open = await startTestNats();

@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { selectSize } from "@muster/testkit";
-import { realisticPod } from "./realistic-pod.ts";
+import { makeRealisticPod } from "./realistic-pod.ts";
 
 const PODS = selectSize(2000, 100);
 const EVENTS = selectSize(10_000, 200);
@@ -13,7 +13,7 @@ export type ReaderResult = { readonly events: number; readonly cpuMs: number; re
 
 /** The cost of a change of a pod, from the wire to a callback or an empty pass, each way in a process of its own. This process is the server. */
 export async function compareEvents(): Promise<void> {
-  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(realisticPod(at)));
+  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(makeRealisticPod(at)));
   const items = pods.join(",");
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://server");

@@ -2,12 +2,12 @@ import { CoreV1Api } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { makeKubeClient } from "@muster/testkit";
 import { toKubeFault } from "../src/index.ts";
-import { refuse, scriptedServer } from "./scripted-server.ts";
+import { buildRefusal, startScriptedServer } from "./scripted-server.ts";
 
 const pod = { name: "p", namespace: "ns" };
 
 it("ends a call that the server never answers", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(() => undefined);
   const api = makeKubeClient(server.config, CoreV1Api, { timeoutMs: 20 });
   const error: unknown = await api.readNamespacedPod(pod).catch((reason: unknown) => reason);
@@ -15,7 +15,7 @@ it("ends a call that the server never answers", async () => {
 });
 
 it("ends a call when its signal is aborted", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   const stop = new AbortController();
   server.onList(() => stop.abort());
   const api = makeKubeClient(server.config, CoreV1Api, { timeoutMs: 60_000, signal: stop.signal });
@@ -24,8 +24,8 @@ it("ends a call when its signal is aborted", async () => {
 });
 
 it("rejects with errors that are read as faults", async () => {
-  await using server = await scriptedServer();
-  server.onList(refuse(404, "NotFound"), refuse(429, "TooManyRequests", { "retry-after": "2" }));
+  await using server = await startScriptedServer();
+  server.onList(buildRefusal(404, "NotFound"), buildRefusal(429, "TooManyRequests", { "retry-after": "2" }));
   const api = makeKubeClient(server.config, CoreV1Api, { timeoutMs: 60_000 });
   const read = () => api.readNamespacedPod(pod).then(() => undefined, toKubeFault);
   expect(await read()).toMatchObject({ code: "not_found" });

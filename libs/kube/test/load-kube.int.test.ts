@@ -6,18 +6,19 @@ import { describeFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { makeKubeClient } from "@muster/testkit";
 import { makeKubeCalls, toKubeFault, listWatch, loadKube, loadServiceKube } from "../src/index.ts";
-import { page, refuse, scriptedServer } from "./scripted-server.ts";
+import { buildPage, buildRefusal, startScriptedServer } from "./scripted-server.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "ns" };
 
 /** A server that accepts one token, which may change, and a kubeconfig that may be renewed. */
 async function exchange() {
   await using starting = new AsyncDisposableStack();
-  const server = starting.use(await scriptedServer());
+  const server = starting.use(await startScriptedServer());
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-load-kube-"))).path;
   let taken = "first";
   server.onList((response, request) => {
-    const answer = request.headers.authorization === `Bearer ${taken}` ? page([], 1) : refuse(401, "Unauthorized");
+    const answer =
+      request.headers.authorization === `Bearer ${taken}` ? buildPage([], 1) : buildRefusal(401, "Unauthorized");
     answer(response, request);
   });
   const file = join(directory, "kubeconfig");

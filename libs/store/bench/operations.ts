@@ -1,7 +1,7 @@
 /** The cost of the log and the buckets beside bare NATS, in turns in one run on one server. */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { startTestNats, selectSize } from "@muster/testkit";
-import { connected } from "../test/connected.ts";
+import { connectTo } from "../test/connected.ts";
 import { openBucket, openLog, type Codec } from "../src/index.ts";
 
 const IN_FLIGHT = 256;
@@ -24,7 +24,7 @@ const count: Codec<number> = {
 const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
 await using server = await startTestNats();
-await using connection = await connected(server);
+await using connection = await connectTo(server);
 const payload = new Uint8Array(EVENT_BYTES).fill(7);
 
 connection.subscribe("bench.echo", { callback: (_error, message) => void message.respond(payload) });

@@ -1,6 +1,6 @@
 /** Measures how long the locks of a deleted silent session take to reach another session, beside as many bare writes. */
 import { startTestNats, selectSize, until } from "@muster/testkit";
-import { connected } from "../test/connected.ts";
+import { connectTo } from "../test/connected.ts";
 import { openBucket, withSessions, type Codec, type Session } from "../src/index.ts";
 
 const LOCKS = selectSize(1000, 50);
@@ -13,7 +13,7 @@ const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => by
 const keys = Array.from({ length: LOCKS }, (_, at) => `set-${at}`);
 
 await using server = await startTestNats();
-await using connection = await connected(server);
+await using connection = await connectTo(server);
 
 const rounds: { readonly takeoverMs: number; readonly putsMs: number }[] = [];
 for (let round = 0; round < ROUNDS; round += 1) {

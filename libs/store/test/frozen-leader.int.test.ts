@@ -7,7 +7,7 @@ import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { findFault } from "@muster/faults";
 import { runWhileLeader } from "../src/index.ts";
-import { connected, freshName } from "./connected.ts";
+import { connectTo, makeFreshName } from "./connected.ts";
 import { openJournal } from "./journal.ts";
 
 /** Longer than a pause of a busy machine. */
@@ -19,7 +19,7 @@ const children = new Set<ReturnType<typeof fork>>();
 
 beforeAll(async () => {
   server = await startTestNats();
-  connection = await connected(server);
+  connection = await connectTo(server);
 });
 afterEach(async () => {
   vi.useRealTimers();
@@ -62,7 +62,7 @@ function keeper(name: string, holder: string, mode: "watchful" | "blind") {
 it.each(["watchful", "blind"] as const)(
   "a %s leader that is frozen past its time and resumes has every write refused, while the next one writes",
   async (mode) => {
-    const name = freshName(`frozen-${mode}`);
+    const name = makeFreshName(`frozen-${mode}`);
     const old = keeper(name, "old", mode);
     const oldToken = await old.token();
     old.write("before");
@@ -98,7 +98,7 @@ it.each(["watchful", "blind"] as const)(
 );
 
 it("reports the loss of the lead before the timer does", async () => {
-  const lock = freshName("asked");
+  const lock = makeFreshName("asked");
   let nowMs = 0;
   const states: string[] = [];
   const stop = new AbortController();
@@ -131,7 +131,7 @@ it("reports the loss of the lead before the timer does", async () => {
 });
 
 it("is unaffected by jumps of the wall clock, in either direction", async () => {
-  const lock = freshName("jumping");
+  const lock = makeFreshName("jumping");
   const stop = new AbortController();
   const states: { one: string[]; two: string[] } = { one: [], two: [] };
   const stand = (holder: "one" | "two"): Promise<void> =>

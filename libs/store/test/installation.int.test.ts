@@ -3,7 +3,7 @@ import { bucketKeys, buckets, subjects } from "@muster/proto";
 import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { readInstallationId, openBucket } from "../src/index.ts";
-import { connected, jsonCodec } from "./connected.ts";
+import { connectTo, makeJsonCodec } from "./connected.ts";
 
 const MAKERS = ["session-controller", "job-controller", "replication-farm", "provision-engine"] as const;
 const stack = new AsyncDisposableStack();
@@ -35,7 +35,7 @@ it("is created once, by the first service, with the rights of each of them", asy
 
 it("is a new one in a NATS without state", async () => {
   await using first = await startTestNats();
-  await using connection = await connected(first);
+  await using connection = await connectTo(first);
   const id = await readInstallationId(connection);
   await first.kill();
   await first.loseStore();
@@ -45,8 +45,8 @@ it("is a new one in a NATS without state", async () => {
 
 it("is rejected if the bucket has a malformed id", async () => {
   await using other = await startTestNats();
-  await using connection = await connected(other);
-  const bucket = await openBucket(connection, { name: buckets.installation, codec: jsonCodec<string>() });
+  await using connection = await connectTo(other);
+  const bucket = await openBucket(connection, { name: buckets.installation, codec: makeJsonCodec<string>() });
   await bucket.create(bucketKeys.installationId, "mine");
   await expect(readInstallationId(connection)).rejects.toMatchObject({
     message: expect.stringMatching(/muster-installation\/id/) as string,

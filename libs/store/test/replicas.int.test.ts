@@ -6,7 +6,7 @@ import { startNatsCluster, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { runWhileLeader, openBucket } from "../src/index.ts";
 import { consumeInOrder } from "../src/consume-in-order.ts";
-import { jsonCodec } from "./connected.ts";
+import { makeJsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
 it("keeps the lock, the log and the buckets when their leader server dies", async () => {
@@ -18,7 +18,7 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
     maxReconnectAttempts: -1,
     reconnectTimeWait: 50,
   });
-  const codec = jsonCodec<number>();
+  const codec = makeJsonCodec<number>();
   // Created with one replica, as on an installation that grows.
   await openBucket(connection, { name: "grown", codec });
   keepReplicas(connection, 3);
@@ -86,7 +86,7 @@ it("lists from the leader of the bucket, because another server may be behind", 
   const { url, token } = cluster;
   await using connection = await connect({ servers: url.split(","), token });
   keepReplicas(connection, 3);
-  const bucket = await openBucket(connection, { name: "led", codec: jsonCodec<number>() });
+  const bucket = await openBucket(connection, { name: "led", codec: makeJsonCodec<number>() });
   await bucket.create("a", 1);
   const { streams, consumers } = await jetstreamManager(connection);
   const signal = new AbortController().signal;

@@ -2,7 +2,7 @@ import { startTestNats, startOtlpCollector, scrapeMetrics } from "@muster/testki
 import { inSpan, startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { runWhileLeader, openBucket } from "../src/index.ts";
-import { connected, jsonCodec } from "./connected.ts";
+import { connectTo, makeJsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
 it("creates spans within a trace, and measures every operation, by name of the bucket and never by key", async () => {
@@ -10,8 +10,8 @@ it("creates spans within a trace, and measures every operation, by name of the b
   Object.assign(process.env, collector.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
   await using server = await startTestNats();
-  await using connection = await connected(server);
-  const bucket = await openBucket(connection, { name: "measured", codec: jsonCodec<number>() });
+  await using connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: "measured", codec: makeJsonCodec<number>() });
   const stop = new AbortController();
   await runWhileLeader(
     connection,
@@ -59,8 +59,8 @@ it("creates spans within a trace, and measures every operation, by name of the b
 it("exports the size of each bucket once, and delays no scrape while the server is unreachable", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
   await using server = await startTestNats();
-  await using connection = await connected(server);
-  const limits = { name: "filled", codec: jsonCodec<string>(), maxBytes: 10_000 };
+  await using connection = await connectTo(server);
+  const limits = { name: "filled", codec: makeJsonCodec<string>(), maxBytes: 10_000 };
   const bucket = await openBucket(connection, limits);
   await openBucket(connection, limits);
   await bucket.create("key", "x".repeat(7000));

@@ -2,12 +2,12 @@ import { context } from "@opentelemetry/api";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { parseTraceparent, inSpan, startTelemetry } from "../src/index.ts";
-import { someJaeger, type Jaeger } from "./some-jaeger.ts";
+import { startJaeger, type Jaeger } from "./some-jaeger.ts";
 
 let jaeger: Jaeger | string;
 // An image may have to be fetched first.
 beforeAll(async () => {
-  jaeger = await someJaeger();
+  jaeger = await startJaeger();
 }, 300_000);
 afterEach(() => {
   vi.unstubAllEnvs();

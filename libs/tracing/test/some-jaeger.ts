@@ -16,7 +16,7 @@ process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
  * The `jaeger` of PATH (all-in-one), or one in a container; otherwise the reason why neither exists. With CI=true the reason is an error, unless
  * MUSTER_TESTS_WITHOUT=compose omits containers.
  */
-export async function someJaeger(): Promise<Jaeger | string> {
+export async function startJaeger(): Promise<Jaeger | string> {
   const program = await startProgram();
   if (program !== undefined) return program;
   const noDocker = await getContainerRuntimeClient().then(() => undefined, String);

@@ -18,7 +18,7 @@ export const API_SERVERS = listApiServers(
 );
 
 /** The embedded server is used without connections, as in a cluster of one process; a real one over HTTP. */
-export function apiOf({ kubeconfig }: TestApiServer): Partial<Pick<ApiServer, "api">> {
+export function makeApi({ kubeconfig }: TestApiServer): Partial<Pick<ApiServer, "api">> {
   const server = embedded.get(kubeconfig);
   return server === undefined ? {} : { api: server.api };
 }

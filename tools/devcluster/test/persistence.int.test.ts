@@ -10,7 +10,7 @@ import { at, isObject, getList, getText } from "../src/apiserver/json.ts";
 import { openJournal } from "../src/apiserver/journal.ts";
 import { makeObjectStore } from "../src/apiserver/store.ts";
 import { type ApiServer, startApiServer } from "../src/index.ts";
-import { type Answer, type Api, api, configMap, nameIn, versionIn } from "./conformance/api.ts";
+import { type Answer, type Api, api, configMap, nameIn, getVersion } from "./conformance/api.ts";
 import { install } from "./conformance/widgets.ts";
 
 const PROGRAM = join(import.meta.dirname, "programs/api-server.ts");
@@ -97,10 +97,10 @@ describe("an API server that keeps its state", () => {
         const wasDeleted = getText(body, "kind") === "Status";
         expect(at(found.get(name), "data"), name).toEqual(wasDeleted ? undefined : at(body, "data"));
       }
-      const acknowledged = [...answers.acknowledged.values()].map(({ body }) => Number(versionIn(body)));
-      expect(Number(versionIn(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
+      const acknowledged = [...answers.acknowledged.values()].map(({ body }) => Number(getVersion(body)));
+      expect(Number(getVersion(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
       const next = await client.post(MAPS, configMap(`after-${life}`));
-      expect(Number(versionIn(next.body))).toBe(Number(versionIn(list.body)) + 1);
+      expect(Number(getVersion(next.body))).toBe(Number(getVersion(list.body)) + 1);
     }
   });
 
@@ -110,7 +110,7 @@ describe("an API server that keeps its state", () => {
     await first.client.post(MAPS, configMap("missed"));
     await kill(first.child);
     const { client } = await start(first.port);
-    await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${versionIn(seen.body)}`);
+    await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${getVersion(seen.body)}`);
     expect((await watch.take(1)).map(({ type, object }) => [type, nameIn(object)])).toEqual([["ADDED", "missed"]]);
     await client.post(MAPS, configMap("new"));
     expect((await watch.take(1)).map(({ object }) => nameIn(object))).toEqual(["new"]);

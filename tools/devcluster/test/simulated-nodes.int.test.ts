@@ -4,7 +4,7 @@ import { makeKubeClient, until, type TestApiServer } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
-import { API_SERVERS, apiOf } from "./api-servers.ts";
+import { API_SERVERS, makeApi } from "./api-servers.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`simulated nodes against ${title}`, () => {
@@ -26,7 +26,7 @@ for (const { title, skip, start } of API_SERVERS) {
         kubeconfig: server.kubeconfig,
         pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },
         ...server.nodeOptions,
-        ...apiOf(server),
+        ...makeApi(server),
         now: () => Date.now() + aheadMs,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
       });

@@ -92,7 +92,7 @@ async function processorSeconds({ name, pid }: { name: string; pid: number }): P
   return [name, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND];
 }
 
-export function percentile(values: readonly number[], share: number): number {
+export function computePercentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }

@@ -19,7 +19,7 @@ export type ClusterTools = AsyncDisposable & {
 };
 
 /** Tools for the cluster of this kubeconfig only. */
-export async function clusterTools(kubeconfig: string): Promise<ClusterTools> {
+export async function makeClusterTools(kubeconfig: string): Promise<ClusterTools> {
   const temporary = await mkdtempDisposable(join(tmpdir(), "muster-tools-"));
   const directory = temporary.path;
   const env: NodeJS.ProcessEnv = { ...buildProcessEnv(), KUBECONFIG: kubeconfig, HOME: directory };

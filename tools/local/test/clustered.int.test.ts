@@ -5,14 +5,14 @@ import { buckets, streams } from "@muster/proto";
 import { startNatsCluster, until, type TestNatsCluster } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
-  eventNames,
+  listEventNames,
   expectNothingLeft,
   isFinished,
-  sessionUntilFile,
-  smallSession,
+  buildSessionUntilFile,
+  buildSmallSession,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
 } from "./stack-world.ts";
 
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
@@ -60,9 +60,9 @@ it(
       until(`${stream} has a leader`, async () => (await readInfo(operator, stream)).cluster?.leader, PATIENT);
 
     const endFile = join(directory, "end");
-    await submit(world, "long", sessionUntilFile(endFile));
-    const runs = (session: Parameters<typeof eventNames>[0]) => eventNames(session).includes("RUN");
-    await untilSession(world, "long", "runs", runs);
+    await submitSession(world, "long", buildSessionUntilFile(endFile));
+    const runs = (session: Parameters<typeof listEventNames>[0]) => listEventNames(session).includes("RUN");
+    await waitForSession(world, "long", "runs", runs);
 
     let killed: number | undefined;
     for (const stream of [`KV_${buckets.sessions}`, streams.ledger.name]) {
@@ -73,13 +73,13 @@ it(
       const name = `after-${killed}-${stream === streams.ledger.name ? "ledger" : "sessions"}`;
       await until(
         "a session is taken",
-        () => submit(world, name, smallSession({ driverSeconds: 0 })).then(() => true),
+        () => submitSession(world, name, buildSmallSession({ driverSeconds: 0 })).then(() => true),
         PATIENT,
       );
-      expect(eventNames(await untilSession(world, name, "is finished", isFinished))).toEqual(GOOD);
+      expect(listEventNames(await waitForSession(world, name, "is finished", isFinished))).toEqual(GOOD);
     }
     await writeFile(endFile, "");
-    expect(eventNames(await untilSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
+    expect(listEventNames(await waitForSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
     await expectNothingLeft(world);
   },
 );

@@ -18,7 +18,7 @@ const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
  * Returns why containers cannot be tested here; undefined where they can. With CI=true it throws instead, unless MUSTER_TESTS_WITHOUT=compose leaves them out
  * on purpose.
  */
-export function whyNoContainers(images: readonly string[]): string | undefined {
+export function describeMissingContainers(images: readonly string[]): string | undefined {
   const lack = findLack(images);
   if (lack === undefined || process.env["CI"] !== "true") return lack;
   if (process.env["MUSTER_TESTS_WITHOUT"] === "compose") return `${lack}, and MUSTER_TESTS_WITHOUT=compose`;

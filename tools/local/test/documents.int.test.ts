@@ -6,7 +6,7 @@ import { listCommands, until, type DocumentedCommand } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { ROOT } from "../src/root.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 /** Documents whose commands are run; tutorials.int.test.ts runs the tutorials, with the shell. */
@@ -119,7 +119,7 @@ describe("the commands of a document, on the local stack", () => {
         if (isExcluded({ ...command, words })) continue;
         const [, expected = "0"] = /exits with (\d+)/.exec(lines[command.line - 1] ?? "") ?? [];
         const stack = { clientEnv: { ...clientEnv, ...(isBackup ? { MUSTER_NATS_NKEY_FILE: backupKey } : {}) } };
-        const { code, output } = await muster({ stack }, words.slice(words.indexOf("muster") + 1));
+        const { code, output } = await runMuster({ stack }, words.slice(words.indexOf("muster") + 1));
         if (/ lease order /.test(textOf(command))) [lease = "ID"] = /\d+-\d+/.exec(output) ?? [];
         if (code !== Number(expected))
           wrong.push(`${page}:${String(command.line)}: ${textOf(command)}: exit code ${String(code)}: ${output}`);

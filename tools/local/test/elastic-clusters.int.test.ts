@@ -9,15 +9,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, INTERVALS } from "../src/elastic.ts";
 import { type MachineMaker, startClusterApi, startKarpenter } from "./machine-makers.ts";
-import { musterRun } from "./muster-run.ts";
+import { startMuster } from "./muster-run.ts";
 import {
-  elasticSession,
-  eventNames,
+  buildElasticSession,
+  listEventNames,
   expectNothingLeft,
   isFinished,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
@@ -92,9 +92,9 @@ describe.each(MAKERS)(
       };
 
       it("has exactly the four nodes that a session needs, and none afterwards", LONG, async () => {
-        await submit(world, "four", elasticSession(0.5));
-        const session = await untilSession(world, "four", "is finished", isFinished);
-        expect(eventNames(session).at(-1)).toBe("DONE");
+        await submitSession(world, "four", buildElasticSession(0.5));
+        const session = await waitForSession(world, "four", "is finished", isFinished);
+        expect(listEventNames(session).at(-1)).toBe("DONE");
         expect(maker.joined.size).toBe(4);
         await expectEmptyPool();
       });
@@ -106,7 +106,7 @@ describe.each(MAKERS)(
         const worker = { replicas: 4, pool: "elastic", template: { spec: { containers } } };
         const head = { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "gang" } };
         await writeFile(file, stringify({ ...head, spec: { replicaSpecs: { worker } } }));
-        const { code, output } = await musterRun(world, file);
+        const { code, output } = await startMuster(world, file);
         expect(code, output).toBe(0);
         expect(maker.joined.size - before).toBe(4);
         await expectEmptyPool();

@@ -1,22 +1,22 @@
 import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { attachNodes } from "@muster/devcluster";
 import { describe, expect, it } from "vitest";
-import { musterRun } from "./muster-run.ts";
+import { startMuster } from "./muster-run.ts";
 import { CLUSTERS, expectNothingLeft, startWorld, type World } from "./stack-world.ts";
 
 async function expectJobToRun(world: World): Promise<void> {
-  const { output, code } = await musterRun(world, "examples/training-job.yaml");
+  const { output, code } = await startMuster(world, "examples/training-job.yaml");
   expect(output).toMatch(/job training SUCCEEDED after/);
   expect(code, output).toBe(0);
   await expectNothingLeft(world);
 }
 
 async function expectExamplesToRun(world: World): Promise<void> {
-  const good = await musterRun(world, "examples/http-benchmark.yaml");
+  const good = await startMuster(world, "examples/http-benchmark.yaml");
   expect(good.output).toMatch(/requestsPerSecond\W+[1-9]/);
   expect(good.code, good.output).toBe(0);
   await expectNothingLeft(world);
-  const failing = await musterRun(world, "examples/failing-session.yaml");
+  const failing = await startMuster(world, "examples/failing-session.yaml");
   expect(failing.code, failing.output).toBe(1);
   expect(failing.output).toContain("COMPONENT_FAILED");
   await expectNothingLeft(world);

@@ -20,7 +20,7 @@ const POOL = "workers";
  * Starts a NATS server outside the chart on the same cluster, by the steps of docs/real-cluster.md for your own keys. It has the default configuration, and
  * names that differ from the chart's. Disposal deletes its namespace.
  */
-export async function externalNats(tools: ClusterTools): Promise<NatsForMuster & AsyncDisposable> {
+export async function startExternalNats(tools: ClusterTools): Promise<NatsForMuster & AsyncDisposable> {
   const { directory, env, kubectl, fileOf } = tools;
   await using starting = new AsyncDisposableStack();
   const keys = join(directory, "keys");

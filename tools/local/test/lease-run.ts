@@ -9,7 +9,7 @@ import { until } from "@muster/testkit";
 import { expect } from "vitest";
 import { LEASE_CASES } from "./lease-cases.ts";
 import { holders, PATIENCE, type LeaseWorld, type Result, type Where } from "./active-lease.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import type { World } from "./stack-world.ts";
 
 const TYPES = Object.keys(LEASE_CASES) as LeaseType[];
@@ -59,14 +59,14 @@ export function ofStack(world: Pick<World, "stack">, { isRealCluster }: Pick<Lea
     isRealCluster,
     pool: "workers",
     muster: async (words) => {
-      const { code, output } = await muster(world, words.split(" "));
+      const { code, output } = await runMuster(world, words.split(" "));
       expect(code, `${words}: ${output}`).toBe(0);
       return output;
     },
   };
 }
 
-export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
+export async function startLeaseRun(world: LeaseWorld): Promise<LeaseRun> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-lease-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));

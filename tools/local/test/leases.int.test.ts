@@ -3,7 +3,7 @@ import { startKubeApiServer, startKubeControllers, findMissingControllers } from
 import { describe, it } from "vitest";
 import { LEASE_IMAGE } from "./lease-cases.ts";
 import { storeEnv } from "./lease-programs.ts";
-import { leaseRun, ofStack } from "./lease-run.ts";
+import { startLeaseRun, ofStack } from "./lease-run.ts";
 import { startWorld } from "./stack-world.ts";
 
 const CONTROLLERS = [
@@ -31,7 +31,7 @@ describe.skipIf(lacking !== undefined)(
       await using _nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools });
       const env = { ...storeEnv({ image: LEASE_IMAGE, hasDisk: false }), PROVISION_CONTAINER_POOLS: "workers" };
       await using world = await startWorld({ kubeconfig: server.kubeconfig, installDefinitions: true, env });
-      await using run = await leaseRun(ofStack(world, { isRealCluster: false }));
+      await using run = await startLeaseRun(ofStack(world, { isRealCluster: false }));
       await run.order();
       await run.end();
     });

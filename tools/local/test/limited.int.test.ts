@@ -5,7 +5,7 @@ import { muster } from "@muster/proto";
 import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type JobObject, type LimitedWorld, startLimitedWorld } from "./limited-world.ts";
-import { smallSession } from "./stack-world.ts";
+import { buildSmallSession } from "./stack-world.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 const assets = findKubeAssets();
@@ -98,7 +98,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
     if (!whole) {
       it("runs a session that ends without a warning", { timeout: 300_000 }, async () => {
         const name = unique("session");
-        await world.sessions.submitSession({ requestId: name, name, spec: smallSession({ driverSeconds: 1 }) });
+        await world.sessions.submitSession({ requestId: name, name, spec: buildSmallSession({ driverSeconds: 1 }) });
         const session = await until(
           `${name} is finished`,
           async () => {

@@ -62,7 +62,7 @@ function templateOf(version: string): string {
 }
 
 /** Runs on a real cluster only: the embedded cluster does not route Services. */
-export function rollingSuite(kubeconfig: string): void {
+export function describeRollingSuite(kubeconfig: string): void {
   describe("a rolling update under traffic on the real cluster", { timeout: 300_000 }, () => {
     let world: World;
     let calls: KubeCalls;

@@ -9,10 +9,10 @@ import { findFreePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
-import { whyNoContainers } from "./containers.ts";
+import { describeMissingContainers } from "./containers.ts";
 
 const IMAGE = "prom/prometheus:v2.42.0";
-const lack = whyNoContainers([IMAGE]);
+const lack = describeMissingContainers([IMAGE]);
 
 /** Events whose first occurrence in a process triggers its alert. */
 const EVENTS = {

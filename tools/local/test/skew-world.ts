@@ -6,7 +6,7 @@ import { findFreePort, until } from "@muster/testkit";
 import { expect } from "vitest";
 import { ROOT } from "../src/root.ts";
 import type { BaselinePrograms } from "./baseline-programs.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 const PATIENT = { timeoutMs: 120_000, everyMs: 50 };
@@ -56,7 +56,7 @@ export async function startSkew(old: BaselinePrograms): Promise<Skew> {
   const cli =
     (program?: string): Command =>
     async (line) => {
-      const { code, output } = await muster(
+      const { code, output } = await runMuster(
         { stack: world.stack, ...(program !== undefined && { program }) },
         line.split(" "),
       );

@@ -27,7 +27,7 @@ export type SmallDiskNats = AsyncDisposable & {
 };
 
 /** `directory` holds the configuration. */
-export async function smallDiskNats(directory: string, mebibytes: number): Promise<SmallDiskNats> {
+export async function startSmallDiskNats(directory: string, mebibytes: number): Promise<SmallDiskNats> {
   await using starting = new AsyncDisposableStack();
   const name = `muster-small-disk-${process.pid}`;
   const token = randomBytes(16).toString("hex");

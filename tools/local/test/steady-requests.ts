@@ -57,7 +57,7 @@ export type SteadyRequests = AsyncDisposable & {
  * Sends reads that are answered immediately, and writes replica sets without replicas and sessions that wait because the pools are taken. Retryable refusals of
  * writes are retried.
  */
-export async function steadyRequests(access: NatsAccess, options: WriteOptions): Promise<SteadyRequests> {
+export async function startSteadyRequests(access: NatsAccess, options: WriteOptions): Promise<SteadyRequests> {
   const losses: number[] = [];
   const returns: number[] = [];
   const bus = await connectNats({

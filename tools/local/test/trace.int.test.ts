@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type OtlpCollector, startOtlpCollector, buildProcessEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 let collector: OtlpCollector;
@@ -58,7 +58,7 @@ it("traces a session from `muster run` to the last deleted pod as one trace over
 it("traces a lease from `muster lease order` to its end as one trace, and its history names the same trace", async () => {
   const key = join(dirname(world.stack.kubeconfig), "user.key");
   const done = async (line: string): Promise<string> => {
-    const { code, output } = await muster(world, line.split(" "));
+    const { code, output } = await runMuster(world, line.split(" "));
     expect(code, output).toBe(0);
     return output;
   };

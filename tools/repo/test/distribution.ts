@@ -17,7 +17,7 @@ export type Distribution = AsyncDisposable & {
 };
 
 /** Returns why the registry of the CNCF cannot be tested here; undefined where `registry` is on the PATH. */
-export function whyNoDistribution(): string | undefined {
+export function describeMissingDistribution(): string | undefined {
   return spawnSync("registry", ["--version"]).status === 0 ? undefined : "registry is not on the PATH";
 }
 

@@ -7,7 +7,7 @@ import { findNatsServer, NATS_USERS, buildPermissions } from "@muster/nats-serve
 import { ReservationService, services, subjects } from "@muster/proto";
 import { makeCertificateAuthority, makeSignedCertificate } from "@muster/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { usersConf, writeKeys } from "../nats-users.ts";
+import { buildUsersConf, writeKeys } from "../nats-users.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");
 let directory: string;
@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 it("deploy/nats/users.conf is the output of `npm run nats-users`", async () => {
-  expect(await readFile(join(DEPLOY, "nats/users.conf"), "utf8")).toBe(usersConf());
+  expect(await readFile(join(DEPLOY, "nats/users.conf"), "utf8")).toBe(buildUsersConf());
 });
 
 /** Ledger methods that functions of libs/ledger-client call. */

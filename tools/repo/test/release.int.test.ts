@@ -12,7 +12,7 @@ import { digestOf } from "../release/build-layout.ts";
 import { makeRelease, type ReleaseOptions } from "../release/make-release.ts";
 import { pushImages } from "../release/push-images.ts";
 import { startRegistry } from "./a-registry.ts";
-import { startDistribution, whyNoDistribution } from "./distribution.ts";
+import { startDistribution, describeMissingDistribution } from "./distribution.ts";
 import { readImages } from "./read-images.ts";
 import { writeBase } from "./release-base.ts";
 
@@ -36,7 +36,7 @@ const missing = spawnSync("helm", ["version"]).status === 0 ? undefined : "helm 
 if (missing !== undefined && process.env["CI"] === "true") throw new Error(missing);
 const engine = spawnSync("docker", ["image", "inspect", "node:24-bookworm-slim"]);
 const noEngine = engine.status === 0 ? undefined : "no Docker engine with node:24-bookworm-slim answers";
-const noDistribution = whyNoDistribution();
+const noDistribution = describeMissingDistribution();
 const reason = (text: string | undefined): string => (text === undefined ? "" : ` (skipped: ${text})`);
 
 let directory: string;

@@ -5,15 +5,15 @@ import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
 import { makeBusCalls } from "../adapters/bus-calls.ts";
 import type { Cli } from "../cli.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import { endLease } from "./leases.ts";
 
 const { signer } = makeSigner();
-const { order } = aLease();
+const { order } = makeLease();
 
 function lease(id: string, type: string, data: unknown): Lease {
-  return aLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
+  return makeLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
 }
 
 /** Ends a network that a volume uses; the engine knows both leases. */

@@ -7,7 +7,7 @@ import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { makeBusCalls } from "../adapters/bus-calls.ts";
 import type { Cli, ConnectedCli } from "../cli.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 import { checkOrders, sendOrders } from "./send-orders.ts";
 import { openResult, sealData } from "./seal-order.ts";
@@ -58,7 +58,7 @@ async function sendingAs(
   return { came, before, sent: await sendOrders(cli, { link } as unknown as ConnectedCli, orders, options) };
 }
 
-const orderOf = (id: string): Order => ({ ...aLease().order, id });
+const orderOf = (id: string): Order => ({ ...makeLease().order, id });
 
 it("sends only an order that may not have arrived again, exactly as signed", async () => {
   const { came, sent } = await sending([orderOf("1-1")], SILENT, SILENT);
@@ -106,7 +106,7 @@ it("has an engine check new orders without a prediction of their outcome", async
   await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const connected = { link: { ...makeBusCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
-  const { engine: engineId, type, data, durationNs } = aLease().order;
+  const { engine: engineId, type, data, durationNs } = makeLease().order;
   const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;
   const place = { file: "f", line: 1, column: 1 };
   const documents = [{ value, place, placeOf: () => place }];

@@ -3,7 +3,7 @@ import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
 import { makeBusCalls } from "../adapters/bus-calls.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { readGoal } from "../domain/decide-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
 import type { CommandLine } from "../kinds/resources.ts";
@@ -15,7 +15,7 @@ async function waiting(phase: string, cause: string, goal: string) {
   const err: string[] = [];
   await using bus = makeMemoryBus();
   const record = {
-    order: toWireOrder(aLease().order),
+    order: toWireOrder(makeLease().order),
     phase: enums.LeasePhase.numberOf(phase),
     ending: { cause, message: "" },
   };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
+import { makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildExplanation, buildOwnerExplanation, buildExplanationRecord } from "./build-explanation.ts";
@@ -71,7 +71,7 @@ it("prints why a queue admits nothing, or that it does not exist", () => {
 });
 
 const lends = { stated: { nominal: 4, borrowingLimit: undefined, lendingLimit: undefined } };
-const borrowing = { "team-b": { amounts: [{ ...owned(GPU, 4, 6), ...lends }] } };
+const borrowing = { "team-b": { amounts: [{ ...makeOwnedAmount(GPU, 4, 6), ...lends }] } };
 
 it.each<[string, string, readonly Queue[], RegExp]>([
   [
@@ -84,19 +84,19 @@ it.each<[string, string, readonly Queue[], RegExp]>([
   [
     "the borrower of the queue's own quota",
     "WAITING_FOR_QUOTA",
-    teamsWith({ ...borrowing, "team-a": { amounts: [owned(GPU, 8, 4)] } }),
+    teamsWith({ ...borrowing, "team-a": { amounts: [makeOwnedAmount(GPU, 8, 4)] } }),
     /^wait until work of team-b ends, which borrows what team-a owns; a lower lendingLimit .*edit queue team-a`$/,
   ],
   [
     "the borrowing limit",
     "WAITING_FOR_QUOTA",
-    teamsWith({ "team-a": { amounts: [owned(GPU, 8, 10, { borrowingLimit: 2 })] } }),
+    teamsWith({ "team-a": { amounts: [makeOwnedAmount(GPU, 8, 10, { borrowingLimit: 2 })] } }),
     /^wait until work of team-a ends, or raise nominal or borrowingLimit .*`kubectl edit queue team-a`/,
   ],
   [
     "a resource that the queue does not name",
     "WAITING_FOR_QUOTA",
-    teamsWith({ "team-a": { hasQuotas: true, amounts: [owned("cpu", 8)] } }),
+    teamsWith({ "team-a": { hasQuotas: true, amounts: [makeOwnedAmount("cpu", 8)] } }),
     /^name nvidia.com\/gpu of pool h100 in spec.quotas/,
   ],
   [
@@ -125,7 +125,7 @@ it("suggests the nearest queue, or the list", () => {
   expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", TWO_TEAMS, { queue: "team-aa" }))).toMatch(
     /did you mean "team-a"\?$/,
   );
-  expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", [aQueue("z")], { queue: "night" }))).toContain("`muster queues`");
+  expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", [makeQueue("z")], { queue: "night" }))).toContain("`muster queues`");
 });
 
 it.each([

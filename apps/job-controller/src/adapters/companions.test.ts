@@ -2,7 +2,7 @@ import type { KubeObject, KubeResource } from "@muster/kube";
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
+import { NOW_MS, POLICY, makeSnapshot } from "../../test/samples.ts";
 import { findCondition } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
 import { planJob } from "../domain/plan-job.ts";
@@ -44,14 +44,14 @@ it("names the file that grants the missing right in the job's status, and create
   const { seen, asked } = await look(resource, forbidden);
   expect(seen.companionsRefused).toMatch(/rights\.mpijobs=true.* or apply deploy\/kubernetes\/mpijobs\.yaml/);
   expect(asked).toHaveLength(1);
-  const { status, steps } = planJob(snapshot({ ...seen, nowMs: NOW_MS }), POLICY);
+  const { status, steps } = planJob(makeSnapshot({ ...seen, nowMs: NOW_MS }), POLICY);
   expect(findCondition(status, "MachinesReserved")).toMatchObject({
     status: "True",
     reason: "RightsMissing",
     message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
   expect(steps.map((step) => step.kind)).not.toContain("create-pods");
-  const after = planJob(snapshot({ status }), POLICY);
+  const after = planJob(makeSnapshot({ status }), POLICY);
   expect(findCondition(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });
 

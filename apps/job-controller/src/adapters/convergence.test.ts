@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { laggingCluster, type LaggingCluster, type Luck } from "../../test/lagging-cluster.ts";
-import { KIND, nameOf, NAMESPACE, replicaLabels, testRow } from "../../test/member-world.ts";
+import { makeLaggingCluster, type LaggingCluster, type Luck } from "../../test/lagging-cluster.ts";
+import { KIND, nameOf, NAMESPACE, buildReplicaLabels, testRow } from "../../test/member-world.ts";
 import { findController, isDeleting, getLabels, buildOwnerReference, type MemberObject } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
 import { makeClaimantIndex } from "../members/claimant-index.ts";
@@ -18,7 +18,7 @@ const during = {
 
 function podOf(type: string, index: number) {
   const ownerReferences = [buildOwnerReference(KIND, job.metadata)];
-  const labels = { ...replicaLabels("mnist", type, index) };
+  const labels = { ...buildReplicaLabels("mnist", type, index) };
   return { metadata: { name: `mnist-${type}-${index}`, namespace: NAMESPACE, labels, ownerReferences } };
 }
 
@@ -63,7 +63,7 @@ function world(lucks: readonly Luck[], coins: readonly number[]) {
   const state = { calm: false, at: 0, replicas: 3 };
   const draw = (): number => coins[(state.at += 1) % coins.length] ?? 0;
   const index = makeClaimantIndex(KIND.labelKeys);
-  const cluster: LaggingCluster = laggingCluster({
+  const cluster: LaggingCluster = makeLaggingCluster({
     luck: () => (state.calm ? "answered" : (lucks[draw() % lucks.length] ?? "answered")),
     isGraceful: () => draw() % 2 === 0,
     duringCall: () => cluster.hear(state.calm ? 0 : draw() % 3),
@@ -103,10 +103,10 @@ async function take({ state, cluster, controller }: ReturnType<typeof world>, ea
       cluster.remove(each.pod);
       return;
     case "relabel":
-      cluster.label(each.pod, { ...replicaLabels("missing", "worker", 0) });
+      cluster.label(each.pod, { ...buildReplicaLabels("missing", "worker", 0) });
       return;
     case "move":
-      cluster.label(each.pod, { ...replicaLabels("mnist", "ps", 1) });
+      cluster.label(each.pod, { ...buildReplicaLabels("mnist", "ps", 1) });
       return;
   }
 }

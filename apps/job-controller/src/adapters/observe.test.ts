@@ -2,7 +2,7 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { annotations, labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { spec } from "../../test/samples.ts";
+import { makeSpec } from "../../test/samples.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { buildOwnerLabels } from "../domain/member-metadata.ts";
 import { renameMember } from "./observe.ts";
@@ -11,7 +11,7 @@ import { readJob } from "./read-job.ts";
 const { replicaTypeLabelKey, replicaIndexLabelKey } = JOB_KIND.labelKeys;
 
 const metadata = { name: "train", namespace: "default", uid: "uid" };
-const job = { ...readJob({ metadata }, JOB_KIND, DEFAULTS), spec: spec() };
+const job = { ...readJob({ metadata }, JOB_KIND, DEFAULTS), spec: makeSpec() };
 const member = { type: "worker", index: 1 };
 const MADE: Readonly<Record<string, string>> = {
   ...JOB_KIND.labels(job.metadata, member, job.spec),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { replica, spec } from "../../test/samples.ts";
+import { makeReplica, makeSpec } from "../../test/samples.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import { buildJobLabels, buildMemberLabels, matchesSelector } from "./member-labels.ts";
 
@@ -14,7 +14,12 @@ describe("the labels", () => {
 
   it("of a member also have its type and index, and for one member the role", () => {
     const labelsOf = (index: number) =>
-      buildMemberLabels(KEYS, { name: "mnist" }, { type: "worker", index }, spec({ replicas: [replica("worker", 4)] }));
+      buildMemberLabels(
+        KEYS,
+        { name: "mnist" },
+        { type: "worker", index },
+        makeSpec({ replicas: [makeReplica("worker", 4)] }),
+      );
     const typed = { ...base, "training.kubeflow.org/replica-type": "worker" };
     expect(labelsOf(3)).toEqual({ ...typed, "training.kubeflow.org/replica-index": "3" });
     expect(labelsOf(0)).toEqual({

@@ -4,7 +4,7 @@ import {
   KIND,
   NAMESPACE,
   nameOf,
-  replicaLabels,
+  buildReplicaLabels,
   testJob,
   testMember,
   type MemberOptions,
@@ -28,7 +28,7 @@ const describeStep = (step: MemberStep): string =>
 
 const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
 const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
-const labelsOfJob = (name: string, replicaType = "worker") => replicaLabels(name, replicaType, 0);
+const labelsOfJob = (name: string, replicaType = "worker") => buildReplicaLabels(name, replicaType, 0);
 const without = (key: string) =>
   Object.fromEntries(Object.entries(labelsOfJob("mnist")).filter(([each]) => each !== key));
 const TYPE = KIND.labelKeys.replicaTypeLabelKey;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { JOB, NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
+import { JOB, NOW_MS, POLICY, makeSnapshot } from "../../test/samples.ts";
 import { buildOwnerId } from "./build-units.ts";
 import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
@@ -7,7 +7,7 @@ import { planJob } from "./plan-job.ts";
 const silent = [{ id: buildOwnerId(JOB), state: "unknown" } as const];
 
 it("reports that a new job waits for the reservation manager while that does not answer", () => {
-  const { status } = planJob(snapshot({ units: silent }), POLICY);
+  const { status } = planJob(makeSnapshot({ units: silent }), POLICY);
   expect(findCondition(status, "MachinesReserved")).toMatchObject({
     status: "False",
     reason: "LedgerSilent",
@@ -16,7 +16,7 @@ it("reports that a new job waits for the reservation manager while that does not
 });
 
 it("keeps the ledger's last reason of a job while the ledger is silent", () => {
-  const { status } = planJob(snapshot(), POLICY);
-  const later = planJob(snapshot({ status, units: silent, nowMs: NOW_MS + 60_000 }), POLICY);
+  const { status } = planJob(makeSnapshot(), POLICY);
+  const later = planJob(makeSnapshot({ status, units: silent, nowMs: NOW_MS + 60_000 }), POLICY);
   expect(findCondition(later.status, "MachinesReserved")).toEqual(findCondition(status, "MachinesReserved"));
 });

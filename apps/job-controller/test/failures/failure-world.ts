@@ -6,7 +6,7 @@ import { startFaultyApi, startSimulatedNodes, type FaultyApi, type SimulatedNode
 import { toKubeFault, type KubeObject, type KubeResource } from "@muster/kube";
 import { findFreePort, startOtlpCollector, until, type ApiServerCase, type OtlpCollector } from "@muster/testkit";
 import { buildOwnerId } from "../../src/domain/build-units.ts";
-import { jobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
+import { openJobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
 
 export const NAMESPACE = "default";
 export const PODS: KubeResource = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
@@ -46,7 +46,7 @@ export type FailureWorld = JobWorld & {
 };
 
 /** Starts everything that suites of failures share. */
-export async function failureWorld(server: ApiServerCase): Promise<FailureWorld> {
+export async function openFailureWorld(server: ApiServerCase): Promise<FailureWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-job-failures-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -54,7 +54,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
   const apiServer = await server.start();
   let nodes: SimulatedNodes | undefined;
   const world = starting.use(
-    await jobWorld(apiServer, POOLS, {
+    await openJobWorld(apiServer, POOLS, {
       definitions: ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml"],
       startNodes: async (kubeconfig, pools) => {
         nodes = await startSimulatedNodes({
@@ -98,14 +98,14 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     removeWhole: async (name) => {
       const job = await world.get(name);
       await world.remove(name);
-      if (server.isReal && job !== undefined) await collect(world, job);
+      if (server.isReal && job !== undefined) await collectGarbage(world, job);
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }
 
 /** Acts as the garbage collector of a whole cluster on a deleted job. */
-export async function collect(world: JobWorld, job: TestJob): Promise<void> {
+export async function collectGarbage(world: JobWorld, job: TestJob): Promise<void> {
   for (const resource of [PODS, SERVICES, BUDGETS]) {
     const { items } = await world.calls.list<KubeObject>(resource);
     const owned = items.filter((each) => each.metadata?.ownerReferences?.some(({ uid }) => uid === job.metadata.uid));

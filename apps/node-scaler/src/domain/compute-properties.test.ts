@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { computeByLoops, outcomeOf } from "../../bench/nested-loops.ts";
+import { computeByLoops, buildOutcome } from "../../bench/nested-loops.ts";
 import { applyPlan, snapshots } from "../../test/scaling-snapshots.ts";
 import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { ScaledNode } from "./node.ts";
@@ -37,7 +37,7 @@ function alive({ nodes }: ScalingSnapshot, pool: string): ScaledNode[] {
 it("decides as a comparison of each demand with each node would", () => {
   fc.assert(
     fc.property(snapshots, (snapshot) => {
-      expect(outcomeOf(computeScaling(snapshot))).toEqual(computeByLoops(snapshot));
+      expect(buildOutcome(computeScaling(snapshot))).toEqual(computeByLoops(snapshot));
     }),
     { numRuns: 1000 },
   );

@@ -1,7 +1,7 @@
 import type { SeenMachines } from "@muster/ledger-client/explanation";
 import type { Result } from "@muster/leases";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import { explainLease, getLeasePhase, type LeaseSeen } from "./explain-lease.ts";
 import type { LeaseEnding, LeaseRecord } from "./lease.ts";
 
@@ -17,14 +17,17 @@ const ERROR: Result = {
   data: "null",
   signature: new Uint8Array(),
 };
-const USERS = { count: 2, some: [aLease({ order: { id: "4711-2", type: "container" }, expiresAtNs: EXPIRES_NS })] };
+const USERS = {
+  count: 2,
+  some: [makeLeaseRecord({ order: { id: "4711-2", type: "container" }, expiresAtNs: EXPIRES_NS })],
+};
 
 type Changes = Omit<Partial<LeaseRecord>, "order"> & Partial<Omit<LeaseSeen, "record">>;
 
 /** A lease that ends in an hour. */
 function seen({ waitingBecause = "", isStuck = false, users = NO_USERS, ...changes }: Changes): LeaseSeen {
   return {
-    record: aLease({ order: { id: "4711-1" }, expiresAtNs: EXPIRES_NS, ...changes }),
+    record: makeLeaseRecord({ order: { id: "4711-1" }, expiresAtNs: EXPIRES_NS, ...changes }),
     waitingBecause,
     isStuck,
     users,

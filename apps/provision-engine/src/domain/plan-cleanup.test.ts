@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { describeBrake, MAX_LEFT_AT_ANY_SHARE } from "@muster/ledger-client/plan-sweep";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import {
   planCleanup,
@@ -28,7 +28,7 @@ const object = (changes: Partial<FoundObject> = {}): FoundObject => ({
 });
 const lease = (changes: Partial<LeaseRecord> = {}): LeaseTruth => ({
   kind: "record",
-  record: aLease({ run: 2, ...changes }),
+  record: makeLeaseRecord({ run: 2, ...changes }),
 });
 const NONE: LeaseTruth = { kind: "none" };
 const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
@@ -89,7 +89,7 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["an object of a later run than that of the record is kept", ofTruth(lease({ phase: "ENDED", run: 1 })), "keep"],
   [
     "an object of a lease of another engine is kept",
-    ofTruth(lease({ phase: "ENDED", order: aLease({ order: { engine: "west" } }).order })),
+    ofTruth(lease({ phase: "ENDED", order: makeLeaseRecord({ order: { engine: "west" } }).order })),
     "keep",
   ],
   ["an object with an unreadable record is kept", ofTruth({ kind: "unknown", because: "?" }), "keep"],

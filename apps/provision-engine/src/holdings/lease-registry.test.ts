@@ -1,7 +1,7 @@
 import type { Order } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import { findCounter, sumHeldUnits, readClaim } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
 import { isAlive, countPromisedBytes, recordBytes } from "../domain/decide-quota.ts";
@@ -21,7 +21,8 @@ const dataOf = {
       mounts: [{ volume_id: volume, mountpoint: "/m" }],
     }),
 };
-const volume = (id: string) => aLease({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
+const volume = (id: string) =>
+  makeLeaseRecord({ phase: "ORDERED", order: { id, type: "volume", data: dataOf.volume(1) } });
 
 it("counts a begun lease before its record shows it, and until the record shows the end", () => {
   const holdings = openLeaseRegistry({ sru: GIB }, {});
@@ -72,8 +73,8 @@ it("counts a write in flight until its record is known or the write has ended, a
 
 it("separates two orders that had the same id, one after the other", () => {
   const holdings = openLeaseRegistry({}, {});
-  holdings.learn({ record: aLease({ order: { createdNs: 5n }, phase: "ENDED" }), revision: 5 });
-  holdings.learn({ record: aLease({ order: { createdNs: 9n } }), revision: 9 });
+  holdings.learn({ record: makeLeaseRecord({ order: { createdNs: 5n }, phase: "ENDED" }), revision: 5 });
+  holdings.learn({ record: makeLeaseRecord({ order: { createdNs: 9n } }), revision: 9 });
   expect(holdings.seen("1-1")?.record.order.createdNs).toBe(9n);
 });
 
@@ -109,7 +110,7 @@ it("always equals a scan of all leases: the sum, the named leases, and the users
         const known = model.get(each.id);
         if (each.do === "learn") {
           const { attempts } = each;
-          const record = aLease({
+          const record = makeLeaseRecord({
             phase: each.phase,
             attempts,
             order: { ...each.order, id: each.id, user: each.user },
@@ -134,9 +135,9 @@ it("always equals a scan of all leases: the sum, the named leases, and the users
 
 function checkAround(holdings: ReturnType<typeof openLeaseRegistry>, model: ReadonlyMap<string, LeaseRecord>): void {
   const asked = [
-    anOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
-    anOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
-    anOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4") }),
+    makeOrder({ id: "1-1", user: "a", type: "volume", data: dataOf.volume(1) }),
+    makeOrder({ id: "9-2", user: "a", type: "network", data: dataOf.network("net") }),
+    makeOrder({ id: "9-3", user: "a", type: "container", data: dataOf.container("other", "1-4") }),
   ];
   for (const order of asked) {
     const others = [...model.values()].filter((each) => each.order.id !== order.id);
@@ -220,7 +221,7 @@ it("reads equally many leases of a user when many of them end as when few do", (
           : at % 2 === 0
             ? ["volume", dataOf.volume(1)]
             : ["container", dataOf.container("net", `1-${at + 1}`)];
-      return { ...aLease(), order: counted(anOrder({ id: `1-${at}`, type, data })) };
+      return { ...makeLeaseRecord(), order: counted(makeOrder({ id: `1-${at}`, type, data })) };
     });
     let revision = 0;
     for (const record of records) holdings.learn({ record, revision: ++revision });
@@ -240,12 +241,12 @@ it("reads equally many leases of a user when many of them end as when few do", (
 
 describe("while one lease takes over the workload of another", () => {
   const data = dataOf.volume(1);
-  const older = aLease({ order: { id: "1-1", type: "volume", data } });
+  const older = makeLeaseRecord({ order: { id: "1-1", type: "volume", data } });
   const order = { id: "2-1", type: "volume", data, reference: "1-1" };
-  const claiming = aLease({ phase: "PROVISIONING", takesOver: "1-1", order });
+  const claiming = makeLeaseRecord({ phase: "PROVISIONING", takesOver: "1-1", order });
   const handed: LeaseRecord = { ...older, phase: "ENDED", heir: "2-1" };
-  const taken = aLease({ order, madeFor: { id: "1-1", run: 1 } });
-  const other = anOrder({ id: "9-9" });
+  const taken = makeLeaseRecord({ order, madeFor: { id: "1-1", run: 1 } });
+  const other = makeOrder({ id: "9-9" });
 
   it("counts its resources once at any moment, whichever record is learnt first", () => {
     const holdings = openLeaseRegistry({}, {});
@@ -265,15 +266,15 @@ describe("while one lease takes over the workload of another", () => {
     const holdings = openLeaseRegistry({}, {});
     const last = { id: "3-1", type: "volume", data, reference: "2-1" };
     const mounting = (id: string, mounted: string) =>
-      aLease({ order: { id, type: "container", data: dataOf.container("net", mounted) } });
+      makeLeaseRecord({ order: { id, type: "container", data: dataOf.container("net", mounted) } });
     const line = [
       handed,
       { ...taken, phase: "ENDED" as const, heir: "3-1" },
-      aLease({ order: last, madeFor: { id: "1-1", run: 1 } }),
+      makeLeaseRecord({ order: last, madeFor: { id: "1-1", run: 1 } }),
     ];
     const all = [...line, mounting("5-1", "1-1"), mounting("5-2", "2-1"), mounting("5-3", "3-1")];
     for (const [at, record] of all.entries()) holdings.learn({ record, revision: at + 1 });
-    expect(holdings.around(anOrder(last)).users).toEqual({ some: ["5-3", "5-2", "5-1"], count: 3 });
+    expect(holdings.around(makeOrder(last)).users).toEqual({ some: ["5-3", "5-2", "5-1"], count: 3 });
     expect(["3-1", "1-1", "8-8"].map(holdings.nameOf)).toEqual(["1-1", "1-1", "8-8"]);
   });
 });
@@ -282,7 +283,7 @@ it("returns counters and phases of many leases without reading any", () => {
   let looks = 0;
   const holdings = openLeaseRegistry({}, {});
   for (let at = 0; at < 100; at++) {
-    const record = new Proxy(aLease({ order: { id: `1-${at}`, type: "volume", data: dataOf.volume(1) } }), {
+    const record = new Proxy(makeLeaseRecord({ order: { id: `1-${at}`, type: "volume", data: dataOf.volume(1) } }), {
       get: (target, name, receiver): unknown => {
         looks += 1;
         return Reflect.get(target, name, receiver);

@@ -3,7 +3,7 @@ import { mapSecrets, type Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import type { Entry } from "@muster/store";
-import { anOrder, aLease } from "../../test/a-lease.ts";
+import { makeOrder, makeLeaseRecord } from "../../test/a-lease.ts";
 import { makeOrderSecrets, watchUnopened } from "./order-secrets.ts";
 import type { StoredValue } from "./records.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
@@ -11,7 +11,7 @@ import type { LeaseRecord } from "../domain/lease.ts";
 const { signer: engine } = makeSigner();
 const { signer: user } = makeSigner();
 const secrets = makeOrderSecrets(engine, { unsealed: false });
-const plain = anOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size":1,"password":"hush"}' });
+const plain = makeOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size":1,"password":"hush"}' });
 
 function sealed(order: Order): Order {
   const { id, type } = order;
@@ -41,7 +41,7 @@ it("opens nothing copied from the order of another lease or user", () => {
 });
 
 it("seals the kubeconfig of a result to the user of the order, and nothing of other results", () => {
-  const order = anOrder({ id: "1-1", user: user.userId, type: "kubernetes" });
+  const order = makeOrder({ id: "1-1", user: user.userId, type: "kubernetes" });
   const result = JSON.stringify({ namespace: "n", kubeconfig: "token" });
   const { namespace, kubeconfig } = JSON.parse(secrets.seal(order, result)) as Record<string, string>;
   expect(namespace).toBe("n");
@@ -51,7 +51,7 @@ it("seals the kubeconfig of a result to the user of the order, and nothing of ot
 });
 
 it("returns no secret to a user without a key, unless plain secrets are allowed", () => {
-  const order = anOrder({ user: "12", type: "kubernetes" });
+  const order = makeOrder({ user: "12", type: "kubernetes" });
   expect(reasonOf(() => secrets.seal(order, '{"kubeconfig":"token"}'))).toContain("data.kubeconfig cannot be sealed");
   expect(makeOrderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe(
     '{"kubeconfig":"token"}',
@@ -82,7 +82,7 @@ function aStore(
   const data = mapSecrets({ kind: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
     sealText(user, key, String(secret), { kind: "order", id, user: user.userId, field }),
   );
-  return aLease({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
+  return makeLeaseRecord({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
 }
 
 function world(...records: readonly LeaseRecord[]) {
@@ -132,7 +132,7 @@ it("does not count leases that have ended, end, have no secrets, or belong to an
     { ...other, order: { ...other.order, engine: "other" } },
     aStore("1-2", before.userId, { phase: "DECOMMISSIONING" }),
     aStore("1-3", before.userId, { phase: "ENDED" }),
-    aLease({ order: { id: "1-4", engine: "main" } }),
+    makeLeaseRecord({ order: { id: "1-4", engine: "main" } }),
   );
   expect(count()).toBe(0);
 });

@@ -2,7 +2,7 @@ import { findFault, FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { StoredLease } from "../holdings/records.ts";
 
@@ -94,7 +94,7 @@ function cleaning(
     census: (records: number) => (recorded = records),
     onAsked: (listener: (id: string) => void) => (asked = listener),
     record: (id: string, phase: "ACTIVE" | "ENDED") =>
-      records.set(id, { record: aLease({ order: { id }, phase }), revision: 1 }),
+      records.set(id, { record: makeLeaseRecord({ order: { id }, phase }), revision: 1 }),
   };
 }
 
@@ -203,9 +203,9 @@ it("follows take-overs to the present lease of an object, however many there are
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
   const ended = { phase: "ENDED", run: 1 } as const;
-  records.set("1-1", { record: aLease({ ...ended, heir: "2-1" }), revision: 1 });
-  records.set("2-1", { record: aLease({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
-  const last = aLease({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
+  records.set("1-1", { record: makeLeaseRecord({ ...ended, heir: "2-1" }), revision: 1 });
+  records.set("2-1", { record: makeLeaseRecord({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
+  const last = makeLeaseRecord({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
   records.set("3-1", { record: last, revision: 3 });
   const look = async (): Promise<string[]> => {
     await cleaner.sweep(REAL, signal);

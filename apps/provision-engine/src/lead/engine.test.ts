@@ -5,7 +5,7 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { NO_PODS } from "../adapters/crash-watch.ts";
 import { readConfig } from "../config.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeasePhase } from "../domain/lease.ts";
 import { runEngine } from "./engine.ts";
 import type { EngineOps } from "./engine-ops.ts";
@@ -16,9 +16,12 @@ import type { Workload } from "../types/workload.ts";
 const CREATED_NS = toNanosecondsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
 /** The last write of the previous leader. */
-const TRUTH: StoredLease = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
+const TRUTH: StoredLease = {
+  record: makeLeaseRecord({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }),
+  revision: 8,
+};
 /** The state of this replica's view. */
-const LATE: StoredLease = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
+const LATE: StoredLease = { record: makeLeaseRecord({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
 
 it.each(["a change", "a grant"])(
   "creates nothing for a lease that has ended, however far behind the view is when it reports %s",

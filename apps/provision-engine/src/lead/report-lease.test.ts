@@ -3,7 +3,7 @@ import { toNanosecondsFromMs, type Result } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 import { hashOrder } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
@@ -107,7 +107,7 @@ function telling() {
     refuseWrites: (isRefusing: boolean) => (away = isRefusing),
     asked: () => asked,
     writes: () => writes,
-    add: (id: string) => void put(aLease({ order: { id }, phase: "PROVISIONING", fence: 1 })),
+    add: (id: string) => void put(makeLeaseRecord({ order: { id }, phase: "PROVISIONING", fence: 1 })),
     change: (id: string, change: LeaseChange) => {
       const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
       if (next !== undefined) put(next);

@@ -1,7 +1,7 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import type { RequestDeps } from "./requests.ts";
@@ -18,7 +18,7 @@ const policy = {
   maxListedAgeNs: NS_PER_DAY,
   unsealedSecrets: false,
 };
-const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
+const order = makeOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
   /** Stops the source while orders still wait. */
@@ -137,7 +137,7 @@ it("takes orders while a slow controller gets reports of invalid entries", async
 
 /** A user with a limit of one lease, which exists. */
 const second = { ...ordered, order: { ...order, id: "1-2" } };
-const over = aLease({ order, phase: "ENDED" });
+const over = makeLeaseRecord({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
   const holdings = openLeaseRegistry({}, {});
   holdings.learn({ record: first, revision: 1 });
@@ -145,7 +145,7 @@ const userWith = (first: LeaseRecord) => {
 };
 
 it("takes an order over its user's limit once it fits, and orders of other users in the meantime", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const others = Array.from({ length: 70 }, (_, at) => ({ ...second, order: { ...order, id: `2-${at}` } }));
   const foreign = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
   const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
@@ -178,7 +178,7 @@ it("takes an order over its user's limit once it fits, and orders of other users
 }, 5000);
 
 it("forgets a waiting order once it is listed as withdrawn", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const withdrawn = Promise.withResolvers<undefined>();
   const taken: string[] = [];
   async function* jobs(): AsyncGenerator<LeaseJob> {
@@ -212,7 +212,7 @@ it("ends withdrawn leases while more orders than it takes concurrently find no r
     order: { ...order, id: `2-${at}`, user: `u${at}` },
   }));
   const withdrawn = { ...ordered, order: { ...order, id: "9-9" }, withdrawn: true };
-  const active = { record: aLease({ order: withdrawn.order, source: "http" }), revision: 3 };
+  const active = { record: makeLeaseRecord({ order: withdrawn.order, source: "http" }), revision: 3 };
   const changed: string[] = [];
   await takeAll({
     stop: stop.signal,
@@ -229,7 +229,7 @@ it("ends withdrawn leases while more orders than it takes concurrently find no r
 }, 5000);
 
 it("takes the later orders of a user only after a waiting one", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   const volume = { ...order, type: "volume", data: '{"size":1,"type":"ssd"}' };
   const failed = await takeAll({
@@ -253,7 +253,7 @@ it("takes the later orders of a user only after a waiting one", async () => {
 }, 5000);
 
 it("continues with waiting orders after its controller has ended", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   await takeAll({
     jobs: (async function* () {
@@ -272,7 +272,7 @@ it("continues with waiting orders after its controller has ended", async () => {
 }, 5000);
 
 it("reports the history as read only once none of its orders waits", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const seen: string[] = [];
   const written = Promise.withResolvers<undefined>();
   await takeAll({

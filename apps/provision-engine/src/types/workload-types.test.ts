@@ -3,7 +3,7 @@ import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { GIB, MIB, NO_UNITS, describeProblems } from "../domain/claim.ts";
 import { readClaim, sortByRank, sumHeldUnits } from "./workload-types.ts";
-import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
+import { makeLeaseRecord, DATA_BY_TYPE } from "../../test/a-lease.ts";
 import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 
 const capacity = { cpu: 2, memory: 2048 };
@@ -126,7 +126,7 @@ it("begins dependencies first, and keeps the order within a type", () => {
 });
 
 const of = (type: string, changes: { phase?: LeasePhase; user?: string; data?: object } = {}): LeaseRecord =>
-  aLease({
+  makeLeaseRecord({
     phase: changes.phase ?? "ACTIVE",
     order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA_BY_TYPE[type]) },
   });

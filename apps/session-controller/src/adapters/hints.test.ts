@@ -1,7 +1,7 @@
 import { makeBell } from "@muster/backoff";
 import type { View } from "@muster/store";
 import { expect, it } from "vitest";
-import { record, START_MS } from "../../test/samples.ts";
+import { makeRecord, START_MS } from "../../test/samples.ts";
 import { buildDigest, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers } from "../followers.ts";
@@ -53,24 +53,24 @@ it.each<[string, Partial<SessionRecord>, boolean]>([
   ["one that waits and is to be cancelled", { reservationId: "r-1", cancelRequested: true }, true],
   ["a finished one", { finishedAtMs: START_MS }, false],
 ])("schedules a pass for a session with pending work: %s", (_what, change, isWoken) => {
-  const { view, write } = viewOf(record());
+  const { view, write } = viewOf(makeRecord());
   const { woken } = hinted(view, false, 0);
-  write(record(change));
-  expect(woken).toEqual(isWoken ? [record().name] : []);
+  write(makeRecord(change));
+  expect(woken).toEqual(isWoken ? [makeRecord().name] : []);
 });
 
 it("schedules no pass for the echo of its own write", () => {
-  const { view, write } = viewOf(record());
+  const { view, write } = viewOf(makeRecord());
   const { woken } = hinted(view, true, 1);
-  write(record());
+  write(makeRecord());
   expect(woken).toEqual([]);
 });
 
 it("lets running sessions have their passes before new ones", () => {
   const passes = [false, true].map((isRun) => {
-    const { view, write } = viewOf(record());
+    const { view, write } = viewOf(makeRecord());
     const { priorities } = hinted(view, isRun, 0);
-    write(record());
+    write(makeRecord());
     return priorities;
   });
   expect(passes).toEqual([["low"], ["high"]]);

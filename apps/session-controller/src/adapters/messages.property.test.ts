@@ -2,7 +2,7 @@ import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import { SESSION_LIMITS, countSessionTextBytes } from "@muster/session-limits";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { component, draft, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeDraft, START_MS } from "../../test/samples.ts";
 import { decideVerdict } from "../domain/decide-verdict.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import { buildRecord, type SessionRecord } from "../domain/session.ts";
@@ -22,7 +22,7 @@ function fullDraft(components: number, pieces: number, letter: string, pools: nu
   const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
   const [pool = "", ...otherPools] = Array.from({ length: pools }, (_, index) => "p".repeat(62) + String(index));
   const made = names.map((name, index) =>
-    component(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
+    makeComponent(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
   );
   const room = SESSION_LIMITS.textBytes - countSessionTextBytes(made);
   const each = Math.floor(room / pieces) - 8;
@@ -30,7 +30,7 @@ function fullDraft(components: number, pieces: number, letter: string, pools: nu
   const args = Array.from({ length: each < 0 ? 0 : pieces }, () => letter.repeat(Math.floor(each / bytes)));
   const [driver, ...others] = made;
   const scenarioJson = JSON.stringify("s".repeat(SESSION_LIMITS.scenarioBytes - 2));
-  return draft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
+  return makeDraft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
 }
 
 /** Fills every field of a record to its maximum length. */

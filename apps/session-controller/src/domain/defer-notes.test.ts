@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { provisioning, record, snapshot } from "../../test/samples.ts";
+import { makeProvisioning, makeRecord, makeSnapshot } from "../../test/samples.ts";
 import { deferNotes, isFoundAgain } from "./defer-notes.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
@@ -11,7 +11,7 @@ const EXPLAIN: SessionStep & SessionOutcome = {
   text: "server-0 is NOT_READY",
   because: "wait-changed",
 };
-const session = provisioning(["server-0"]);
+const session = makeProvisioning(["server-0"]);
 
 /** A note about this change of the server. */
 function note(change: Partial<ComponentStatus>, { components }: SessionRecord = session): SessionStep {
@@ -24,7 +24,7 @@ it.each<[string, readonly SessionStep[]]>([
   ["that one of several components is ready", [note({ state: "READY", podIp: "10.0.0.1" })]],
   ["the remaining pods of a clean-up", [EXPLAIN]],
 ])("does not write %s while the record is young", (_title, steps) => {
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps: [], notesInMs: 600 });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps: [], notesInMs: 600 });
 });
 
 it.each<[string, Partial<ComponentStatus>]>([
@@ -34,24 +34,24 @@ it.each<[string, Partial<ComponentStatus>]>([
   ["that the pod of a lost machine is gone", { podUid: "" }],
 ])("writes %s immediately", (_title, change) => {
   const steps = [note(change)];
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
 
 it("writes notes together with other changes", () => {
   const steps = [EXPLAIN, { kind: "confirm-quiet", because: "survived" } as const];
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
 
 it("deletes pods without a write", () => {
   const deletion = { kind: "delete-pod", pod: "p", uid: "u", force: false, because: "session-over" } as const;
-  const plan = deferNotes(snapshot({ record: session }), [EXPLAIN, deletion], YOUNG_MS);
+  const plan = deferNotes(makeSnapshot({ record: session }), [EXPLAIN, deletion], YOUNG_MS);
   expect(plan).toEqual({ steps: [deletion], notesInMs: 600 });
 });
 
 it.each([
-  ["once the record is a second old", snapshot({ record: session }), 1000],
-  ["of the wait for machines", snapshot({ record: record() }), YOUNG_MS],
-  ["of trouble", snapshot({ record: session, trouble: "the API server is unavailable" }), YOUNG_MS],
+  ["once the record is a second old", makeSnapshot({ record: session }), 1000],
+  ["of the wait for machines", makeSnapshot({ record: makeRecord() }), YOUNG_MS],
+  ["of trouble", makeSnapshot({ record: session, trouble: "the API server is unavailable" }), YOUNG_MS],
 ])("writes a note %s", (_title, seen, unchangedMs) => {
   expect(deferNotes(seen, [EXPLAIN], unchangedMs)).toEqual({ steps: [EXPLAIN], notesInMs: undefined });
 });

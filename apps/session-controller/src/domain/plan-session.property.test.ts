@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { component, livePod, POLICY, record, spec, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeLivePod, POLICY, makeRecord, makeSpec, START_MS } from "../../test/samples.ts";
 import { needsListing } from "./decide-listing.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
@@ -58,13 +58,13 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 
-const SPEC = spec({
+const SPEC = makeSpec({
   components: [
-    component("server-0", "server"),
-    component("driver", "driver"),
-    component("client-0", "client"),
-    component("server-1", "server"),
-    component("client-1", "client"),
+    makeComponent("server-0", "server"),
+    makeComponent("driver", "driver"),
+    makeComponent("client-0", "client"),
+    makeComponent("server-1", "server"),
+    makeComponent("client-1", "client"),
   ],
 });
 
@@ -76,7 +76,7 @@ function grantedPool({ pool }: Pick<Component, "pool">): string {
 function newWorld(): World {
   return {
     nowMs: START_MS,
-    record: record({}, SPEC),
+    record: makeRecord({}, SPEC),
     reservation: { state: "unknown" },
     held: false,
     pods: new Map(),
@@ -90,7 +90,7 @@ function newWorld(): World {
 function observe(world: World): Snapshot {
   const live: LivePod[] = [...world.pods.values()]
     .filter(({ alive }) => alive)
-    .map(({ alive: _, deleting, ...seen }) => livePod(seen, { deleting }));
+    .map(({ alive: _, deleting, ...seen }) => makeLivePod(seen, { deleting }));
   const { nowMs, record } = world;
   // Fresh views, so that only a clean-up and a time limit need a list.
   const isListed = needsListing({

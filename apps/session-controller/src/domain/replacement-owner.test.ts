@@ -1,6 +1,6 @@
 import { checkDnsLabel } from "@muster/names";
 import { expect, it } from "vitest";
-import { provisioning } from "../../test/samples.ts";
+import { makeProvisioning } from "../../test/samples.ts";
 import {
   getReplacementPrefix,
   buildReplacementId,
@@ -13,7 +13,7 @@ const uid = "1a2b3c4d-0000-4000-8000-000000000000";
 it.each(["bench", "a--b", "s", `${"x".repeat(46)}-y`, "z".repeat(61)])(
   "the replacement owner of session %s has a unique name that the ledger accepts",
   (name) => {
-    const session = { ...provisioning([]), name, uid };
+    const session = { ...makeProvisioning([]), name, uid };
     const id = buildReplacementId(session, "server-0");
     expect(checkDnsLabel("owner.id", id)).toBeUndefined();
     expect(id).not.toBe(buildReplacementId(session, "driver"));

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { fakeBucket } from "../../test/fake-bucket.ts";
+import { makeFakeBucket } from "../../test/fake-bucket.ts";
 import { makePublication } from "./publication.ts";
 
 type State = { readonly value: number };
@@ -8,7 +8,7 @@ const putTo = (key: string, value: number, expectedRevision?: number) =>
   ({ kind: "put", key, state: { value }, expectedRevision, because: "new" }) as const;
 
 it("recognises its own last write in the view, once, and no write of another replica", async () => {
-  const bucket = fakeBucket<State>();
+  const bucket = makeFakeBucket<State>();
   bucket.delay();
   const view = bucket.view();
   const [own, other] = [makePublication(bucket, view, () => undefined), makePublication(bucket, view, () => undefined)];
@@ -24,7 +24,7 @@ it("recognises its own last write in the view, once, and no write of another rep
 });
 
 it("does not regard the removal of a state as an echo", async () => {
-  const bucket = fakeBucket<State>();
+  const bucket = makeFakeBucket<State>();
   const side = makePublication(bucket, bucket.view(), () => undefined);
   await side.write(putTo("k", 1));
   const expectedRevision = side.get("k")?.revision ?? 0;

@@ -159,11 +159,11 @@ export function nameIn(object: JsonObject): string {
   return getText(object, "metadata", "name");
 }
 
-export function versionIn(object: JsonObject): string {
+export function getVersion(object: JsonObject): string {
   return getText(object, "metadata", "resourceVersion");
 }
 
-export function namesIn(list: JsonObject): string[] {
+export function listNames(list: JsonObject): string[] {
   return getList(list, "items").map((item) => getText(item, "metadata", "name"));
 }
 

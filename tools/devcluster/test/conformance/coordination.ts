@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type JsonObject, getList, getObject, getText } from "../../src/apiserver/json.ts";
-import { type Answer, type Api, namesIn, versionIn } from "./api.ts";
+import { type Answer, type Api, listNames, getVersion } from "./api.ts";
 
 /** Leases, by which leaders are elected, and events. */
 export function describeCoordination(api: () => Api): void {
@@ -50,7 +50,7 @@ export function describeCoordination(api: () => Api): void {
       const made = await api().post(leases(), lease("leader", { holderIdentity: "" }));
       const take = (holderIdentity: string): Promise<Answer> =>
         api().put(`${leases()}/leader`, {
-          metadata: { name: "leader", resourceVersion: versionIn(made.body) },
+          metadata: { name: "leader", resourceVersion: getVersion(made.body) },
           spec: { holderIdentity },
         });
       const answers = await Promise.all(["a", "b", "c", "d"].map(take));
@@ -102,7 +102,7 @@ export function describeCoordination(api: () => Api): void {
 
     it("is found by what it is about", async () => {
       const found = await api().get(`${core()}?fieldSelector=involvedObject.name%3Dsubject`);
-      expect(namesIn(found.body)).toContain("again");
+      expect(listNames(found.body)).toContain("again");
     });
   });
 }

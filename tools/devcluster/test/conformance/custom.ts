@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { at, getList, getObject, getText } from "../../src/apiserver/json.ts";
-import { type Api, namesIn, versionIn } from "./api.ts";
+import { type Api, listNames, getVersion } from "./api.ts";
 import { install } from "./widgets.ts";
 
 const GROUP = "custom.example.com";
@@ -298,7 +298,7 @@ export function describeCustom(api: () => Api): void {
         "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
       );
       const before = await api().get(path);
-      const metadata = { name, resourceVersion: versionIn(before.body) };
+      const metadata = { name, resourceVersion: getVersion(before.body) };
       expect((await api().put(path, widget({ size: "large" }, { metadata }))).code).toBe(200);
       expect((await api().put(path, widget({ size: "small" }, { metadata }))).code).toBe(409);
       expect((await api().put(`${widgets}/absent`, widget({ size: "large" }, {}, "absent"))).code).toBe(404);
@@ -348,7 +348,7 @@ export function describeCustom(api: () => Api): void {
 
   it("are selected by labels", async () => {
     await create({ size: "large" }, { metadata: { name: "chosen", labels: { chosen: "yes", tier: "a" } } });
-    const names = async (query: string): Promise<string[]> => namesIn((await api().get(`${widgets}?${query}`)).body);
+    const names = async (query: string): Promise<string[]> => listNames((await api().get(`${widgets}?${query}`)).body);
     expect(await names("labelSelector=chosen,tier in (a,b),tier notin (c)")).toEqual(["chosen"]);
     const refused = await api().get(`${widgets}?fieldSelector=spec.name%3Dx`);
     expect(refused.code).toBe(400);
@@ -380,7 +380,7 @@ export function describeCustom(api: () => Api): void {
   it("are watched", async () => {
     const path = await create({ size: "small" });
     const name = path.split("/").at(-1) ?? "";
-    const from = versionIn((await api().get(widgets)).body);
+    const from = getVersion((await api().get(widgets)).body);
     await using watch = await api().watch(
       `${widgets}?watch=1&resourceVersion=${from}&fieldSelector=metadata.name%3D${name}`,
     );

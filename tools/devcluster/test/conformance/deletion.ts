@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
 import { at, type JsonObject, getList, findNumber, getText } from "../../src/apiserver/json.ts";
-import { type Answer, type Api, configMap, pod, versionIn } from "./api.ts";
+import { type Answer, type Api, configMap, pod, getVersion } from "./api.ts";
 
 /** Deleting: at once, with grace, with finalizers, with owners. */
 export function describeDeletion(api: () => Api): void {
@@ -40,7 +40,7 @@ export function describeDeletion(api: () => Api): void {
       "the UID in the precondition (another) does not match the UID in record",
     );
     expect((await api().delete(`${maps}/required`, { preconditions: { resourceVersion: "1" } })).code).toBe(409);
-    const preconditions = { uid: getText(made.body, "metadata", "uid"), resourceVersion: versionIn(made.body) };
+    const preconditions = { uid: getText(made.body, "metadata", "uid"), resourceVersion: getVersion(made.body) };
     expect((await api().delete(`${maps}/required`, { preconditions })).code).toBe(200);
   });
 
@@ -87,7 +87,7 @@ export function describeDeletion(api: () => Api): void {
       const first = await api().delete(`${maps}/again`);
       const second = await api().delete(`${maps}/again`);
       expect(second.code).toBe(200);
-      expect(versionIn(second.body)).toBe(versionIn(first.body));
+      expect(getVersion(second.body)).toBe(getVersion(first.body));
     });
 
     it("removes nothing for the pod's node to stop before its own finalizer is gone", async () => {
@@ -135,7 +135,7 @@ export function describeDeletion(api: () => Api): void {
       await api().post(pods, pod("shortened", onNode));
       const first = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 20 });
       const longer = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 25 });
-      expect(versionIn(longer.body)).toBe(versionIn(first.body));
+      expect(getVersion(longer.body)).toBe(getVersion(first.body));
       const shorter = await api().delete(`${pods}/shortened?gracePeriodSeconds=10`);
       expect(periodOf(shorter)).toBe(10);
       const endOf = (answer: Answer): number => Date.parse(getText(answer.body, "metadata", "deletionTimestamp"));

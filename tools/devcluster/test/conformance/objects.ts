@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { at, getObject, getText } from "../../src/apiserver/json.ts";
-import { type Api, configMap, nameIn, pod, versionIn } from "./api.ts";
+import { type Api, configMap, nameIn, pod, getVersion } from "./api.ts";
 
 /** Creating, reading and updating single objects. */
 export function describeObjects(api: () => Api): void {
@@ -21,7 +21,7 @@ export function describeObjects(api: () => Api): void {
       expect(made.body).toMatchObject({ kind: "ConfigMap", apiVersion: "v1", data: { key: "value" } });
       expect(getText(made.body, "metadata", "namespace")).toBe(maps.split("/")[4]);
       expect(getText(made.body, "metadata", "uid")).toMatch(/^[0-9a-f-]{36}$/);
-      expect(versionIn(made.body)).toMatch(/^[1-9]\d*$/);
+      expect(getVersion(made.body)).toMatch(/^[1-9]\d*$/);
       expect(getText(made.body, "metadata", "creationTimestamp")).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
     });
 
@@ -119,7 +119,7 @@ export function describeObjects(api: () => Api): void {
     it("keeps nothing in a dry run", async () => {
       const dry = await api().post(`${maps}?dryRun=All`, configMap("dry"));
       expect(dry.code).toBe(201);
-      expect(versionIn(dry.body)).toBe("");
+      expect(getVersion(dry.body)).toBe("");
       expect((await api().get(`${maps}/dry`)).code).toBe(404);
       expect((await api().post(`${maps}?dryRun=Some`, configMap("dry"))).code).toBe(422);
     });
@@ -290,7 +290,7 @@ export function describeObjects(api: () => Api): void {
       expect(written.code).toBe(200);
       expect(written.body).toMatchObject({ data: { other: "1" } });
       expect(at(written.body, "data", "key")).toBeUndefined();
-      expect(Number(versionIn(written.body))).toBeGreaterThan(Number(versionIn(made.body)));
+      expect(Number(getVersion(written.body))).toBeGreaterThan(Number(getVersion(made.body)));
       expect(getText(written.body, "metadata", "uid")).toBe(getText(made.body, "metadata", "uid"));
     });
 
@@ -325,7 +325,7 @@ export function describeObjects(api: () => Api): void {
       const made = await api().post(maps, configMap("same"));
       const written = await api().put(`${maps}/same`, made.body);
       expect(written.code).toBe(200);
-      expect(versionIn(written.body)).toBe(versionIn(made.body));
+      expect(getVersion(written.body)).toBe(getVersion(made.body));
     });
 
     it("refuses another name, and another uid", async () => {

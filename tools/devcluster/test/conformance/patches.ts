@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { at, getList, getObject, getText } from "../../src/apiserver/json.ts";
-import { type Api, configMap, pod, versionIn } from "./api.ts";
+import { type Api, configMap, pod, getVersion } from "./api.ts";
 import { install } from "./widgets.ts";
 
 /** The four ways to patch. */
@@ -46,7 +46,7 @@ export function describePatches(api: () => Api): void {
       const path = await newMap();
       const before = await api().get(path);
       const patched = await api().patch(path, "merge", { data: { key: "value" } });
-      expect(versionIn(patched.body)).toBe(versionIn(before.body));
+      expect(getVersion(patched.body)).toBe(getVersion(before.body));
     });
 
     it("conflict when they name an outdated version", async () => {
@@ -54,7 +54,7 @@ export function describePatches(api: () => Api): void {
       const before = await api().get(path);
       await api().patch(path, "merge", { data: { first: "1" } });
       const late = await api().patch(path, "merge", {
-        metadata: { resourceVersion: versionIn(before.body) },
+        metadata: { resourceVersion: getVersion(before.body) },
         data: { late: "1" },
       });
       expect(late.code).toBe(409);
@@ -229,7 +229,7 @@ export function describePatches(api: () => Api): void {
       const path = `${maps}/map-${made}`;
       const first = await apply(path, "me", configMap(`map-${made}`));
       const second = await apply(path, "me", configMap(`map-${made}`));
-      expect(versionIn(second.body)).toBe(versionIn(first.body));
+      expect(getVersion(second.body)).toBe(getVersion(first.body));
     });
 
     it("merges containers by name", async () => {

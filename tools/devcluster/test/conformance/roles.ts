@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type JsonObject, getList, getObject, getText } from "../../src/apiserver/json.ts";
 import type { Answer, Api } from "./api.ts";
-import { kubectlOn } from "./run-kubectl.ts";
+import { makeKubectl } from "./run-kubectl.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
 const RULE = { apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] };
@@ -10,7 +10,7 @@ const ACCOUNT = { kind: "ServiceAccount", name: "robot", namespace: "default" };
 
 /** Roles and bindings as objects; their effect on requests is tested elsewhere. */
 export function describeRoles(api: () => Api): void {
-  const kubectl = kubectlOn(api);
+  const kubectl = makeKubectl(api);
   const at = (plural: string, name = ""): string =>
     `/apis/${GROUP}/v1/namespaces/${kubectl.namespace()}/${plural}/${name}`.replace(/\/$/, "");
   const everywhere = (plural: string, name = ""): string => `/apis/${GROUP}/v1/${plural}/${name}`.replace(/\/$/, "");

@@ -3,7 +3,12 @@ import { expect, it } from "vitest";
 import { naiveWorldOf } from "../../../test/naive-world.ts";
 import { stepReal } from "../../../test/preemption-driver.ts";
 import { followBeneficiaries, PREEMPTION_PROPERTIES, type Decision } from "../../../test/preemption-rules.ts";
-import { machineRuns, operationOf, type PreemptionDraft, type PreemptionRun } from "../../../test/random-preemption.ts";
+import {
+  machineRuns,
+  buildOperation,
+  type PreemptionDraft,
+  type PreemptionRun,
+} from "../../../test/random-preemption.ts";
 import { startRun } from "../../../test/random-world.ts";
 import { evolveLedger, type Ledger } from "../ledger/ledger.ts";
 
@@ -22,7 +27,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
   for (const [index, draft] of all.entries()) {
     const before = run.world.ledger;
     const known = { ledger: before, nodes: [...run.nodes.values()], nowMs: run.nowMs };
-    const operation = operationOf(draft, naiveWorldOf(known), index);
+    const operation = buildOperation(draft, naiveWorldOf(known), index);
     if (operation === undefined) continue;
     const count = run.events.length;
     stepReal(run, operation);

@@ -9,7 +9,7 @@ import {
   rivalOperations,
   type QueueOperation,
 } from "../../../test/random-queues.ts";
-import type { Run } from "../../../test/random-world.ts";
+import type { LedgerRun } from "../../../test/random-world.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { ReservationVerdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
@@ -30,7 +30,7 @@ function printNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: s
   return { verdict: verdict.kind === "refused" ? verdict.code : `${verdict.kind} ${verdict.sequence}`, grants };
 }
 
-function waitsOf({ world, nowMs }: Run) {
+function waitsOf({ world, nowMs }: LedgerRun) {
   const holds = findHolds(world, PATIENT, nowMs);
   return [...world.ledger.queue.places.keys()]
     .map(({ sequence }) => sequence)

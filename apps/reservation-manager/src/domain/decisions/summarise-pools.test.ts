@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { firstNodes, operations, startRun, step } from "../../../test/random-world.ts";
+import { firstNodes, operations, startRun, stepRun } from "../../../test/random-world.ts";
 import {
   getNodeStanding,
   findUncountedUse,
@@ -84,7 +84,7 @@ it("equals the sum over all nodes, after any changes since the last summary", ()
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);
       const summaries = steps.map((operation) => {
-        step(run, operation);
+        stepRun(run, operation);
         const { machines } = run.world;
         return { machines, pools: summarisePools(machines) };
       });

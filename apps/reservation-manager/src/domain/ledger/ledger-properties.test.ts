@@ -6,13 +6,13 @@ import { PATIENT, startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import { queueOperations } from "../../../test/random-queues.ts";
 import {
   firstNodes,
-  nodeOf,
+  makeNode,
   operations,
   policy,
   startRun,
-  step,
+  stepRun,
   type Operation,
-  type Run,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import { listOptions } from "../decisions/choose-option.ts";
 import { findHold, findHolds } from "../decisions/find-hold.ts";
@@ -44,10 +44,13 @@ function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection =
   expect(findUntoleratedTaint(facts.taints, selection.tolerations)).toBeUndefined();
 }
 
-function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {
+function runAll(
+  steps: readonly Operation[],
+  after: (run: LedgerRun, operation: Operation) => void = () => undefined,
+): LedgerRun {
   const run = startRun(firstNodes);
   for (const operation of steps) {
-    step(run, operation);
+    stepRun(run, operation);
     after(run, operation);
   }
   return run;
@@ -107,7 +110,7 @@ function showMachines({ nodes, pools }: Machines): unknown {
 /** Fits any generated need. */
 const LARGE = new Map(Object.entries({ cpu: 100, memory: 100, pods: 100, "example.com/gpu": 100 }));
 
-function granted(run: Run) {
+function granted(run: LedgerRun) {
   return [...run.world.ledger.reservations.values()].flatMap((reservation) =>
     reservation.grant === undefined ? [] : [{ reservation, machines: reservation.grant.machines }],
   );
@@ -243,7 +246,7 @@ it("makes the same decisions from the same inputs", () => {
   );
 });
 
-function expectReplayed({ world: { ledger }, events }: Run): void {
+function expectReplayed({ world: { ledger }, events }: LedgerRun): void {
   const replayed = events.reduce(evolveLedger, emptyLedger);
   expect(show(replayed)).toEqual(show(ledger));
   expect(replayed.version).toBe(ledger.version);
@@ -358,14 +361,14 @@ it("grants every waiting request once everything else is released and the nodes 
       const run = runAll(steps);
       for (const pool of ["a", "b", "c", "d"])
         for (const number of [0, 1, 2, 3])
-          step(run, {
+          stepRun(run, {
             kind: "node",
-            facts: nodeOf(`${pool}${number}`, pool, { allocatable: LARGE, labels: { disk: "ssd", zone: "1" } }),
+            facts: makeNode(`${pool}${number}`, pool, { allocatable: LARGE, labels: { disk: "ssd", zone: "1" } }),
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);
         expect(holders.length).toBeGreaterThan(0);
-        for (const owner of holders) step(run, { kind: "release", owner });
+        for (const owner of holders) stepRun(run, { kind: "release", owner });
       }
       expect(run.world.ledger.reservations.size).toBe(0);
     }),
@@ -400,21 +403,21 @@ it("prevents starvation: an overdue request is granted after the releases that i
       (size, newcomers) => {
         const run = startRun();
         for (let number = 0; number < size; number += 1)
-          step(run, {
+          stepRun(run, {
             kind: "node",
-            facts: nodeOf(`n${number}`, "a"),
+            facts: makeNode(`n${number}`, "a"),
           });
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));
           const owner = { kind: "session", id };
-          step(run, { kind: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
+          stepRun(run, { kind: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
         };
         for (let number = 0; number < size; number += 1) reserve(`first${number}`, 1);
         reserve("large", size);
-        step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+        stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
         for (const [index, count] of newcomers.entries()) reserve(`small${index}`, Math.min(count, size));
         for (let number = 0; number < size; number += 1) {
-          step(run, { kind: "release", owner: { kind: "session", id: `first${number}` } });
+          stepRun(run, { kind: "release", owner: { kind: "session", id: `first${number}` } });
           reserve(`late${number}`, 1, -1);
         }
         expect(granted(run).map(({ reservation }) => reservation.owner.id)).toEqual(["large"]);
