@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { selectSize } from "@muster/testkit";
-import { makePool } from "../test/scaling-snapshots.ts";
+import { aPool } from "../test/scaling-snapshots.ts";
 import { packPods, type PendingPod } from "../src/domain/pack-pods.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import { measureMs, computeMedian, roundValue } from "./measure.ts";
@@ -10,7 +10,7 @@ import { makeRandom } from "./random.ts";
 const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const GIB = 2 ** 30;
 
-const POOL = makePool({
+const POOL = aPool({
   instanceTypes: [
     { name: "small", cpuMilli: 4000, memoryBytes: 16 * GIB, gpus: 0 },
     { name: "large", cpuMilli: 16_000, memoryBytes: 64 * GIB, gpus: 0 },

@@ -1,4 +1,4 @@
-import { makeNode, makePool, makeSnapshot, makeTermination } from "../test/scaling-snapshots.ts";
+import { aNode, aPool, aSnapshot, aTermination } from "../test/scaling-snapshots.ts";
 import type { Unavailability } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
@@ -37,7 +37,7 @@ type DayEvent = { readonly atMs: number; readonly run: (atMs: number) => void };
 
 /** Simulates one day in virtual time. The seed determines all random events; the day begins with no nodes. */
 export function simulateDay(work: readonly Work[], pool: Partial<PoolPolicy>, policy: DayPolicy, seed: number): Day {
-  const day = new SimulatedDay(makePool({ max: 2000, ...pool }), seed);
+  const day = new SimulatedDay(aPool({ max: 2000, ...pool }), seed);
   for (const item of work) day.arrive(item);
   for (let nowMs = 0; nowMs <= DAY_MS; nowMs += ROUND_MS) day.round(nowMs, policy);
   return day.end();
@@ -72,7 +72,7 @@ class SimulatedDay {
     for (const { atMs, run: happen } of due.sort((one, other) => one.atMs - other.atMs)) happen(atMs);
     this.#unavailable = dropExpired(this.#unavailable, nowMs);
     const plan = policy(
-      makeSnapshot({
+      aSnapshot({
         nowMs,
         pools: [this.#pool],
         nodes: [...this.#nodes.values()],
@@ -84,7 +84,7 @@ class SimulatedDay {
     for (const { name, ...status } of plan.updates) this.#change(name, status);
     for (const { name } of plan.stop) this.#stop(name, nowMs);
     for (const { name, spec, boundTo } of plan.start) {
-      this.#boot(makeNode(name, { ...spec, boundTo, phase: "Creating", createdAtMs: nowMs }), nowMs);
+      this.#boot(aNode(name, { ...spec, boundTo, phase: "Creating", createdAtMs: nowMs }), nowMs);
     }
     this.#grant(nowMs);
     this.#maxNodes = Math.max(this.#maxNodes, this.#nodes.size);
@@ -145,7 +145,7 @@ class SimulatedDay {
     const node = this.#nodes.get(name);
     if (node === undefined || node.status.phase === "Terminating") return;
     const status = { ...node.status, phase: "Terminating" as const, phaseSinceMs: nowMs, boundTo: undefined };
-    this.#nodes.set(name, { name, spec: { ...node.spec, terminate: makeTermination() }, status });
+    this.#nodes.set(name, { name, spec: { ...node.spec, terminate: aTermination() }, status });
     this.#at(nowMs + STOP_MS, (atMs) => {
       this.#paidMs += atMs - status.createdAtMs;
       this.#nodes.delete(name);

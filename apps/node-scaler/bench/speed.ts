@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { selectSize } from "@muster/testkit";
-import { makeDemand, makeNode, makePool, makeShortage, makeSnapshot, NOW } from "../test/scaling-snapshots.ts";
+import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
 import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
@@ -49,11 +49,11 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>
     values[Math.floor(random() * values.length)] ?? otherwise;
   const pools = ["gpu", "cpu"].map((name) =>
-    makePool({ name, max: size * 2, standby: [{ instanceType: "large", count: 5, spot: false }] }),
+    aPool({ name, max: size * 2, standby: [{ instanceType: "large", count: 5, spot: false }] }),
   );
   const demands = Array.from({ length: size }, (_, index): Demand => {
     const isGang = random() < 1 / 3;
-    return makeDemand(`demand-${index}`, {
+    return aDemand(`demand-${index}`, {
       group: isGang ? `gang-${Math.floor(index / 12)}` : undefined,
       pool: pick(["gpu", "cpu"], "gpu"),
       createdAtMs: NOW - Math.floor(random() * 600_000),
@@ -65,7 +65,7 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
   });
   const nodes = Array.from({ length: size }, (_, index): ScaledNode => {
     const demand = random() < 1 / 5 ? demands[index] : undefined;
-    return makeNode(`node-${index}`, {
+    return aNode(`node-${index}`, {
       pool: demand?.pool ?? pick(["gpu", "cpu"], "gpu"),
       instanceType: demand?.instanceTypes[0] ?? pick(TYPES, "large"),
       spot: demand === undefined ? random() < 0.5 : demand.spot === "Always",
@@ -75,6 +75,6 @@ function buildWorld(size: number, seed: number): ScalingSnapshot {
       boundTo: demand?.name,
     });
   });
-  const unavailable = TYPES.map((instanceType) => makeShortage({ instanceType, spot: true, zone: "c" }));
-  return makeSnapshot({ pools, demands, nodes, unavailable });
+  const unavailable = TYPES.map((instanceType) => aShortage({ instanceType, spot: true, zone: "c" }));
+  return aSnapshot({ pools, demands, nodes, unavailable });
 }

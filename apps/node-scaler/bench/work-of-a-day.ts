@@ -1,4 +1,4 @@
-import { makeDemand } from "../test/scaling-snapshots.ts";
+import { aDemand } from "../test/scaling-snapshots.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import { drawExponential, makeRandom } from "./random.ts";
 
@@ -21,7 +21,7 @@ export function drawWorkOfDay(seed: number): readonly Work[] {
     const spot = random() < 0.6 ? "Preferred" : "Never";
     const runMs = 60_000 + drawExponential(random, 44 * 60_000);
     for (let member = 0; member < Math.min(size, 64); member += 1) {
-      const demand = makeDemand(`group-${number}/${member}`, {
+      const demand = aDemand(`group-${number}/${member}`, {
         group: `group-${number}`,
         createdAtMs: Math.floor(atMs),
         instanceTypes: ["large", "huge"],

@@ -1,5 +1,5 @@
 import type { Clock } from "@muster/backoff";
-import { runController, makeWorkQueue, type ControllerLead } from "@muster/controller";
+import { runController, workQueue, type ControllerLead } from "@muster/controller";
 import type { LoopName } from "./scaler.ts";
 
 /** The rounds of one loop under this leader. */
@@ -45,7 +45,7 @@ export async function runLoops(loops: readonly ScalerLoop[], deps: LoopDeps): Pr
   const { lead, clock } = deps;
   const byName = new Map<string, ScalerLoop>(loops.map((loop) => [loop.report.name, loop]));
   const timed = clock === undefined ? {} : { clock };
-  const queue = makeWorkQueue(timed);
+  const queue = workQueue(timed);
   for (const { report } of loops) queue.addAfter(report.name, report.intervalMs);
   await runController({
     name: "node",

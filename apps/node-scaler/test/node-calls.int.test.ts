@@ -40,13 +40,13 @@ describe.each(servers)("$title", ({ skip, start }) => {
   });
   afterAll(() => stack.disposeAsync());
 
-  const makeNode = (name: string, spec: V1Node["spec"] = {}) =>
+  const aNode = (name: string, spec: V1Node["spec"] = {}) =>
     calls.create<V1Node>(NODES, { apiVersion: "v1", kind: "Node", metadata: { name }, spec });
   const uidOf = async (name: string) => (await calls.get<V1Node>(NODES, name)).metadata?.uid ?? "";
   const isCordoned = async (name: string) => (await calls.get<V1Node>(NODES, name)).spec?.unschedulable === true;
 
   it.skipIf(skip)("cordons a node with its reason, and removes the cordon", async () => {
-    await makeNode("own");
+    await aNode("own");
     await nodes.cordon("own", "IDLE");
     await nodes.cordon("own", "IDLE");
     expect(await isCordoned("own")).toBe(true);
@@ -57,14 +57,14 @@ describe.each(servers)("$title", ({ skip, start }) => {
   });
 
   it.skipIf(skip)("keeps a cordon of another client", async () => {
-    await makeNode("foreign", { unschedulable: true });
+    await aNode("foreign", { unschedulable: true });
     await nodes.cordon("foreign", "IDLE");
     await nodes.uncordon("foreign");
     expect(await isCordoned("foreign")).toBe(true);
   });
 
   it.skipIf(skip)("deletes a node once, and reports no error for a missing one", async () => {
-    await makeNode("short-lived");
+    await aNode("short-lived");
     const kubeNode = { name: "short-lived", uid: await uidOf("short-lived") };
     await nodes.deleteNode({ ...kubeNode, uid: "another" });
     expect(await uidOf("short-lived")).toBe(kubeNode.uid);
@@ -77,7 +77,7 @@ describe.each(servers)("$title", ({ skip, start }) => {
   });
 
   it.skipIf(skip)("evicts the intended pod, and not another one of its name", async () => {
-    await makeNode("busy");
+    await aNode("busy");
     const pod: V1Pod = {
       apiVersion: "v1",
       kind: "Pod",

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { computeScaling, type ScalingPlan } from "../src/domain/compute.ts";
-import { makeSnapshot, NOW } from "./scaling-snapshots.ts";
+import { aSnapshot, NOW } from "./scaling-snapshots.ts";
 
 /** The differences between the world of a table row and an empty world. */
-export type Given = Parameters<typeof makeSnapshot>[0];
+export type Given = Parameters<typeof aSnapshot>[0];
 type Row = readonly [sentence: string, given: Given, expected: Partial<ReturnType<typeof show>>];
 
 /** Formats a plan as briefly as possible. */
@@ -25,7 +25,7 @@ function show(plan: ScalingPlan) {
 }
 
 function see(given: Given) {
-  return show(computeScaling(makeSnapshot(given)));
+  return show(computeScaling(aSnapshot(given)));
 }
 
 /** Runs one test for each row: a sentence, the given world, and the expected part of the plan. */

@@ -7,7 +7,7 @@ import type { PoolPolicy } from "../src/domain/pool.ts";
 
 export const NOW = 10_000_000;
 
-export function makePool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
+export function aPool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
   return {
     name: "gpu",
     provider: "cloud",
@@ -33,7 +33,7 @@ export function makePool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
   };
 }
 
-export function makeDemand(name: string, differences: Partial<Demand> = {}): Demand {
+export function aDemand(name: string, differences: Partial<Demand> = {}): Demand {
   return {
     name,
     group: undefined,
@@ -50,11 +50,11 @@ export function makeDemand(name: string, differences: Partial<Demand> = {}): Dem
 }
 
 /** Builds demands that get their nodes together. */
-export function makeGang(size: number, differences: Partial<Demand> = {}): Demand[] {
-  return Array.from({ length: size }, (_, index) => makeDemand(`gang/${index}`, { group: "gang", ...differences }));
+export function aGang(size: number, differences: Partial<Demand> = {}): Demand[] {
+  return Array.from({ length: size }, (_, index) => aDemand(`gang/${index}`, { group: "gang", ...differences }));
 }
 
-export function makeNode(
+export function aNode(
   name: string,
   differences: Partial<NodeSpec> & Partial<Pick<NodeStatus, "phase" | "boundTo" | "idleSinceMs" | "createdAtMs">> = {},
 ): ScaledNode {
@@ -93,7 +93,7 @@ export function makeNode(
   };
 }
 
-export function makeMachine(name: string, differences: Partial<FreeMachine> = {}): FreeMachine {
+export function aMachine(name: string, differences: Partial<FreeMachine> = {}): FreeMachine {
   return {
     name,
     pool: "gpu",
@@ -105,7 +105,7 @@ export function makeMachine(name: string, differences: Partial<FreeMachine> = {}
   };
 }
 
-export function makeShortage(differences: Partial<Unavailability> = {}): Unavailability {
+export function aShortage(differences: Partial<Unavailability> = {}): Unavailability {
   return {
     provider: "cloud",
     instanceType: "large",
@@ -119,12 +119,12 @@ export function makeShortage(differences: Partial<Unavailability> = {}): Unavail
   };
 }
 
-export function makeTermination(code: Termination["code"] = "IDLE"): Termination {
+export function aTermination(code: Termination["code"] = "IDLE"): Termination {
   return { code, message: "", atMs: NOW, drainUntilMs: NOW };
 }
 
-export function makeSnapshot({
-  pools = [makePool()],
+export function aSnapshot({
+  pools = [aPool()],
   ...differences
 }: Partial<Omit<ScalingSnapshot, "pools">> & { readonly pools?: readonly PoolPolicy[] } = {}): ScalingSnapshot {
   return {
@@ -153,11 +153,11 @@ export function applyPlan(snapshot: ScalingSnapshot, plan: ScalingPlan, seed: st
   const nodes = snapshot.nodes.map((node) => {
     const update = updates.get(node.name);
     const { boundTo, idleSinceMs } = update ?? node.status;
-    const terminate = stopped.has(node.name) ? makeTermination() : node.spec.terminate;
+    const terminate = stopped.has(node.name) ? aTermination() : node.spec.terminate;
     return { ...node, spec: { ...node.spec, terminate }, status: { ...node.status, boundTo, idleSinceMs } };
   });
   const started = plan.start.map(({ name, spec, boundTo }) =>
-    makeNode(name, { ...spec, boundTo, phase: "Creating", createdAtMs: snapshot.nowMs, idleSinceMs: undefined }),
+    aNode(name, { ...spec, boundTo, phase: "Creating", createdAtMs: snapshot.nowMs, idleSinceMs: undefined }),
   );
   return { ...snapshot, nodes: [...nodes, ...started], seed };
 }
@@ -189,7 +189,7 @@ function poolNamed(name: string): fc.Arbitrary<PoolPolicy> {
       privateIpOnly: rarely,
       provider: fc.constantFrom("cloud", "fixed"),
     })
-    .map((differences) => makePool({ name, ...differences }));
+    .map((differences) => aPool({ name, ...differences }));
 }
 
 const demand = (index: number): fc.Arbitrary<Demand> =>
@@ -205,7 +205,7 @@ const demand = (index: number): fc.Arbitrary<Demand> =>
       volumeGib,
       privateIpOnly: rarely,
     })
-    .map((differences) => makeDemand(`d${index}`, differences));
+    .map((differences) => aDemand(`d${index}`, differences));
 
 const node = (index: number, demands: number): fc.Arbitrary<ScaledNode> =>
   fc
@@ -224,9 +224,9 @@ const node = (index: number, demands: number): fc.Arbitrary<ScaledNode> =>
       ),
       idleSinceMs: fc.constantFrom(undefined, NOW - 50, NOW - 200, NOW - 400_000),
       createdAtMs: fc.integer({ min: NOW - 3, max: NOW }),
-      terminate: fc.constantFrom(undefined, undefined, undefined, undefined, makeTermination()),
+      terminate: fc.constantFrom(undefined, undefined, undefined, undefined, aTermination()),
     })
-    .map((differences) => makeNode(`n${index}`, differences));
+    .map((differences) => aNode(`n${index}`, differences));
 
 const machine = (index: number): fc.Arbitrary<FreeMachine> =>
   fc
@@ -237,7 +237,7 @@ const machine = (index: number): fc.Arbitrary<FreeMachine> =>
       spot: fc.option(fc.boolean(), { nil: undefined }),
       gpus: fc.option(gpus, { nil: undefined }),
     })
-    .map((differences) => makeMachine(`m${index}`, differences));
+    .map((differences) => aMachine(`m${index}`, differences));
 
 const shortage: fc.Arbitrary<Unavailability> = fc
   .record({
@@ -247,7 +247,7 @@ const shortage: fc.Arbitrary<Unavailability> = fc
     zone,
     sinceMs: fc.constantFrom(NOW - 700_000, NOW - 61_000, NOW - 60_000, NOW - 59_000, NOW),
   })
-  .map((differences) => makeShortage({ ...differences, untilMs: differences.sinceMs + 600_000 }));
+  .map((differences) => aShortage({ ...differences, untilMs: differences.sinceMs + 600_000 }));
 
 /** Generates small worlds in which all demands compete for all nodes. */
 export const snapshots: fc.Arbitrary<ScalingSnapshot> = fc
@@ -265,7 +265,7 @@ export const snapshots: fc.Arbitrary<ScalingSnapshot> = fc
     }),
   )
   .map(({ images, bootsPerRound, ...world }) =>
-    makeSnapshot({
+    aSnapshot({
       ...world,
       bootImages: new Map(images.map((name) => [name, "image-1"])),
       fixedSizeVolumes: new Set(["fixed"]),

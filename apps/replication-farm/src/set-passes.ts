@@ -2,7 +2,7 @@ import {
   openStopGrace,
   makeReconciler,
   runController,
-  makeWorkQueue,
+  workQueue,
   type ControllerLead,
   type Reconcile,
 } from "@muster/controller";
@@ -43,7 +43,7 @@ export function startPasses(
   { lead, stop, resyncMs }: { readonly lead: ControllerLead; readonly stop: AbortSignal; readonly resyncMs: number },
 ): SetPasses {
   const sets = new Map<string, OwnedSet>();
-  const queue = makeWorkQueue({ limits: LIMITS });
+  const queue = workQueue({ limits: LIMITS });
   const stopping = new AbortController();
   const ending = AbortSignal.any([stop, stopping.signal]);
   // Pod steps may outlive the pass that begins them, so they get the same time to finish.

@@ -4,7 +4,7 @@ import { inSpan } from "@muster/tracing";
 import type { AcceptVerdict, RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
 import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
 import type { ReleaseVerdict } from "./domain/decisions/decide-reservation-release.ts";
-import type { ReservationVerdict } from "./domain/decisions/decide-reservation.ts";
+import type { Verdict } from "./domain/decisions/decide-reservation.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
@@ -50,7 +50,7 @@ export async function showPlan(steps: Steps): Promise<void> {
 
 /** The outcome of a decision; for a refused one the code of its fault. */
 export type DecisionOutcome =
-  | Exclude<ReservationVerdict["kind"], "refuse">
+  | Exclude<Verdict["kind"], "refuse">
   | ReleaseVerdict["kind"]
   | LimitVerdict["kind"]
   | AcceptVerdict["kind"]

@@ -12,20 +12,10 @@ import {
   type ReleaseRequest,
   type ReleaseVerdict,
 } from "./domain/decisions/decide-reservation-release.ts";
-import {
-  decideReservation,
-  type ReservationPolicy,
-  type ReservationVerdict,
-} from "./domain/decisions/decide-reservation.ts";
+import { decideReservation, type ReservationPolicy, type Verdict } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
 import { findHolds } from "./domain/decisions/find-hold.ts";
-import {
-  requireKnownReservation,
-  limitOf,
-  findReservation,
-  type Ledger,
-  type LedgerEvent,
-} from "./domain/ledger/ledger.ts";
+import { getReservation, limitOf, findReservation, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
 import { buildQueuePage, type QueuePage, type QueueQuery, type QueueReport } from "./domain/decisions/list-queues.ts";
@@ -150,7 +140,7 @@ export class LedgerKeeper {
       if (verdict.kind === "grant" || verdict.kind === "queue") this.#callers.set(verdict.sequence, context.active());
       const { world, events, complete } = this.#settleBehind(verdict, decided, nowMs);
       this.#wakeUnless(complete, world);
-      const report = this.#report(requireKnownReservation(world.ledger, verdict.sequence), world, nowMs);
+      const report = this.#report(getReservation(world.ledger, verdict.sequence), world, nowMs);
       const result = { report, outcome: verdict.kind, because: verdict.because };
       return { events: [...verdict.events, ...events], result: this.#keep(world, result) };
     });
@@ -161,12 +151,12 @@ export class LedgerKeeper {
    * request.
    */
   #settleBehind(
-    { kind, sequence }: Pick<Extract<ReservationVerdict, { sequence: number }>, "kind" | "sequence">,
+    { kind, sequence }: Pick<Extract<Verdict, { sequence: number }>, "kind" | "sequence">,
     world: World,
     nowMs: number,
   ): Settlement {
     const { queue } = world.ledger;
-    const reservation = requireKnownReservation(world.ledger, sequence);
+    const reservation = getReservation(world.ledger, sequence);
     const isBeforeOthers = countAhead(reservation, queue) < findPlacesAround(reservation, queue).size - 1;
     if (kind === "grant" || (kind === "queue" && reservation.queue !== undefined && isBeforeOthers))
       return settleGrants(world, this.#policy, nowMs);
@@ -449,7 +439,7 @@ export class LedgerKeeper {
   /** Keeps ended reservations until their end is stored, because the ledger no longer has them. */
   #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
     for (const event of events)
-      if (event.kind === "released") this.#ending.set(event.sequence, requireKnownReservation(ledger, event.sequence));
+      if (event.kind === "released") this.#ending.set(event.sequence, getReservation(ledger, event.sequence));
   }
 
   /** An unexpected version means that decisions were dropped before they reached the disk, so the machines are rebuilt. */

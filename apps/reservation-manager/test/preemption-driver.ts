@@ -1,10 +1,10 @@
-import type { ReservationVerdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { NaivePreemption, PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { PATIENT } from "./queue-run.ts";
 import { makeRequest, stepRun, type LedgerRun } from "./random-world.ts";
 
-export function stepReal(run: LedgerRun, operation: PreemptionOperation): ReservationVerdict | undefined {
+export function stepReal(run: LedgerRun, operation: PreemptionOperation): Verdict | undefined {
   switch (operation.kind) {
     case "put":
       return stepRun(run, { kind: "queue", queue: operation.queue }, PATIENT);

@@ -1,6 +1,6 @@
 import { buildExplanation } from "../src/domain/decisions/build-explanation.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
-import type { ReservationVerdict } from "../src/domain/decisions/decide-reservation.ts";
+import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { Explanation } from "../src/domain/decisions/explanation.ts";
 import { findReservation } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
@@ -42,7 +42,7 @@ export function askForCpu(
   id: string,
   cpu: number | readonly number[],
   more: Partial<ReservationRequest> = {},
-): ReservationVerdict | undefined {
+): Verdict | undefined {
   const needs = makeParts("a", ...[cpu].flat().map((each) => ({ cpu: each })));
   return stepRun(run, {
     kind: "reserve",
@@ -56,7 +56,7 @@ export function explainRequest(run: LedgerRun, id: string, kind = "job"): Explan
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
-export function stepQueue(run: LedgerRun, operation: QueueOperation): ReservationVerdict | undefined {
+export function stepQueue(run: LedgerRun, operation: QueueOperation): Verdict | undefined {
   switch (operation.kind) {
     case "put":
       return stepRun(run, { kind: "queue", queue: operation.queue }, PATIENT);

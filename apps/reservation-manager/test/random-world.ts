@@ -3,11 +3,7 @@ import type { ReservationRequest } from "../src/domain/decisions/check-request.t
 import { decideAcceptance, decideRequeue } from "../src/domain/decisions/decide-preemption.ts";
 import { decideLimit } from "../src/domain/decisions/decide-limit.ts";
 import { decideReservationRelease, type ReleaseRequest } from "../src/domain/decisions/decide-reservation-release.ts";
-import {
-  decideReservation,
-  type ReservationPolicy,
-  type ReservationVerdict,
-} from "../src/domain/decisions/decide-reservation.ts";
+import { decideReservation, type ReservationPolicy, type Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import {
   buildMachines,
@@ -49,7 +45,7 @@ export type LedgerRun = {
   readonly nodes: Map<string, NodeFacts>;
   readonly scalings: Map<string, PoolScaling>;
   readonly events: LedgerEvent[];
-  readonly verdicts: ReservationVerdict[];
+  readonly verdicts: Verdict[];
 };
 
 export const policy: ReservationPolicy = {
@@ -147,7 +143,7 @@ export function stepRun(
   run: LedgerRun,
   operation: Operation | QueueOperation,
   inForce: ReservationPolicy = policy,
-): ReservationVerdict | undefined {
+): Verdict | undefined {
   const { machines } = run.world;
   switch (operation.kind) {
     case "node":

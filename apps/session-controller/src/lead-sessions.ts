@@ -1,4 +1,4 @@
-import { runController, runParts, makeWorkQueue } from "@muster/controller";
+import { runController, runParts, workQueue } from "@muster/controller";
 import type { Logger } from "@muster/service";
 import type { Leadership } from "@muster/store";
 import { needsPass, type SessionDigest, type SweepPolicy } from "./domain/plan-sweep.ts";
@@ -50,7 +50,7 @@ export async function leadSessions(
     lost: AbortSignal.any([leadership.lost, stoodDown.signal]),
     isHeld: () => leadership.isHeld() && !stoodDown.signal.aborted,
   };
-  const queue = makeWorkQueue({ limits: LIMITS });
+  const queue = workQueue({ limits: LIMITS });
   const wake = (name: string): void => queue.add(name);
   const sessionDeps: SessionDeps = {
     ...deps.sessions,

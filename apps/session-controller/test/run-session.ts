@@ -1,4 +1,4 @@
-import { runController, makeWorkQueue } from "@muster/controller";
+import { runController, workQueue } from "@muster/controller";
 import type { SessionPolicy } from "../src/domain/snapshot.ts";
 import type { RunEnd, SessionDeps } from "../src/session-deps.ts";
 import { makeSessions } from "../src/sessions.ts";
@@ -23,7 +23,7 @@ export async function runSession(
     readonly onRest?: (ms: number | "retry") => void;
   } = {},
 ): Promise<RunEnd> {
-  const queue = makeWorkQueue({ limits: RETRY });
+  const queue = workQueue({ limits: RETRY });
   const over = new AbortController();
   const ended = Promise.withResolvers<RunEnd>();
   const { maxFailures = 5, endsAt, onFailure = ended.reject } = more;

@@ -1,4 +1,4 @@
-import type { Change, WatchableBucket } from "@muster/store";
+import type { Change, Watchable } from "@muster/store";
 import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 
 type Sent = { readonly change: Change<PodWatchEvent> } | { readonly status: "current" | "interrupted" };
@@ -73,6 +73,6 @@ export function makeFakeStates() {
           else yield next.change;
         }
       },
-    } satisfies WatchableBucket<PodWatchEvent>,
+    } satisfies Watchable<PodWatchEvent>,
   };
 }

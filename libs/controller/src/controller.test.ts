@@ -3,12 +3,12 @@ import { scrapeMetrics, waitUntilSettled, until, makeVirtualClock } from "@muste
 import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
 import { runController, type ControllerOptions, type ControllerLead, type Reconcile } from "./controller.ts";
-import { makeWorkQueue } from "./work-queue.ts";
+import { workQueue } from "./work-queue.ts";
 
 /** A controller on a clock that the test owns, whose pauses are the longest. */
 function controlled(reconcile: Reconcile, more: Partial<ControllerOptions> = {}) {
   const clock = makeVirtualClock();
-  const queue = makeWorkQueue({ clock, random: () => 1 - Number.EPSILON });
+  const queue = workQueue({ clock, random: () => 1 - Number.EPSILON });
   const stop = new AbortController();
   const errors: string[] = [];
   const ended = runController({
@@ -192,7 +192,7 @@ it("runs again at the time that a pass requests", async () => {
 });
 
 it("leaves the process its turns when passes never wait", async () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   const stop = new AbortController();
   const reconcile: Reconcile = () => Promise.resolve({ requeueAfterMs: 0 });
   const ended = runController({ name: "busy", queue, reconcile, stop: stop.signal });

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { runController } from "./controller.ts";
 import { DEFAULT_RATE_LIMITS } from "./rate-limiter.ts";
-import { makeWorkQueue } from "./work-queue.ts";
+import { workQueue } from "./work-queue.ts";
 
 type Load = { readonly failingKeys: number; readonly runMs: number; readonly eventEveryMs: number };
 
 /** Milliseconds from the first failure of a new key to its retry, after other keys have failed for a time. */
 async function firstRetryMs({ failingKeys, runMs, eventEveryMs }: Load): Promise<number> {
   const clock = makeVirtualClock();
-  const queue = makeWorkQueue({ clock });
+  const queue = workQueue({ clock });
   const keys = Array.from({ length: failingKeys }, (_, at) => `job-${at}`);
   const passesAtMs: number[] = [];
   const stop = new AbortController();
@@ -60,7 +60,7 @@ it("retries a new key within the stated maximum, however many others fail, and h
 
 it("leaves a key in back-off to its retry at a resync, and passes over it after an event", async () => {
   const clock = makeVirtualClock();
-  const queue = makeWorkQueue({ clock, limits: { firstMs: 100_000 }, random: () => 1 - Number.EPSILON });
+  const queue = workQueue({ clock, limits: { firstMs: 100_000 }, random: () => 1 - Number.EPSILON });
   const passesAtMs: number[] = [];
   const stop = new AbortController();
   const ended = runController({

@@ -7,5 +7,5 @@ export { runParts } from "./run-parts.ts";
 export { runPeriodically } from "./run-periodically.ts";
 export type { PeriodicWork } from "./run-periodically.ts";
 export { openStopGrace } from "./stop-grace.ts";
-export { makeWorkQueue } from "./work-queue.ts";
+export { workQueue } from "./work-queue.ts";
 export type { WorkQueue } from "./work-queue.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeVirtualClock, type VirtualClock } from "@muster/testkit";
-import { makeWorkQueue, type QueuePriority, type WorkQueue } from "./work-queue.ts";
+import { workQueue, type QueuePriority, type WorkQueue } from "./work-queue.ts";
 
 const KEYS = ["a", "b", "c", "d"];
 const WORKERS = 3;
@@ -108,7 +108,7 @@ function model() {
 
 /** A queue and its model side by side; after each command both are compared. */
 function pair(clock: VirtualClock) {
-  const queue = makeWorkQueue({ clock, limits, random: () => 1 - Number.EPSILON });
+  const queue = workQueue({ clock, limits, random: () => 1 - Number.EPSILON });
   const wanted = model();
   const has: (string | undefined)[] = Array.from({ length: WORKERS }, () => undefined);
   const waits: (AbortController | undefined)[] = Array.from({ length: WORKERS }, () => undefined);
@@ -198,7 +198,7 @@ it("assigns each key to one worker, loses none, keeps their order and delays, an
 });
 
 it("assigns a key that is added while in work once more after its worker is done", async () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   queue.add("a");
   expect(await queue.get()).toBe("a");
   queue.add("a");
@@ -213,13 +213,13 @@ it("assigns a key that is added while in work once more after its worker is done
 });
 
 it("refuses `done` for a key that no worker had", () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   queue.add("a");
   expect(() => queue.done("a")).toThrow("no worker had");
 });
 
 it("assigns high-priority keys first, and a low-priority key after at most eight of them", async () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   queue.add("low", "low");
   queue.add("raised", "low");
   for (let each = 0; each < 10; each += 1) queue.add(`h${each}`);
@@ -233,7 +233,7 @@ describe("with delays", () => {
     ["the earlier last", [30, 10], 10],
   ])("takes the earliest of two times, %s", async (_title, delays, atMs) => {
     const clock = makeVirtualClock();
-    const queue = makeWorkQueue({ clock });
+    const queue = workQueue({ clock });
     for (const ms of delays) queue.addAfter("a", ms);
     clock.advance(atMs - 1);
     expect(queue.length).toBe(0);
@@ -247,7 +247,7 @@ describe("with delays", () => {
   it("assigns keys that failed together at different times", async () => {
     const clock = makeVirtualClock();
     const draws = [0.5, 0].values();
-    const queue = makeWorkQueue({ clock, limits: { firstMs: 1000 }, random: () => draws.next().value ?? 0 });
+    const queue = workQueue({ clock, limits: { firstMs: 1000 }, random: () => draws.next().value ?? 0 });
     for (const key of ["a", "b"]) queue.addRateLimited(key);
     clock.advance(500);
     expect(await take(queue, queue.length)).toEqual(["b"]);
@@ -257,7 +257,7 @@ describe("with delays", () => {
 
   it("assigns keys in the order of their times and holds one alarm for all", async () => {
     const clock = makeVirtualClock();
-    const queue = makeWorkQueue({ clock });
+    const queue = workQueue({ clock });
     const times = Array.from({ length: 500 }, (_, at) => ((at * 7919) % 500) + 1);
     for (const ms of times) queue.addAfter(`k${ms}`, ms);
     expect(clock.alarms).toBe(1);
@@ -268,7 +268,7 @@ describe("with delays", () => {
 
   it("stays small when the time of a key is moved forward many times", () => {
     const clock = makeVirtualClock();
-    const queue = makeWorkQueue({ clock });
+    const queue = workQueue({ clock });
     for (let ms = 10_000; ms > 0; ms -= 1) queue.addAfter("a", ms);
     expect(clock.alarms).toBe(1);
     expect(queue.stats().delayed).toBe(1);
@@ -280,7 +280,7 @@ describe("with delays", () => {
 describe("shutting down", () => {
   it("without drain drops waiting keys, and resolves when the keys in work are done", async () => {
     const clock = makeVirtualClock();
-    const queue = makeWorkQueue({ clock });
+    const queue = workQueue({ clock });
     for (const each of ["a", "b"]) queue.add(each);
     queue.addAfter("c", 5);
     expect(await queue.get()).toBe("a");
@@ -296,7 +296,7 @@ describe("shutting down", () => {
   });
 
   it("with drain assigns waiting keys and those added while in work, then ends", async () => {
-    const queue = makeWorkQueue();
+    const queue = workQueue();
     for (const each of ["a", "b"]) queue.add(each);
     expect(await queue.get()).toBe("a");
     queue.add("a");
@@ -312,14 +312,14 @@ describe("shutting down", () => {
   });
 
   it("wakes those who wait for a key", async () => {
-    const queue = makeWorkQueue();
+    const queue = workQueue();
     const waiting = [queue.get(), queue.get()];
     await queue.shutDown({ drain: true });
     expect(await Promise.all(waiting)).toEqual([undefined, undefined]);
   });
 
   it("drops the keys that a first call was draining when it is called again", async () => {
-    const queue = makeWorkQueue();
+    const queue = workQueue();
     queue.add("a");
     const end = queue.shutDown({ drain: true });
     await queue.shutDown();
@@ -329,7 +329,7 @@ describe("shutting down", () => {
 });
 
 it("leaves a key to other workers when a waiting worker gives up", async () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   const stop = new AbortController();
   const first = queue.get(stop.signal);
   const second = queue.get();
@@ -342,7 +342,7 @@ it("leaves a key to other workers when a waiting worker gives up", async () => {
 
 it("counts how long keys have waited", async () => {
   const clock = makeVirtualClock();
-  const queue = makeWorkQueue({ clock });
+  const queue = workQueue({ clock });
   queue.add("a", "low");
   clock.advance(20);
   queue.add("a", "high");
@@ -352,7 +352,7 @@ it("counts how long keys have waited", async () => {
 });
 
 it("orders a hundred thousand keys without slowing down", async () => {
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   const count = 100_000;
   for (let each = 0; each < count; each += 1) queue.add(String(each));
   const taken = await take(queue, count);
@@ -363,7 +363,7 @@ describe("a key that failed", () => {
   const failing = () => {
     const clock = makeVirtualClock();
     const limits = { firstMs: 100, maxMs: 1000, burst: 1, perSecond: 1 };
-    return { clock, queue: makeWorkQueue({ clock, limits, random: () => 1 - Number.EPSILON }) };
+    return { clock, queue: workQueue({ clock, limits, random: () => 1 - Number.EPSILON }) };
   };
 
   it("is in back-off until its retry is due, or until it is forgotten", async () => {

@@ -61,12 +61,7 @@ type WorkQueueOptions = {
 const HIGH_IN_A_ROW = 8;
 
 /** Creates a rate-limited queue that never assigns one key to two workers. Throws a plain Error for limits that are not positive numbers. */
-export function makeWorkQueue({
-  limits,
-  clock = systemClock,
-  dueClock = clock,
-  random,
-}: WorkQueueOptions = {}): WorkQueue {
+export function workQueue({ limits, clock = systemClock, dueClock = clock, random }: WorkQueueOptions = {}): WorkQueue {
   const limiter = makeRateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
   const idle = idleWorkers();

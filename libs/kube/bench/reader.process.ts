@@ -1,6 +1,6 @@
 /** Follows the pods of the server in one of the compared ways, and sends the cost of its changes to its parent. Run by events.ts. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
-import { runController, makeWorkQueue } from "@muster/controller";
+import { runController, workQueue } from "@muster/controller";
 import { openInformer, listWatch } from "../src/index.ts";
 import type { ReaderResult } from "./events.ts";
 
@@ -40,7 +40,7 @@ async function ours(onKey: (key: string) => void): Promise<void> {
 const variants: Readonly<Record<string, () => Promise<void>>> = {
   informer: () => ours(() => undefined),
   "informer and controller": async () => {
-    const queue = makeWorkQueue();
+    const queue = workQueue();
     const { signal } = new AbortController();
     void runController({ name: "bench", queue, stop: signal, workers: 4, reconcile: () => Promise.resolve(undefined) });
     await ours((key) => queue.add(key));

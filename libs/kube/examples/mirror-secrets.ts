@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { KubeConfig, V1ConfigMap, V1Secret } from "@kubernetes/client-node";
-import { runController, makeWorkQueue, type Reconcile } from "@muster/controller";
+import { runController, workQueue, type Reconcile } from "@muster/controller";
 import { makeEventRecorder, openInformer, makeKubeCalls, buildObjectKey, listWatch, loadKube } from "../src/index.ts";
 
 const NAME = "mirror-secrets";
@@ -23,7 +23,7 @@ async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<voi
     source: listWatch<V1Secret>(config, "/api/v1/secrets", { labelSelector }),
     project: (secret) => secret,
   });
-  const queue = makeWorkQueue();
+  const queue = workQueue();
   maps.onChange(({ key }) => queue.add(key));
   secrets.onChange(({ key }) => queue.add(key));
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
-import { makeWorkQueue } from "@muster/controller";
+import { workQueue } from "@muster/controller";
 import { isRetryable } from "@muster/faults";
 import {
   DEFAULT_EVENT_LIMITS,
@@ -69,7 +69,7 @@ type Stored = { readonly name: string; readonly created: boolean };
 export function makeEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { clock = systemClock, wallClock = () => Date.now(), maxWaiting = MAX_WAITING, onDropped, onError } = options;
   const correlation = makeEventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...options.limits }, clock.now);
-  const queue = makeWorkQueue({ limits: RETRY, clock });
+  const queue = workQueue({ limits: RETRY, clock });
   const stored = new WeakMap<Occurrence, Stored>();
   const count = { written: 0, rateLimited: 0, failed: 0 };
   const late = new AbortController();

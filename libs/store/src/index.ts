@@ -7,7 +7,7 @@ export { makeModify } from "./modify.ts";
 export type { Modification } from "./modify.ts";
 export { readInstallationId } from "./installation.ts";
 export { openView } from "./view.ts";
-export type { View, ViewOptions, WatchableBucket } from "./view.ts";
+export type { View, ViewOptions, Watchable } from "./view.ts";
 export { runWhileLeader } from "./lead.ts";
 export type { Leadership } from "./lead.ts";
 export { withSessions } from "./sessions.ts";

@@ -34,13 +34,13 @@ export type ViewOptions = {
 };
 
 /** The part of a bucket that a view needs. */
-export type WatchableBucket<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
+export type Watchable<Value> = { readonly watch: (options: WatchOptions) => AsyncIterable<Change<Value>> };
 
 /**
  * Resolves once the view has caught up. Follows the bucket until disposed, across reconnects and refusals: keys deleted in between are removed, and listeners
  * are called. Once the connection is closed for good the view stays unchanged, its age grows, and `onEnd` is called.
  */
-export async function openView<Value>(bucket: WatchableBucket<Value>, options: ViewOptions = {}): Promise<View<Value>> {
+export async function openView<Value>(bucket: Watchable<Value>, options: ViewOptions = {}): Promise<View<Value>> {
   const { filter, onProblem, onEnd = crashProcess, now = () => performance.now() } = options;
   const { take, close, ...read } = makeCopy<Value>();
   let interrupted = true;

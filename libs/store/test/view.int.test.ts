@@ -1,7 +1,7 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { openBucket, openView, type Change, type WatchableBucket } from "../src/index.ts";
+import { openBucket, openView, type Change, type Watchable } from "../src/index.ts";
 import { connectTo, makeFreshName, makeJsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
@@ -37,7 +37,7 @@ it("drops a key whose deletion stopped between value and mark, without an interr
   const name = makeFreshName("view");
   const bucket = await openBucket(connection, { name, codec });
   const statuses: string[] = [];
-  const checked: WatchableBucket<Machine> = {
+  const checked: Watchable<Machine> = {
     watch: ({ onStatus, ...options }) =>
       bucket.watch({
         ...options,

@@ -1,5 +1,5 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { makeWorkQueue, type WorkQueue } from "@muster/controller";
+import { workQueue, type WorkQueue } from "@muster/controller";
 import { openInformer, listWatch, buildResourcePath, type Informer, type KubeResource } from "@muster/kube";
 import { buildOwnerId } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
@@ -61,7 +61,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const apiVersion = `${kind.group}/${kind.version}`;
   const resource: KubeResource = { apiVersion, plural: kind.plural, namespace };
   // The queue is shut down, so that a replica that never leads does not collect the key of every job.
-  let queue = makeWorkQueue();
+  let queue = workQueue();
   void queue.shutDown();
   const wake = (key: string, priority: "high" | "low" = "high"): void => queue.add(key, priority);
   const busyForMs = busyMeter(() => queue.length > deps.workers);
@@ -110,7 +110,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     forgetStale: stale.forget,
     busyForMs,
     newQueue: () => {
-      queue = makeWorkQueue();
+      queue = workQueue();
       for (const each of jobs.list()) queue.add(buildJobKey(each));
       return queue;
     },

@@ -11,7 +11,7 @@ import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapsh
 import { listPods } from "../domain/job-pods.ts";
 import { buildJobLabels } from "../domain/member-labels.ts";
 import { listSharedNodes, groupTolerationsByNode } from "../domain/member-machines.ts";
-import { listMemberPlaces } from "../domain/member-places.ts";
+import { listPlaces } from "../domain/member-places.ts";
 import { buildComponentLabel, buildOwnerLabels } from "../domain/member-metadata.ts";
 import { buildMemberName } from "../domain/member-names.ts";
 import { withPodDefaults } from "../domain/read-sharing.ts";
@@ -127,11 +127,7 @@ export async function observeJob(deps: ObserveDeps, runtime: KindRuntime, job: J
     nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
     nodesUnschedulable: [...deps.lostAmong(listSharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
-  const crowded = deps.crowding(
-    metadata.uid,
-    listMemberPlaces({ spec, units, status, pods: listPods(snapshot) }),
-    nowMs,
-  );
+  const crowded = deps.crowding(metadata.uid, listPlaces({ spec, units, status, pods: listPods(snapshot) }), nowMs);
   return {
     job,
     snapshot: { ...snapshot, ...findReadyNodes(deps, snapshot, occupied), ...(crowded.length > 0 && { crowded }) },

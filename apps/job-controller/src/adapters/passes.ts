@@ -59,14 +59,10 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
     const write = async (seen: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
       const { job } = seen;
       signal.throwIfAborted();
-      const answer = await writeStatus(
-        { calls, onDropped },
-        buildJobPlace(runtime.kind, job.metadata),
-        job,
-        status,
-      ).catch((error: unknown) => {
-        if (toKubeFault(error)?.code === "conflict")
-          runtime.recordStale(buildJobKey(job), job.metadata.resourceVersion);
+      const place = buildJobPlace(runtime.kind, job.metadata);
+      const answer = await writeStatus({ calls, onDropped }, place, job, status).catch((error: unknown) => {
+        const isConflict = toKubeFault(error)?.code === "conflict";
+        if (isConflict) runtime.recordStale(buildJobKey(job), job.metadata.resourceVersion);
         throw error;
       });
       if (answer === undefined) return "gone";

@@ -11,7 +11,7 @@ import {
   makeSnapshot,
   makeSpec,
 } from "../../test/samples.ts";
-import { listMemberPlaces } from "./member-places.ts";
+import { listPlaces } from "./member-places.ts";
 import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -38,8 +38,7 @@ const job = {
   pods: [makePodFact("worker-0"), unbound],
 };
 const crowdedOf = (more: Partial<typeof job>, one: PlaceLoad | undefined) =>
-  findCrowded(listMemberPlaces({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES)
-    .crowded;
+  findCrowded(listPlaces({ ...job, ...more }), (node) => (node === NODE ? one : load(4000)), new Map(), TIMES).crowded;
 
 describe("a member whose machine has foreign pods", () => {
   it("is crowded out, and names the short resource and the pods", () => {
@@ -76,13 +75,13 @@ describe("a member whose machine has foreign pods", () => {
   });
 
   it("loses the machine after the wait, counted from its first observation", () => {
-    const first = findCrowded(listMemberPlaces(job), () => load(4000), new Map(), TIMES);
+    const first = findCrowded(listPlaces(job), () => load(4000), new Map(), TIMES);
     const later = { ...TIMES, nowMs: NOW_MS + TIMES.waitMs };
-    expect(findCrowded(listMemberPlaces(job), () => load(4000), first.memory, later).crowded).toMatchObject([
+    expect(findCrowded(listPlaces(job), () => load(4000), first.memory, later).crowded).toMatchObject([
       { sinceMs: NOW_MS, isLost: true },
     ]);
-    const free = findCrowded(listMemberPlaces(job), () => load(0), first.memory, later);
-    expect(findCrowded(listMemberPlaces(job), () => load(4000), free.memory, later).crowded).toMatchObject([
+    const free = findCrowded(listPlaces(job), () => load(0), first.memory, later);
+    expect(findCrowded(listPlaces(job), () => load(4000), free.memory, later).crowded).toMatchObject([
       { isLost: false },
     ]);
   });

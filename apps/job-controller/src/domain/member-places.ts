@@ -11,7 +11,7 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
 };
 
 /** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
-export function listMemberPlaces(job: Job): readonly ComponentPlace[] {
+export function listPlaces(job: Job): readonly ComponentPlace[] {
   const needs = needsOf(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
   return machines.flatMap(([component, node]): ComponentPlace[] => {

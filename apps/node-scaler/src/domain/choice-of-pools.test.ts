@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
 import {
-  makeDemand,
-  makeGang,
-  makeMachine,
-  makeNode,
-  makePool,
+  aDemand,
+  aGang,
+  aMachine,
+  aNode,
+  aPool,
   applyPlan,
-  makeShortage,
-  makeSnapshot,
+  aShortage,
+  aSnapshot,
 } from "../../test/scaling-snapshots.ts";
 import { buildDemands } from "./build-demands.ts";
 import { computeScaling } from "./compute.ts";
@@ -20,9 +20,9 @@ function anyOf(demands: readonly Demand[], ...pools: readonly string[]): Demand[
   return pools.flatMap((pool, option) => demands.map((demand) => ({ ...demand, pool, option })));
 }
 
-const one = anyOf([makeDemand("d1")], "gpu", "cpu");
-const gang = anyOf(makeGang(2), "gpu", "cpu");
-const pools = (gpu: number, cpu: number) => [makePool({ max: gpu }), makePool({ name: "cpu", max: cpu })];
+const one = anyOf([aDemand("d1")], "gpu", "cpu");
+const gang = anyOf(aGang(2), "gpu", "cpu");
+const pools = (gpu: number, cpu: number) => [aPool({ max: gpu }), aPool({ name: "cpu", max: cpu })];
 
 describe("work that accepts several pools", () => {
   checkPlans([
@@ -38,17 +38,17 @@ describe("work that accepts several pools", () => {
     ],
     [
       "gets nodes in the next pool if boots of the first fail",
-      { demands: one, pools: pools(1, 1), unavailable: [makeShortage({ pool: "gpu" })] },
+      { demands: one, pools: pools(1, 1), unavailable: [aShortage({ pool: "gpu" })] },
       { bound: { d1: "cpu-r1-0" } },
     ],
     [
       "gets no new node if another pool has a free machine",
-      { demands: one, pools: pools(1, 1), machines: [makeMachine("m1", { pool: "cpu" })] },
+      { demands: one, pools: pools(1, 1), machines: [aMachine("m1", { pool: "cpu" })] },
       { start: [], bound: { d1: "m1" } },
     ],
     [
       "waits for the node that boots for it, and gets no second one in the preferred pool",
-      { demands: one, pools: pools(1, 1), nodes: [makeNode("n1", { pool: "cpu", phase: "Creating", boundTo: "d1" })] },
+      { demands: one, pools: pools(1, 1), nodes: [aNode("n1", { pool: "cpu", phase: "Creating", boundTo: "d1" })] },
       { start: [], stop: [], bound: { d1: "n1" } },
     ],
     [
@@ -56,7 +56,7 @@ describe("work that accepts several pools", () => {
       {
         demands: gang,
         pools: pools(2, 2),
-        nodes: [makeNode("n1", { pool: "cpu", phase: "Creating", boundTo: "gang/0" })],
+        nodes: [aNode("n1", { pool: "cpu", phase: "Creating", boundTo: "gang/0" })],
       },
       { start: ["large for gang/1"], bound: { "gang/0": "n1", "gang/1": "cpu-r1-0" } },
     ],
@@ -67,7 +67,7 @@ describe("work that accepts several pools", () => {
     ],
     [
       "gets nodes in the pool that is scaled, if only one is",
-      { demands: one, pools: [makePool({ name: "cpu" })] },
+      { demands: one, pools: [aPool({ name: "cpu" })] },
       { bound: { d1: "cpu-r1-0" }, ignored: [] },
     ],
   ]);
@@ -83,11 +83,11 @@ describe("work that accepts several pools", () => {
         const demands = groups.flatMap(({ choice, size }, index) => {
           const group = `g${index}`;
           const members = Array.from({ length: size }, (_, number) =>
-            makeDemand(`${group}/${number}`, { group, pool: choice[0] }),
+            aDemand(`${group}/${number}`, { group, pool: choice[0] }),
           );
           return choice.length === 1 ? members : anyOf(members, ...choice);
         });
-        const snapshot = makeSnapshot({ demands, pools: pools(gpu, cpu) });
+        const snapshot = aSnapshot({ demands, pools: pools(gpu, cpu) });
         const plan = computeScaling(snapshot);
         expect(new Set(plan.start.map(({ boundTo }) => boundTo)).size).toBe(plan.start.length);
         const next = computeScaling(applyPlan(snapshot, plan, "r2"));

@@ -1,13 +1,13 @@
 import { describe } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
-import { makeDemand, makeNode, makePool } from "../../test/scaling-snapshots.ts";
+import { aDemand, aNode, aPool } from "../../test/scaling-snapshots.ts";
 
 describe("a node that foreign pods make unusable for whole demands", () => {
-  const foreign = { ...makeNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
+  const foreign = { ...aNode("n1", { phase: "Claimed" }), sharedWith: "pod default/web" };
   checkPlans([
     [
       "is named if the pool is full",
-      { nodes: [foreign], demands: [makeDemand("d1")], pools: [makePool({ max: 1, idleMs: 0 })] },
+      { nodes: [foreign], demands: [aDemand("d1")], pools: [aPool({ max: 1, idleMs: 0 })] },
       {
         start: [],
         stop: [],
@@ -16,14 +16,10 @@ describe("a node that foreign pods make unusable for whole demands", () => {
         ],
       },
     ],
-    [
-      "causes another node to be created",
-      { nodes: [foreign], demands: [makeDemand("d1")] },
-      { start: ["large for d1"] },
-    ],
+    ["causes another node to be created", { nodes: [foreign], demands: [aDemand("d1")] }, { start: ["large for d1"] }],
     [
       "is no standby",
-      { nodes: [foreign], pools: [makePool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
+      { nodes: [foreign], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
       { start: ["large for standby"] },
     ],
   ]);

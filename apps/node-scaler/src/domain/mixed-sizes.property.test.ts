@@ -2,7 +2,7 @@ import { subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { grantNaively, type LedgerNeed, type LedgerNode } from "../../test/naive-ledger.ts";
-import { makeMachine, makeNode, makePool, applyPlan, makeSnapshot, NOW } from "../../test/scaling-snapshots.ts";
+import { aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { buildDemands } from "./build-demands.ts";
 import { computeScaling, type ScalingSnapshot } from "./compute.ts";
 import type { ComputedNode } from "./fit.ts";
@@ -41,7 +41,7 @@ function buildWorld(
   existing: readonly Existing[],
   gangs: readonly Gang[],
 ): World {
-  const pool = makePool({
+  const pool = aPool({
     max,
     idleMs: 1e9,
     instanceTypes: types.map((name) => ({
@@ -53,18 +53,18 @@ function buildWorld(
   });
   const named = existing.map((node, index) => ({ ...node, name: `e${index}`, allocatable: SIZES[node.type] }));
   const unused = named.filter(({ used }) => used === undefined);
-  const snapshot = makeSnapshot({
+  const snapshot = aSnapshot({
     pools: [pool],
     parts: named.flatMap(({ name, used, allocatable }) =>
       used === undefined
         ? []
-        : [makeMachine(name, { room: { allocatable, free: subtractAmounts(allocatable, sumUse(used)) } })],
+        : [aMachine(name, { room: { allocatable, free: subtractAmounts(allocatable, sumUse(used)) } })],
     ),
     machines: unused.flatMap(({ name, isOwn, allocatable }) =>
-      isOwn ? [] : [makeMachine(name, { room: { allocatable, free: allocatable } })],
+      isOwn ? [] : [aMachine(name, { room: { allocatable, free: allocatable } })],
     ),
     nodes: unused.flatMap(({ name, isOwn, type, allocatable }) =>
-      isOwn ? [withRoom(makeNode(name, { instanceType: type, gpus: allocatable.get(GPU) ?? 0 }))] : [],
+      isOwn ? [withRoom(aNode(name, { instanceType: type, gpus: allocatable.get(GPU) ?? 0 }))] : [],
     ),
     limits: { bootsPerRound: 100, spotRequestPauseMs: 60_000 },
   });
@@ -118,7 +118,7 @@ function grantAll({ snapshot, gangs }: World): World {
   const uses = new Map(nodes.map((node) => [node.name, node]));
   const isUnused = ({ name }: { readonly name: string }): boolean => uses.get(name)?.use === "unused";
   const parts = nodes.flatMap(({ name, use, allocatable, free }) =>
-    use === "in-parts" ? [makeMachine(name, { room: { allocatable, free } })] : [],
+    use === "in-parts" ? [aMachine(name, { room: { allocatable, free } })] : [],
   );
   const after = {
     ...snapshot,

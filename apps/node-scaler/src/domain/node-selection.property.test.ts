@@ -1,7 +1,7 @@
 import { acceptsNode, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { makeDemand, makeMachine, makeNode, makePool, makeSnapshot, applyPlan } from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan } from "../../test/scaling-snapshots.ts";
 import { computeScaling } from "./compute.ts";
 import type { JoinedNode } from "./fit.ts";
 
@@ -52,12 +52,12 @@ it("creates for a gang with two selections as many nodes as it lacks in the best
         return { isOwn, joined: { name: `n${index}`, labels: { disk }, taints } };
       });
       const demands = needs.map((selection, index) =>
-        makeDemand(`d${index}`, { group: "gang", ...(selection && { selection }) }),
+        aDemand(`d${index}`, { group: "gang", ...(selection && { selection }) }),
       );
-      const snapshot = makeSnapshot({
-        pools: [makePool({ idleMs: 1e9 })],
-        machines: nodes.flatMap(({ isOwn, joined }) => (isOwn ? [] : [makeMachine(joined.name, { joined })])),
-        nodes: nodes.flatMap(({ isOwn, joined }) => (isOwn ? [{ ...makeNode(joined.name), joined }] : [])),
+      const snapshot = aSnapshot({
+        pools: [aPool({ idleMs: 1e9 })],
+        machines: nodes.flatMap(({ isOwn, joined }) => (isOwn ? [] : [aMachine(joined.name, { joined })])),
+        nodes: nodes.flatMap(({ isOwn, joined }) => (isOwn ? [{ ...aNode(joined.name), joined }] : [])),
         demands,
       });
       const plan = computeScaling(snapshot);

@@ -1,16 +1,7 @@
 import type { NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
-import {
-  makeDemand,
-  makeMachine,
-  makeNode,
-  makePool,
-  makeSnapshot,
-  applyPlan,
-  makeShortage,
-  NOW,
-} from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan, aShortage, NOW } from "../../test/scaling-snapshots.ts";
 import { getDemandClass } from "./acceptance.ts";
 import { computeScaling } from "./compute.ts";
 import type { JoinedNode } from "./fit.ts";
@@ -24,7 +15,7 @@ const gpu = { key: "gpu", effect: "NoSchedule" };
 const joined = (name: string, labels: JoinedNode["labels"] = {}, taints: JoinedNode["taints"] = []) => ({
   joined: { name, labels, taints },
 });
-const hdd = { ...makeNode("n1"), ...joined("k1", { disk: "hdd" }) };
+const hdd = { ...aNode("n1"), ...joined("k1", { disk: "hdd" }) };
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
 const room = { allocatable: amounts({ cpu: 8, pods: 10 }), free: amounts({ cpu: 4, pods: 10 }) };
 const part = { shared: amounts({ cpu: 2 }), instanceTypes: ["large"] };
@@ -32,66 +23,66 @@ const gang = { group: "gang" };
 const mismatch = {
   pool: "gpu",
   instanceType: "large",
-  demandClass: getDemandClass(makeDemand("x", { selection: ssd })),
+  demandClass: getDemandClass(aDemand("x", { selection: ssd })),
 };
 
 describe("a demand with a selection", () => {
   checkPlans([
     [
       "does not count a free node that it does not accept",
-      { nodes: [hdd], demands: [makeDemand("a", { selection: ssd })] },
+      { nodes: [hdd], demands: [aDemand("a", { selection: ssd })] },
       { start: ["large for a"], bound: { a: "gpu-r1-0" } },
     ],
     [
       "takes a free node that it accepts",
       {
-        nodes: [hdd, { ...makeNode("n2"), ...joined("k2", { disk: "ssd" }) }],
-        demands: [makeDemand("a", { selection: ssd })],
+        nodes: [hdd, { ...aNode("n2"), ...joined("k2", { disk: "ssd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
       },
       { start: [], bound: { a: "n2" } },
     ],
     [
       "takes a machine that the scaler did not create only if it accepts the machine",
       {
-        machines: [makeMachine("m1", joined("m1")), makeMachine("m2", joined("m2", { disk: "ssd" }))],
-        demands: [makeDemand("a", { selection: ssd }), makeDemand("b", { selection: ssd })],
+        machines: [aMachine("m1", joined("m1")), aMachine("m2", joined("m2", { disk: "ssd" }))],
+        demands: [aDemand("a", { selection: ssd }), aDemand("b", { selection: ssd })],
       },
       { start: ["large for b"], bound: { a: "m2", b: "gpu-r1-0" } },
     ],
     [
       "does not stay bound to a node that it does not accept",
       {
-        nodes: [{ ...makeNode("n1", { boundTo: "a" }), ...joined("k1", { disk: "hdd" }) }],
-        demands: [makeDemand("a", { selection: ssd })],
+        nodes: [{ ...aNode("n1", { boundTo: "a" }), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
       },
       { start: ["large for a"], updates: ["n1 idle from now"] },
     ],
     [
       "waits for a node that boots, whose labels are not known yet",
-      { nodes: [makeNode("n1", { phase: "Created" })], demands: [makeDemand("a", { selection: ssd })] },
+      { nodes: [aNode("n1", { phase: "Created" })], demands: [aDemand("a", { selection: ssd })] },
       { start: [], bound: { a: "n1" } },
     ],
     [
       "does not wait for a node that boots with another label",
       {
-        pools: [makePool({ labels: { disk: "hdd" } })],
-        nodes: [makeNode("n1", { phase: "Created" })],
-        demands: [makeDemand("a", { selection: ssd })],
+        pools: [aPool({ labels: { disk: "hdd" } })],
+        nodes: [aNode("n1", { phase: "Created" })],
+        demands: [aDemand("a", { selection: ssd })],
       },
       { start: [], bound: {}, waits: ["a NODE_SELECTION a"] },
     ],
     [
       "takes a tainted machine that it tolerates, which other demands do not",
       {
-        machines: [makeMachine("m1", joined("m1", {}, [gpu]))],
-        demands: [makeDemand("a"), makeDemand("b", { selection: tolerant })],
+        machines: [aMachine("m1", joined("m1", {}, [gpu]))],
+        demands: [aDemand("a"), aDemand("b", { selection: tolerant })],
       },
       { start: ["large for a"], bound: { a: "gpu-r1-0", b: "m1" } },
     ],
     [
       "gets no further node of a type that it turned out not to accept",
       {
-        demands: [makeDemand("a", { selection: ssd })],
+        demands: [aDemand("a", { selection: ssd })],
         mismatches: [{ ...mismatch, node: "n1", untilMs: NOW + 60_000 }],
       },
       {
@@ -104,7 +95,7 @@ describe("a demand with a selection", () => {
     [
       "gets a node of another type",
       {
-        demands: [makeDemand("a", { selection: ssd, instanceTypes: ["large", "huge"] })],
+        demands: [aDemand("a", { selection: ssd, instanceTypes: ["large", "huge"] })],
         mismatches: [{ ...mismatch, node: "n1", untilMs: NOW + 60_000 }],
       },
       { start: ["huge for a"] },
@@ -112,9 +103,9 @@ describe("a demand with a selection", () => {
     [
       "ends an idle node that it does not accept when the pool is full",
       {
-        pools: [makePool({ max: 1 })],
-        nodes: [{ ...makeNode("n1", { idleSinceMs: NOW }), ...joined("k1", { disk: "hdd" }) }],
-        demands: [makeDemand("a", { selection: ssd })],
+        pools: [aPool({ max: 1 })],
+        nodes: [{ ...aNode("n1", { idleSinceMs: NOW }), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { selection: ssd })],
       },
       { stop: ["n1 IDLE"] },
     ],
@@ -122,35 +113,35 @@ describe("a demand with a selection", () => {
 });
 
 describe("a demand that new nodes of its pool cannot meet", () => {
-  const tainted = makePool({ taints: [{ ...gpu, value: "present" }] });
+  const tainted = aPool({ taints: [{ ...gpu, value: "present" }] });
   const withoutToleration = "1 node needed: pool gpu declares the taint gpu=present:NoSchedule, which is not tolerated";
   const waits = ["a NODE_SELECTION a"];
   const none = { start: [], bound: {}, waits };
   checkPlans([
     [
       "waits and names the taint that it does not tolerate",
-      { pools: [tainted], demands: [makeDemand("a")] },
+      { pools: [tainted], demands: [aDemand("a")] },
       { ...none, messages: [withoutToleration] },
     ],
     [
       "waits and names the taint, although it tolerates another value of it",
       {
         pools: [tainted],
-        demands: [makeDemand("a", { selection: { terms: [], tolerations: [{ key: "gpu", value: "absent" }] } })],
+        demands: [aDemand("a", { selection: { terms: [], tolerations: [{ key: "gpu", value: "absent" }] } })],
       },
       { ...none, messages: [withoutToleration] },
     ],
     [
       "waits and names the label with both values",
-      { pools: [makePool({ labels: { disk: "hdd" } })], demands: [makeDemand("a", { selection: ssd })] },
+      { pools: [aPool({ labels: { disk: "hdd" } })], demands: [aDemand("a", { selection: ssd })] },
       { ...none, messages: ["1 node needed: pool gpu declares the label disk=hdd, which does not match disk=ssd"] },
     ],
     [
       "keeps its gang from a free node",
       {
-        pools: [makePool({ labels: { disk: "hdd" } })],
-        nodes: [{ ...makeNode("n1"), ...joined("k1", { disk: "hdd" }) }],
-        demands: [makeDemand("a", { ...gang, selection: ssd }), makeDemand("b", gang)],
+        pools: [aPool({ labels: { disk: "hdd" } })],
+        nodes: [{ ...aNode("n1"), ...joined("k1", { disk: "hdd" }) }],
+        demands: [aDemand("a", { ...gang, selection: ssd }), aDemand("b", gang)],
       },
       {
         start: [],
@@ -165,21 +156,21 @@ describe("a demand that new nodes of its pool cannot meet", () => {
       "leaves free nodes to others",
       {
         pools: [tainted],
-        nodes: [{ ...makeNode("n1"), ...joined("k1", {}, [{ ...gpu, value: "present" }]) }],
-        demands: [makeDemand("a"), makeDemand("b", { selection: tolerant })],
+        nodes: [{ ...aNode("n1"), ...joined("k1", {}, [{ ...gpu, value: "present" }]) }],
+        demands: [aDemand("a"), aDemand("b", { selection: tolerant })],
       },
       { start: [], bound: { b: "n1" }, waits },
     ],
     [
       "takes a node that it still accepts",
-      { pools: [tainted], machines: [makeMachine("m1", joined("m1"))], demands: [makeDemand("a")] },
+      { pools: [tainted], machines: [aMachine("m1", joined("m1"))], demands: [aDemand("a")] },
       { start: [], bound: { a: "m1" }, waits: [] },
     ],
     [
       "waits for a name that no new node has",
       {
         demands: [
-          makeDemand("a", {
+          aDemand("a", {
             selection: {
               terms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] }],
               tolerations: [],
@@ -197,43 +188,40 @@ describe("a demand that selects zones", () => {
     terms: [{ matchExpressions: [{ key: "topology.kubernetes.io/zone", operator, values }] }],
     tolerations: [],
   });
-  const pools = [makePool({ zones: ["a", "b", "c"] })];
-  const full = [makeShortage({ zone: "b" })];
+  const pools = [aPool({ zones: ["a", "b", "c"] })];
+  const full = [aShortage({ zone: "b" })];
   checkPlans([
     [
       "gets a node in the only zone that it accepts",
-      { pools, demands: [makeDemand("d", { selection: inZones("In", "b") })] },
+      { pools, demands: [aDemand("d", { selection: inZones("In", "b") })] },
       { start: ["large in b for d"] },
     ],
     [
       "gets a node in the first of its zones that is not short",
-      { pools, unavailable: full, demands: [makeDemand("d", { selection: inZones("NotIn", "a") })] },
+      { pools, unavailable: full, demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
       { start: ["large in c for d"] },
     ],
     [
       "gets a node in the zone that it names, if the pool names none",
-      { demands: [makeDemand("d", { selection: inZones("In", "z") })] },
+      { demands: [aDemand("d", { selection: inZones("In", "z") })] },
       { start: ["large in z for d"] },
     ],
     [
       "gets a node in any zone of a pool without zones, if it only excludes some",
-      { demands: [makeDemand("d", { selection: inZones("NotIn", "a") })] },
+      { demands: [aDemand("d", { selection: inZones("NotIn", "a") })] },
       { start: ["large for d"] },
     ],
     [
       "gets none in a pool without its zone",
-      { pools, demands: [makeDemand("d", { selection: inZones("In", "z") })] },
+      { pools, demands: [aDemand("d", { selection: inZones("In", "z") })] },
       { start: [], waits: ["d NODE_SELECTION d"] },
     ],
     [
       "does not wait for a node that boots in another zone",
       {
         pools,
-        nodes: [makeNode("n1", { phase: "Created", zone: "a" }), makeNode("n2", { phase: "Created", zone: "b" })],
-        demands: [
-          makeDemand("d", { selection: inZones("In", "b") }),
-          makeDemand("e", { selection: inZones("In", "c") }),
-        ],
+        nodes: [aNode("n1", { phase: "Created", zone: "a" }), aNode("n2", { phase: "Created", zone: "b" })],
+        demands: [aDemand("d", { selection: inZones("In", "b") }), aDemand("e", { selection: inZones("In", "c") })],
       },
       { start: ["large in c for e"], bound: { d: "n2", e: "gpu-r1-0" } },
     ],
@@ -246,21 +234,18 @@ describe("needs of parts with a selection", () => {
       "use only nodes that they accept",
       {
         parts: [
-          makeMachine("m1", { room: { ...room, free: amounts({ cpu: 2, pods: 10 }) }, ...joined("m1") }),
-          makeMachine("m2", { room, ...joined("m2", { disk: "ssd" }) }),
+          aMachine("m1", { room: { ...room, free: amounts({ cpu: 2, pods: 10 }) }, ...joined("m1") }),
+          aMachine("m2", { room, ...joined("m2", { disk: "ssd" }) }),
         ],
-        demands: [
-          makeDemand("a", { ...part, selection: ssd, createdAtMs: 1 }),
-          makeDemand("b", { ...part, createdAtMs: 2 }),
-        ],
+        demands: [aDemand("a", { ...part, selection: ssd, createdAtMs: 1 }), aDemand("b", { ...part, createdAtMs: 2 })],
       },
       { start: [], bound: { a: "m2", b: "m1" } },
     ],
     [
       "get a new node while others have room on one that they do not accept",
       {
-        parts: [makeMachine("m1", { room, ...joined("m1") })],
-        demands: [makeDemand("a", { ...part, selection: ssd }), makeDemand("b", part)],
+        parts: [aMachine("m1", { room, ...joined("m1") })],
+        demands: [aDemand("a", { ...part, selection: ssd }), aDemand("b", part)],
       },
       { start: ["large for a"], bound: { a: "gpu-r1-0", b: "m1" } },
     ],
@@ -268,20 +253,20 @@ describe("needs of parts with a selection", () => {
 });
 
 describe("a gang with several selections", () => {
-  const machines = [makeMachine("m1", joined("m1", { disk: "ssd" })), makeMachine("m2", joined("m2"))];
+  const machines = [aMachine("m1", joined("m1", { disk: "ssd" })), aMachine("m2", joined("m2"))];
   checkPlans([
     [
       "gets both machines when only one order of them fits",
-      { machines, demands: [makeDemand("a", gang), makeDemand("b", { ...gang, selection: ssd })] },
+      { machines, demands: [aDemand("a", gang), aDemand("b", { ...gang, selection: ssd })] },
       { start: [], bound: { a: "m2", b: "m1" } },
     ],
     [
       "leaves nodes to its later demands that only they accept",
       {
-        machines: [...machines, makeMachine("m3", joined("m3", { disk: "ssd" }, [gpu]))],
+        machines: [...machines, aMachine("m3", joined("m3", { disk: "ssd" }, [gpu]))],
         demands: [
-          makeDemand("a", { ...gang, selection: { ...ssd, tolerations: tolerant.tolerations } }),
-          makeDemand("b", { ...gang, selection: ssd }),
+          aDemand("a", { ...gang, selection: { ...ssd, tolerations: tolerant.tolerations } }),
+          aDemand("b", { ...gang, selection: ssd }),
         ],
       },
       { start: [], bound: { a: "m3", b: "m1" } },
@@ -289,16 +274,16 @@ describe("a gang with several selections", () => {
     [
       "shares a new node that all of its parts may accept",
       {
-        pools: [makePool({ instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: undefined, gpus: 0 }] })],
-        demands: [makeDemand("a", { ...gang, ...part }), makeDemand("b", { ...gang, ...part, selection: ssd })],
+        pools: [aPool({ instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: undefined, gpus: 0 }] })],
+        demands: [aDemand("a", { ...gang, ...part }), aDemand("b", { ...gang, ...part, selection: ssd })],
       },
       { start: ["large for a"], bound: { a: "gpu-r1-0", b: "gpu-r1-0" } },
     ],
   ]);
 
   it("is planned once", () => {
-    const demands = [makeDemand("a", gang), makeDemand("b", { ...gang, selection: ssd })];
-    const snapshot = makeSnapshot({ nodes: [hdd], demands });
+    const demands = [aDemand("a", gang), aDemand("b", { ...gang, selection: ssd })];
+    const snapshot = aSnapshot({ nodes: [hdd], demands });
     const plan = computeScaling(snapshot);
     expect(plan.start).toHaveLength(1);
     const again = computeScaling(applyPlan(snapshot, plan, "r2"));
@@ -308,7 +293,7 @@ describe("a gang with several selections", () => {
 
 describe("a demand for a whole node with a minimum", () => {
   const minimum = { terms: [], tolerations: [], minimum: { cpu: 4, "example.com/gpu": 1 } };
-  const demand = (types: readonly string[]) => makeDemand("a", { selection: minimum, gpus: 1, instanceTypes: types });
+  const demand = (types: readonly string[]) => aDemand("a", { selection: minimum, gpus: 1, instanceTypes: types });
   const type = (name: string, cpuMilli: number | undefined, gpus = 1) => ({
     name,
     cpuMilli,
@@ -321,18 +306,18 @@ describe("a demand for a whole node with a minimum", () => {
       joined: { name, labels: {}, taints: [], ...(cpu !== undefined && { allocatable: amounts({ ...known, cpu }) }) },
     };
   };
-  const small = makePool({ instanceTypes: [type("large", 2), type("huge", 8)] });
+  const small = aPool({ instanceTypes: [type("large", 2), type("huge", 8)] });
 
   checkPlans([
     [
       "takes only nodes and machines that are large enough",
       {
-        machines: [makeMachine("m1", ofSize("m1", 2)), makeMachine("m2", ofSize("m2", undefined))],
+        machines: [aMachine("m1", ofSize("m1", 2)), aMachine("m2", ofSize("m2", undefined))],
         nodes: [
-          { ...makeNode("n1", { gpus: 1 }), ...ofSize("k1", 2) },
-          { ...makeNode("n2", { gpus: 1 }), ...ofSize("k2", 4) },
+          { ...aNode("n1", { gpus: 1 }), ...ofSize("k1", 2) },
+          { ...aNode("n2", { gpus: 1 }), ...ofSize("k2", 4) },
         ],
-        pools: [makePool({ instanceTypes: [type("large", undefined)] })],
+        pools: [aPool({ instanceTypes: [type("large", undefined)] })],
         demands: [demand(["large"])],
       },
       { start: [], bound: { a: "n2" } },
@@ -344,12 +329,12 @@ describe("a demand for a whole node with a minimum", () => {
     ],
     [
       "gets one of a type with more GPUs if only that holds it",
-      { pools: [makePool({ instanceTypes: [type("large", 8, 0), type("huge", 8)] })], demands: [demand(["large"])] },
+      { pools: [aPool({ instanceTypes: [type("large", 8, 0), type("huge", 8)] })], demands: [demand(["large"])] },
       { start: ["huge for a"] },
     ],
     [
       "waits if no type of the pool is large enough",
-      { pools: [makePool({ instanceTypes: [type("large", 2)] })], demands: [demand(["large"])] },
+      { pools: [aPool({ instanceTypes: [type("large", 2)] })], demands: [demand(["large"])] },
       { start: [], waits: ["a TOO_LARGE a"] },
     ],
     [
@@ -357,8 +342,8 @@ describe("a demand for a whole node with a minimum", () => {
       {
         pools: [small],
         nodes: [
-          makeNode("n1", { phase: "Created", gpus: 1 }),
-          makeNode("n2", { phase: "Created", gpus: 1, instanceType: "huge" }),
+          aNode("n1", { phase: "Created", gpus: 1 }),
+          aNode("n2", { phase: "Created", gpus: 1, instanceType: "huge" }),
         ],
         demands: [demand(["large", "huge"])],
       },
@@ -367,8 +352,8 @@ describe("a demand for a whole node with a minimum", () => {
     [
       "waits for a node that has joined, whose size is not known yet",
       {
-        pools: [makePool({ instanceTypes: [type("large", undefined)] })],
-        nodes: [{ ...makeNode("n1", { gpus: 1 }), ...ofSize("k1", undefined) }],
+        pools: [aPool({ instanceTypes: [type("large", undefined)] })],
+        nodes: [{ ...aNode("n1", { gpus: 1 }), ...ofSize("k1", undefined) }],
         demands: [demand(["large"])],
       },
       { start: [], bound: { a: "n1" } },
@@ -378,7 +363,7 @@ describe("a demand for a whole node with a minimum", () => {
 
 describe("a zone that the provider does not have", () => {
   const unknown = {
-    ...makeShortage(),
+    ...aShortage(),
     zone: "zone-x",
     message: "zone: zone-x is none of zone-a",
     isUnknownZone: true,
@@ -387,20 +372,20 @@ describe("a zone that the provider does not have", () => {
   checkPlans([
     [
       "has its own code if it is the only zone",
-      { pools: [makePool({ zones: ["zone-x"] })], unavailable: [unknown], demands: [makeDemand("a")] },
+      { pools: [aPool({ zones: ["zone-x"] })], unavailable: [unknown], demands: [aDemand("a")] },
       { start: [], waits: ["a ZONE_UNKNOWN a"] },
     ],
     [
       "is skipped if other zones exist",
-      { pools: [makePool({ zones: ["zone-x", "zone-a"] })], unavailable: [unknown], demands: [makeDemand("a")] },
+      { pools: [aPool({ zones: ["zone-x", "zone-a"] })], unavailable: [unknown], demands: [aDemand("a")] },
       { start: ["large in zone-a for a"] },
     ],
     [
       "does not hide that the other zones are full",
       {
-        pools: [makePool({ zones: ["zone-x", "zone-a"] })],
-        unavailable: [unknown, { ...makeShortage(), zone: "zone-a" }],
-        demands: [makeDemand("a")],
+        pools: [aPool({ zones: ["zone-x", "zone-a"] })],
+        unavailable: [unknown, { ...aShortage(), zone: "zone-a" }],
+        demands: [aDemand("a")],
       },
       { start: [], waits: ["a UNAVAILABLE a"] },
     ],

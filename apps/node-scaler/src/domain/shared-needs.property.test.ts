@@ -1,15 +1,7 @@
 import { computeAllocatedFraction, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import {
-  makeDemand,
-  makeMachine,
-  makeNode,
-  makePool,
-  applyPlan,
-  makeSnapshot,
-  NOW,
-} from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { compareNeeds } from "./compare-needs.ts";
 import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
@@ -31,7 +23,7 @@ const anyDemand = (index: number): fc.Arbitrary<Demand> =>
       createdAtMs: fc.integer({ min: NOW - 3, max: NOW }),
       shared: fc.option(anyPart(9), { freq: 4, nil: undefined }),
     })
-    .map(({ shared, ...differences }) => makeDemand(`d${index}`, { ...differences, ...(shared && { shared }) }));
+    .map(({ shared, ...differences }) => aDemand(`d${index}`, { ...differences, ...(shared && { shared }) }));
 
 /** Generates machines in partial use, free machines, and nodes that are free or boot. Their names are in the order in which the ledger breaks ties. */
 const worlds: fc.Arbitrary<ScalingSnapshot> = fc
@@ -53,16 +45,16 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
   )
   .map(({ demands, used, machines, nodes, max }) => {
     const free = { room: { allocatable: SIZE, free: SIZE } };
-    return makeSnapshot({
+    return aSnapshot({
       demands,
       parts: used.map((use, index) =>
-        makeMachine(`a${index}`, { room: { allocatable: SIZE, free: subtractAmounts(SIZE, sumUse(use)) } }),
+        aMachine(`a${index}`, { room: { allocatable: SIZE, free: subtractAmounts(SIZE, sumUse(use)) } }),
       ),
-      machines: machines.map((name) => makeMachine(name, free)),
+      machines: machines.map((name) => aMachine(name, free)),
       nodes: nodes.map(({ phase, boundTo }, index) =>
-        makeNode(`n${index}`, { phase, boundTo: boundTo === undefined ? undefined : `d${boundTo}` }),
+        aNode(`n${index}`, { phase, boundTo: boundTo === undefined ? undefined : `d${boundTo}` }),
       ),
-      pools: [makePool({ max, idleMs: 1e9 })],
+      pools: [aPool({ max, idleMs: 1e9 })],
       sizes: new Map([
         ["gpu", { byType: new Map([["large", SIZE]]), overheadByType: new Map(), smallest: SIZE, overhead: new Map() }],
       ]),

@@ -1,15 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
-import {
-  makeDemand,
-  makeMachine,
-  makeNode,
-  makePool,
-  applyPlan,
-  makeShortage,
-  makeSnapshot,
-  NOW,
-} from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, applyPlan, aShortage, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { computeScaling } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -17,12 +8,12 @@ import type { PoolPolicy } from "./pool.ts";
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
 /** Builds a need of a part; a large node has 8 of each amount. */
 const part = (name: string, cpu: number, memory = cpu, differences: Partial<Demand> = {}): Demand =>
-  makeDemand(name, { instanceTypes: ["large"], shared: amounts({ cpu, memory }), ...differences });
+  aDemand(name, { instanceTypes: ["large"], shared: amounts({ cpu, memory }), ...differences });
 const room = (cpu: number, memory = cpu) => ({
   room: { allocatable: amounts({ cpu: 8, memory: 8, pods: 10 }), free: amounts({ cpu, memory, pods: 5 }) },
 });
 const sized = (differences: Partial<PoolPolicy> = {}) =>
-  makePool({ instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: 8, gpus: 0 }], ...differences });
+  aPool({ instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: 8, gpus: 0 }], ...differences });
 const pools = [sized()];
 const gang = { group: "gang" };
 
@@ -72,7 +63,7 @@ describe("needs of parts", () => {
     ],
     [
       "come before the needs of whole nodes of their gang",
-      { pools, nodes: [makeNode("n1")], demands: [part("a", 1, 1, gang), makeDemand("b", gang)] },
+      { pools, nodes: [aNode("n1")], demands: [part("a", 1, 1, gang), aDemand("b", gang)] },
       { start: ["large for b"], bound: { a: "n1", b: "gpu-r1-0" } },
     ],
   ]);
@@ -84,71 +75,71 @@ describe("needs of parts, among existing nodes", () => {
       "go to the most allocated node that has room",
       {
         pools,
-        parts: [makeMachine("m1", room(8)), makeMachine("m2", room(3)), makeMachine("m3", room(1))],
+        parts: [aMachine("m1", room(8)), aMachine("m2", room(3)), aMachine("m3", room(1))],
         demands: [part("a", 2)],
       },
       { start: [], bound: { a: "m2" } },
     ],
     [
       "go to the first of equally allocated ones by name",
-      { pools, parts: [makeMachine("m2", room(3)), makeMachine("m1", room(3))], demands: [part("a", 2)] },
+      { pools, parts: [aMachine("m2", room(3)), aMachine("m1", room(3))], demands: [part("a", 2)] },
       { bound: { a: "m1" } },
     ],
     [
       "fill existing room before a node is created",
-      { pools, parts: [makeMachine("m1", room(2))], demands: [part("a", 2), part("b", 2)] },
+      { pools, parts: [aMachine("m1", room(2))], demands: [part("a", 2), part("b", 2)] },
       { start: ["large for b"], bound: { a: "m1", b: "gpu-r1-0" } },
     ],
     [
       "use machines that the scaler did not create",
-      { pools, machines: [makeMachine("m1", room(8))], demands: [part("a", 2)] },
+      { pools, machines: [aMachine("m1", room(8))], demands: [part("a", 2)] },
       { start: [], bound: { a: "m1" } },
     ],
     [
       "get nothing of a machine of unknown size that the scaler did not create",
-      { pools, machines: [makeMachine("m1")], demands: [part("a", 2)] },
+      { pools, machines: [aMachine("m1")], demands: [part("a", 2)] },
       { start: ["large for a"] },
     ],
     [
       "use free nodes, which are then no longer idle",
-      { pools, nodes: [{ ...makeNode("n1", { idleSinceMs: NOW - 400_000 }), ...room(8) }], demands: [part("a", 2)] },
+      { pools, nodes: [{ ...aNode("n1", { idleSinceMs: NOW - 400_000 }), ...room(8) }], demands: [part("a", 2)] },
       { start: [], stop: [], bound: { a: "n1" }, updates: ["n1 a"] },
     ],
     [
       "use a free node whose size the ledger does not know yet, as one of its type",
-      { pools, nodes: [makeNode("n1")], demands: [part("a", 4), part("b", 4), part("c", 1)] },
+      { pools, nodes: [aNode("n1")], demands: [part("a", 4), part("b", 4), part("c", 1)] },
       { start: ["large for c"], bound: { a: "n1", b: "n1", c: "gpu-r1-0" } },
     ],
     [
       "use booting nodes",
-      { pools, nodes: [makeNode("n1", { phase: "Creating", boundTo: "a" })], demands: [part("a", 4), part("b", 4)] },
+      { pools, nodes: [aNode("n1", { phase: "Creating", boundTo: "a" })], demands: [part("a", 4), part("b", 4)] },
       { start: [], bound: { a: "n1", b: "n1" }, updates: [] },
     ],
     [
       "keep the name under which their node starts, whichever comes first",
-      { pools, nodes: [makeNode("n1", { phase: "Creating", boundTo: "b" })], demands: [part("a", 4), part("b", 4)] },
+      { pools, nodes: [aNode("n1", { phase: "Creating", boundTo: "b" })], demands: [part("a", 4), part("b", 4)] },
       { start: [], updates: [] },
     ],
     [
       "use no node that boots for a need of a whole node",
-      { pools, nodes: [makeNode("n1", { phase: "Creating", boundTo: "d" })], demands: [part("a", 4), makeDemand("d")] },
+      { pools, nodes: [aNode("n1", { phase: "Creating", boundTo: "d" })], demands: [part("a", 4), aDemand("d")] },
       { start: ["large for a"], bound: { d: "n1", a: "gpu-r1-0" } },
     ],
     [
       "leave no whole node where they take a part",
-      { pools, nodes: [{ ...makeNode("n1"), ...room(8) }], demands: [part("a", 1), makeDemand("b")] },
+      { pools, nodes: [{ ...aNode("n1"), ...room(8) }], demands: [part("a", 1), aDemand("b")] },
       { start: ["large for b"], bound: { a: "n1", b: "gpu-r1-0" } },
     ],
     [
       "use no machine that an older need takes as a whole",
-      { pools, machines: [makeMachine("m1", room(8))], demands: [part("b", 1), makeDemand("a")] },
+      { pools, machines: [aMachine("m1", room(8))], demands: [part("b", 1), aDemand("a")] },
       { start: ["large for b"], bound: { a: "m1", b: "gpu-r1-0" } },
     ],
     [
       "use no node of another pool",
       {
         pools: [sized(), sized({ name: "cpu" })],
-        parts: [makeMachine("m1", { pool: "cpu", ...room(8) })],
+        parts: [aMachine("m1", { pool: "cpu", ...room(8) })],
         demands: [part("a", 1)],
       },
       { start: ["large for a"] },
@@ -187,7 +178,7 @@ describe("a new node for needs of parts", () => {
     ],
     [
       "is not created while its type is short",
-      { pools, unavailable: [makeShortage()], demands: [part("a", 4), part("b", 4)] },
+      { pools, unavailable: [aShortage()], demands: [part("a", 4), part("b", 4)] },
       { start: [], waits: ["a UNAVAILABLE a", "b UNAVAILABLE b"] },
     ],
     [
@@ -221,8 +212,8 @@ describe("a new node for needs of parts", () => {
 
 describe("the cause that blocks a pool", () => {
   const tooLarge = part("a", 9);
-  const blockedOf = (demands: readonly Demand[], unavailable = [makeShortage()]) =>
-    computeScaling(makeSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;
+  const blockedOf = (demands: readonly Demand[], unavailable = [aShortage()]) =>
+    computeScaling(aSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;
 
   it("is no shortage while a need is too large for it", () => {
     expect(blockedOf([tooLarge], [])).toBe("TOO_LARGE");
@@ -236,7 +227,7 @@ describe("the cause that blocks a pool", () => {
 
 describe("room for needs of parts in a full pool", () => {
   const small = (name: string, cpu: number) => ({
-    ...makeNode(name),
+    ...aNode(name),
     room: { allocatable: amounts({ cpu, memory: cpu, pods: 10 }), free: amounts({ cpu, memory: cpu, pods: 10 }) },
   });
   checkPlans([
@@ -245,10 +236,10 @@ describe("room for needs of parts in a full pool", () => {
       {
         pools: [sized({ max: 3 })],
         nodes: [small("right", 4), small("n1", 1), small("n2", 1)],
-        parts: [{ ...makeMachine("m1"), ...room(8) }],
+        parts: [{ ...aMachine("m1"), ...room(8) }],
         demands: [
           part("a", 8, 8, gang),
-          makeDemand("b", { ...gang, spot: "Always" }),
+          aDemand("b", { ...gang, spot: "Always" }),
           part("younger", 4, 4, { createdAtMs: NOW }),
         ],
       },
@@ -258,7 +249,7 @@ describe("room for needs of parts in a full pool", () => {
       "is made by ending idle nodes that are too small",
       {
         pools: [sized({ max: 1 })],
-        nodes: [{ ...makeNode("n1"), room: { allocatable: amounts({ cpu: 1 }), free: amounts({ cpu: 1, pods: 1 }) } }],
+        nodes: [{ ...aNode("n1"), room: { allocatable: amounts({ cpu: 1 }), free: amounts({ cpu: 1, pods: 1 }) } }],
         demands: [part("a", 4)],
       },
       { stop: ["n1 IDLE"], start: [] },
@@ -267,7 +258,7 @@ describe("room for needs of parts in a full pool", () => {
       "is not made of a node that could hold one of them",
       {
         pools: [sized({ max: 1 })],
-        nodes: [{ ...makeNode("n1"), ...room(8) }],
+        nodes: [{ ...aNode("n1"), ...room(8) }],
         demands: [part("a", 8, 8, gang), part("b", 8, 8, gang)],
       },
       { stop: [], start: [], waits: ["gang GANG_INCOMPLETE a,b"] },
@@ -277,7 +268,7 @@ describe("room for needs of parts in a full pool", () => {
 
 it("changes nothing in a second round, while nodes start, and once they are ready", () => {
   const demands = [part("a", 4), part("b", 3), part("c", 4), part("d", 1), part("e", 6)];
-  const first = makeSnapshot({ pools, demands });
+  const first = aSnapshot({ pools, demands });
   const plan = computeScaling(first);
   expect(plan.start).toHaveLength(3);
   const world = applyPlan(first, plan, "next");

@@ -1,14 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import {
-  makeDemand,
-  makeMachine,
-  makeNode,
-  makePool,
-  makeShortage,
-  makeSnapshot,
-  applyPlan,
-} from "../../test/scaling-snapshots.ts";
+import { aDemand, aMachine, aNode, aPool, aShortage, aSnapshot, applyPlan } from "../../test/scaling-snapshots.ts";
 import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 
@@ -30,15 +22,15 @@ type AnyNode = typeof node extends fc.Arbitrary<infer T> ? T : never;
 function buildWorld(nodes: readonly AnyNode[], max: number, demands: readonly Demand[]): ScalingSnapshot {
   const named = nodes.map((one, index) => ({ ...one, name: `n${index}` }));
   const own = named.filter(({ kind }) => kind !== "machine");
-  return makeSnapshot({
-    pools: ["gpu", "cpu"].map((name) => makePool({ name, zones, max, idleMs: 1e9 })),
+  return aSnapshot({
+    pools: ["gpu", "cpu"].map((name) => aPool({ name, zones, max, idleMs: 1e9 })),
     machines: named.flatMap(({ kind, name, pool, zone }) =>
-      kind === "machine" ? [makeMachine(name, { pool, ...joinedIn(name, zone) })] : [],
+      kind === "machine" ? [aMachine(name, { pool, ...joinedIn(name, zone) })] : [],
     ),
     nodes: own.map(({ name, kind, pool, zone, boundTo }) =>
       kind === "booting"
-        ? makeNode(name, { pool, zone, boundTo, phase: "Created" })
-        : { ...makeNode(name, { pool, zone, boundTo }), ...joinedIn(name, zone) },
+        ? aNode(name, { pool, zone, boundTo, phase: "Created" })
+        : { ...aNode(name, { pool, zone, boundTo }), ...joinedIn(name, zone) },
     ),
     demands,
     limits: { bootsPerRound: 100, spotRequestPauseMs: 60_000 },
@@ -64,7 +56,7 @@ function zonesOf(
 }
 
 const gang = (name: string, pools: readonly string[], differences: Partial<Demand> = {}): Demand[] =>
-  pools.map((pool, index) => makeDemand(`${name}/${index}`, { group: name, pool, topology, ...differences }));
+  pools.map((pool, index) => aDemand(`${name}/${index}`, { group: name, pool, topology, ...differences }));
 
 const pools = fc.array(fc.constantFrom("gpu", "gpu", "cpu"), { minLength: 1, maxLength: 5 });
 
@@ -80,9 +72,9 @@ it("gives a gang nodes of one zone, all of them or none, and is planned once", (
     fc.property(world, ({ nodes, max, gangs, others, short }) => {
       const demands = [
         ...gangs.flatMap((ofGang, index) => gang(`g${index}`, ofGang, { createdAtMs: index })),
-        ...others.map((pool, index) => makeDemand(`other/${index}`, { pool })),
+        ...others.map((pool, index) => aDemand(`other/${index}`, { pool })),
       ];
-      const snapshot = { ...buildWorld(nodes, max, demands), unavailable: short.map((zone) => makeShortage({ zone })) };
+      const snapshot = { ...buildWorld(nodes, max, demands), unavailable: short.map((zone) => aShortage({ zone })) };
       const plan = computeScaling(snapshot);
       for (const [name, found] of zonesOf(snapshot, plan)) {
         expect(new Set(found).size).toBe(1);

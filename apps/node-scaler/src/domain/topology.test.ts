@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
 import {
-  makeDemand,
-  makeGang,
-  makeMachine,
-  makeNode,
-  makePool,
-  makeShortage,
-  makeSnapshot,
+  aDemand,
+  aGang,
+  aMachine,
+  aNode,
+  aPool,
+  aShortage,
+  aSnapshot,
   applyPlan,
   NOW,
 } from "../../test/scaling-snapshots.ts";
@@ -15,47 +15,47 @@ import { computeScaling } from "./compute.ts";
 
 const KEY = "topology.kubernetes.io/zone";
 const topology = { key: KEY };
-const pools = [makePool({ zones: ["a", "b"], max: 10 })];
+const pools = [aPool({ zones: ["a", "b"], max: 10 })];
 const inZone = (name: string, zone: string | undefined) => ({
   joined: { name, labels: zone === undefined ? {} : { [KEY]: zone }, taints: [] },
 });
-const free = (name: string, zone: string) => ({ ...makeNode(name, { zone, idleSinceMs: NOW }), ...inZone(name, zone) });
+const free = (name: string, zone: string) => ({ ...aNode(name, { zone, idleSinceMs: NOW }), ...inZone(name, zone) });
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
 
 describe("a gang in one zone", () => {
   checkPlans([
     [
       "gets all of its nodes in the first zone by name if none is better",
-      { pools: [makePool({ zones: ["b", "a"] })], demands: makeGang(2, { topology }) },
+      { pools: [aPool({ zones: ["b", "a"] })], demands: aGang(2, { topology }) },
       { start: ["large in a for gang/0", "large in a for gang/1"] },
     ],
     [
       "gets its missing nodes in the zone with the most free nodes for it, and counts no others",
-      { pools, nodes: [free("n1", "a"), free("n2", "b"), free("n3", "b")], demands: makeGang(3, { topology }) },
+      { pools, nodes: [free("n1", "a"), free("n2", "b"), free("n3", "b")], demands: aGang(3, { topology }) },
       { start: ["large in b for gang/2"], bound: { "gang/0": "n2", "gang/1": "n3", "gang/2": "gpu-r1-0" } },
     ],
     [
       "uses another zone if its own is short",
       {
         pools,
-        unavailable: [makeShortage({ zone: "a" })],
+        unavailable: [aShortage({ zone: "a" })],
         nodes: [free("n1", "a")],
-        demands: makeGang(2, { topology }),
+        demands: aGang(2, { topology }),
       },
       { start: ["large in b for gang/0", "large in b for gang/1"] },
     ],
     [
       "uses free machines of a zone in which the pool creates none",
-      { pools, machines: [makeMachine("m1", inZone("m1", "c"))], demands: makeGang(1, { topology }) },
+      { pools, machines: [aMachine("m1", inZone("m1", "c"))], demands: aGang(1, { topology }) },
       { start: [], bound: { "gang/0": "m1" } },
     ],
     [
       "counts no machine whose zone is not known, and no node without the label",
       {
         pools,
-        machines: [makeMachine("m1"), makeMachine("m2", inZone("m2", undefined))],
-        nodes: [{ ...makeNode("n1", { zone: "a" }), ...inZone("n1", undefined) }],
-        demands: makeGang(1, { topology }),
+        machines: [aMachine("m1"), aMachine("m2", inZone("m2", undefined))],
+        nodes: [{ ...aNode("n1", { zone: "a" }), ...inZone("n1", undefined) }],
+        demands: aGang(1, { topology }),
       },
       { start: ["large in a for gang/0"] },
     ],
@@ -64,10 +64,10 @@ describe("a gang in one zone", () => {
       {
         pools,
         nodes: [
-          makeNode("n1", { phase: "Created", zone: "b", boundTo: "gang/0" }),
-          makeNode("n2", { phase: "Creating", zone: "b", boundTo: "gang/1" }),
+          aNode("n1", { phase: "Created", zone: "b", boundTo: "gang/0" }),
+          aNode("n2", { phase: "Creating", zone: "b", boundTo: "gang/1" }),
         ],
-        demands: makeGang(2, { topology }),
+        demands: aGang(2, { topology }),
       },
       { start: [], updates: [], waits: ["gang BOOTING gang/0,gang/1"] },
     ],
@@ -75,8 +75,8 @@ describe("a gang in one zone", () => {
       "stays in its zone when another one has as many nodes",
       {
         pools,
-        nodes: [free("n1", "a"), { ...free("n2", "b"), ...makeNode("n2", { zone: "b", boundTo: "gang/0" }) }],
-        demands: makeGang(1, { topology }),
+        nodes: [free("n1", "a"), { ...free("n2", "b"), ...aNode("n2", { zone: "b", boundTo: "gang/0" }) }],
+        demands: aGang(1, { topology }),
       },
       { start: [], bound: { "gang/0": "n2" } },
     ],
@@ -85,10 +85,10 @@ describe("a gang in one zone", () => {
       {
         pools,
         nodes: ["a", "a", "b", "b"].map((zone, index) => ({
-          ...makeNode(`n${index}`, { zone, boundTo: `gang/${index}` }),
+          ...aNode(`n${index}`, { zone, boundTo: `gang/${index}` }),
           ...inZone(`n${index}`, zone),
         })),
-        demands: makeGang(4, { topology }),
+        demands: aGang(4, { topology }),
       },
       {
         start: ["large in a for gang/2", "large in a for gang/3"],
@@ -98,9 +98,9 @@ describe("a gang in one zone", () => {
     [
       "ends idle nodes of other zones when the pool is full",
       {
-        pools: [makePool({ zones: ["a", "b"], max: 4 })],
+        pools: [aPool({ zones: ["a", "b"], max: 4 })],
         nodes: [free("n1", "a"), free("n2", "a"), free("n3", "b"), free("n4", "b")],
-        demands: makeGang(4, { topology }),
+        demands: aGang(4, { topology }),
       },
       {
         start: [],
@@ -114,7 +114,7 @@ describe("a gang in one zone", () => {
       "keeps to the zones that its template selects",
       {
         pools,
-        demands: makeGang(2, {
+        demands: aGang(2, {
           topology,
           selection: {
             terms: [{ matchExpressions: [{ key: KEY, operator: "NotIn", values: ["a"] }] }],
@@ -126,7 +126,7 @@ describe("a gang in one zone", () => {
     ],
     [
       "gets none while the zones of its pool are not known",
-      { demands: makeGang(2, { topology }) },
+      { demands: aGang(2, { topology }) },
       {
         start: [],
         waits: ["gang TOPOLOGY gang/0,gang/1"],
@@ -135,7 +135,7 @@ describe("a gang in one zone", () => {
     ],
     [
       "gets its nodes in the zone that the labels of its pool state",
-      { pools: [makePool({ labels: { [KEY]: "z" } })], demands: makeGang(1, { topology }) },
+      { pools: [aPool({ labels: { [KEY]: "z" } })], demands: aGang(1, { topology }) },
       { start: ["large in z for gang/0"] },
     ],
     [
@@ -143,7 +143,7 @@ describe("a gang in one zone", () => {
       {
         pools,
         nodes: [free("n1", "a"), free("n2", "b")],
-        demands: [makeDemand("one", { topology, createdAtMs: 1 }), makeDemand("two", { topology, createdAtMs: 2 })],
+        demands: [aDemand("one", { topology, createdAtMs: 1 }), aDemand("two", { topology, createdAtMs: 2 })],
       },
       { start: [], bound: { one: "n1", two: "n2" } },
     ],
@@ -151,18 +151,18 @@ describe("a gang in one zone", () => {
       "places its parts on nodes of one zone",
       {
         pools: [
-          makePool({
+          aPool({
             zones: ["a", "b"],
             instanceTypes: [{ name: "large", cpuMilli: 8, memoryBytes: undefined, gpus: 0 }],
           }),
         ],
         parts: ["a", "b"].map((zone) =>
-          makeMachine(`m-${zone}`, {
+          aMachine(`m-${zone}`, {
             room: { allocatable: amounts({ cpu: 8, pods: 10 }), free: amounts({ cpu: 2, pods: 10 }) },
             ...inZone(`m-${zone}`, zone),
           }),
         ),
-        demands: makeGang(2, { topology, shared: amounts({ cpu: 2 }) }),
+        demands: aGang(2, { topology, shared: amounts({ cpu: 2 }) }),
       },
       { start: ["large in a for gang/1"], bound: { "gang/0": "m-a", "gang/1": "gpu-r1-0" } },
     ],
@@ -170,7 +170,7 @@ describe("a gang in one zone", () => {
 
   it("is planned once", () => {
     const nodes = [free("n1", "a"), free("n2", "b"), free("n3", "b")];
-    const snapshot = makeSnapshot({ pools, nodes, demands: makeGang(4, { topology }) });
+    const snapshot = aSnapshot({ pools, nodes, demands: aGang(4, { topology }) });
     const plan = computeScaling(snapshot);
     expect(plan.start).toHaveLength(2);
     const again = computeScaling(applyPlan(snapshot, plan, "r2"));
@@ -179,8 +179,8 @@ describe("a gang in one zone", () => {
 });
 
 describe("a gang in one zone of several pools", () => {
-  const both = [makeDemand("d1", { group: "g", topology }), makeDemand("d2", { group: "g", topology, pool: "cpu" })];
-  const cpu = (zones: readonly string[]) => makePool({ name: "cpu", zones });
+  const both = [aDemand("d1", { group: "g", topology }), aDemand("d2", { group: "g", topology, pool: "cpu" })];
+  const cpu = (zones: readonly string[]) => aPool({ name: "cpu", zones });
   checkPlans([
     [
       "gets its nodes in a zone of both pools",
@@ -203,9 +203,9 @@ describe("a gang in one zone of several pools", () => {
 
 describe("a gang in one zone of an unscaled pool", () => {
   const demands = [
-    makeDemand("d1", { group: "g", topology }),
-    makeDemand("d2", { group: "g", topology, pool: "fixed" }),
-    makeDemand("d3", { group: "g", topology, pool: "fixed" }),
+    aDemand("d1", { group: "g", topology }),
+    aDemand("d2", { group: "g", topology, pool: "fixed" }),
+    aDemand("d3", { group: "g", topology, pool: "fixed" }),
   ];
   const fixed = (counts: Readonly<Record<string, number>>) => new Map([["fixed", new Map(Object.entries(counts))]]);
   checkPlans([
@@ -225,22 +225,22 @@ describe("a gang in one zone of an unscaled pool", () => {
 describe("a gang in one rack", () => {
   const rack = { topology: { key: "rack" } };
   const inRack = (name: string, value: string) => ({
-    ...makeNode(name),
+    ...aNode(name),
     joined: { name, labels: { rack: value }, taints: [] },
   });
   checkPlans([
     [
       "gets nodes of a pool whose labels state the rack",
       {
-        pools: [makePool({ labels: { rack: "r1" } })],
+        pools: [aPool({ labels: { rack: "r1" } })],
         nodes: [inRack("n1", "r1"), inRack("n2", "r2")],
-        demands: makeGang(2, rack),
+        demands: aGang(2, rack),
       },
       { start: ["large for gang/1"], bound: { "gang/0": "n1", "gang/1": "gpu-r1-0" } },
     ],
     [
       "gets no node of a pool whose labels do not state it",
-      { nodes: [inRack("n1", "r1")], demands: makeGang(2, rack) },
+      { nodes: [inRack("n1", "r1")], demands: aGang(2, rack) },
       {
         start: [],
         bound: {},
@@ -251,8 +251,8 @@ describe("a gang in one rack", () => {
     [
       "gets no nodes of pools with different racks",
       {
-        pools: [makePool({ labels: { rack: "r1" } }), makePool({ name: "cpu", labels: { rack: "r2" } })],
-        demands: [makeDemand("d1", { group: "g", ...rack }), makeDemand("d2", { group: "g", ...rack, pool: "cpu" })],
+        pools: [aPool({ labels: { rack: "r1" } }), aPool({ name: "cpu", labels: { rack: "r2" } })],
+        demands: [aDemand("d1", { group: "g", ...rack }), aDemand("d2", { group: "g", ...rack, pool: "cpu" })],
       },
       { start: [], waits: ["g TOPOLOGY d1,d2"] },
     ],

@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from "@muster/backoff";
 import {
   runController,
-  makeWorkQueue,
+  workQueue,
   type ControllerLead,
   type Reconcile,
   type ReconcileResult,
@@ -42,7 +42,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
   const { name, reconcile, nowNs, retry, failed, lead, resyncKeys, clock = systemClock } = options;
   // A number holds the nanoseconds since the start exactly, but not those since 1970.
   const startedNs = nowNs();
-  const queue = makeWorkQueue({
+  const queue = workQueue({
     // Only limits per lease: failures of one lease delay no other.
     limits: { firstMs: retry.firstMs, maxMs: retry.maxMs, burst: Infinity },
     clock,

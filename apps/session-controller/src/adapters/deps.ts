@@ -89,10 +89,8 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   await bus.ensureStream(streams.events);
   const installation = await readInstallationId(connection);
   const records = await openRecords(connection);
-  const podStates = await openBucket(connection, {
-    name: buckets.pods,
-    codec: makeProtoCodec(muster.watch.v1.PodState),
-  });
+  const podCodec = makeProtoCodec(muster.watch.v1.PodState);
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: podCodec });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
   const metrics = makeSessionMetrics();
   const onProblem = (error: unknown, retryInMs: number): void =>

@@ -1,6 +1,6 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
-import { openBucket, type Change, type WatchableBucket } from "@muster/store";
+import { openBucket, type Change, type Watchable } from "@muster/store";
 import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
 import { makePodsByOwner, getOwner } from "./pods-by-owner.ts";
@@ -46,10 +46,7 @@ export async function openPodSubscriptions(
 }
 
 /** As `openPodSubscriptions`, on any watchable bucket of pod states. */
-export function followPods(
-  bucket: WatchableBucket<PodWatchEvent>,
-  options: PodSubscriptionsOptions = {},
-): PodSubscriptions {
+export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
   const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
   const pods = makePodsByOwner();
   const subscriptions = new Map<string, PodSubscription>();

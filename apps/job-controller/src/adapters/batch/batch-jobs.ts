@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
-import { runController, runPeriodically, makeWorkQueue, type ControllerLead } from "@muster/controller";
+import { runController, runPeriodically, workQueue, type ControllerLead } from "@muster/controller";
 import type { KubeCalls } from "@muster/kube";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
@@ -91,7 +91,7 @@ type Wakers = ReturnType<typeof makeWakers>;
 
 /** Returns functions that wake Jobs by key and by owner id. They have no effect in a replica that does not lead, because it has no queue. */
 function makeWakers(world: BatchWorld, reports: BatchReports) {
-  let queue = makeWorkQueue();
+  let queue = workQueue();
   void queue.shutDown();
   const gone = makeBell();
   const wakeAll = (): void => {
@@ -110,7 +110,7 @@ function makeWakers(world: BatchWorld, reports: BatchReports) {
       for (const job of world.jobsOf(ownerId)) queue.add(buildRowKey(job));
     },
     newQueue: () => {
-      queue = makeWorkQueue();
+      queue = workQueue();
       for (const job of allJobs(world)) queue.add(buildRowKey(job));
       return queue;
     },

@@ -16,7 +16,7 @@ import {
 import { buildDemand, MAX_DEMAND_NEEDS } from "./build-demand.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { countFreeReservations } from "../ledger/ledger.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 
 /** A world of two pools of one node each, both held, and these requests behind. */
@@ -129,7 +129,7 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
         const { ledger } = run.world;
         const ofKind = new Map<string, number>();
         const wanted = [...ledger.queue.places.keys()]
-          .map(({ sequence }) => requireKnownReservation(ledger, sequence))
+          .map(({ sequence }) => getReservation(ledger, sequence))
           .filter(
             ({ needs }) =>
               pools.length === 0 ||

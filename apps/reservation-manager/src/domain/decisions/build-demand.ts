@@ -1,7 +1,7 @@
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
 import type { Demand, HoldPolicy } from "./fit.ts";
-import { requireKnownReservation, countFreeReservations, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, countFreeReservations, type Ledger } from "../ledger/ledger.ts";
 import { hasOtherPools } from "@muster/resources";
 import type { Need, Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
@@ -138,7 +138,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
       : isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, place, admitting) === undefined);
     if (isAdmitted) {
       if (!isServed && !isListed) {
-        const reservation = requireKnownReservation(ledger, place.sequence);
+        const reservation = getReservation(ledger, place.sequence);
         needsLeft -= reservation.needs.length;
         if (needsLeft < 0) break;
         const options =
@@ -167,7 +167,7 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
 
 /** Whether the quota admits no option of the request, given that it does not admit the one at this place. */
 function isStopped({ option, sequence }: QueuePosition, world: World): boolean {
-  return option === undefined || listAdmitted(requireKnownReservation(world.ledger, sequence), world).length === 0;
+  return option === undefined || listAdmitted(getReservation(world.ledger, sequence), world).length === 0;
 }
 
 /** Counts the request as granted, for the quota of later requests. */

@@ -17,7 +17,7 @@ import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
 import { holdAheadOf, getRoomBehindHolds, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { chooseReported, listOptions } from "./choose-option.ts";
-import { requireKnownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { countCapacity, listUnusableNodes, findRoom, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
@@ -56,7 +56,7 @@ export function buildExplanation(
     pools: withoutHeldMinima(needs, machines).map((need) => explainPool(need, machines, keptFor, granted)),
     place: place === undefined ? undefined : explainPlace(place, findPlacesAround(reservation, ledger.queue)),
     hold: hold && {
-      reservation: requireKnownReservation(ledger, hold.place.sequence),
+      reservation: getReservation(ledger, hold.place.sequence),
       own: hold.place.sequence === reservation.sequence,
     },
     overtakenUntilMs: place === undefined ? undefined : reservation.createdAtMs + policy.holdAfterMs,
@@ -88,7 +88,7 @@ function explainOutlook(
 
 function listPreempted({ sequence }: Reservation, ledger: Ledger): TruncatedList<Victim> {
   const preempted = [...ledger.leaving.keys()].flatMap((leaving): Victim[] => {
-    const reservation = requireKnownReservation(ledger, leaving);
+    const reservation = getReservation(ledger, leaving);
     const { beneficiary, reason } = reservation.grant?.preemption ?? {};
     return beneficiary === sequence && reason !== undefined ? [{ ...buildHolder(reservation), reason }] : [];
   });
@@ -99,7 +99,7 @@ function listPreempted({ sequence }: Reservation, ledger: Ledger): TruncatedList
 function findGranted(ledger: Ledger): readonly Reservation[] {
   const sequences = new Set(ledger.holders.values());
   for (const parts of ledger.parts.values()) for (const { sequence } of parts) sequences.add(sequence);
-  return [...sequences].map((sequence) => requireKnownReservation(ledger, sequence));
+  return [...sequences].map((sequence) => getReservation(ledger, sequence));
 }
 
 function explainPool(

@@ -30,7 +30,7 @@ export type ReservationPolicy = GrantPolicy & {
 };
 
 /** `events` are the changes of the ledger; a refusal has none. */
-export type ReservationVerdict =
+export type Verdict =
   | {
       readonly kind: "answer";
       readonly sequence: number;
@@ -90,7 +90,7 @@ export function decideReservation(
   world: World,
   policy: ReservationPolicy,
   nowMs: number,
-): ReservationVerdict {
+): Verdict {
   const wrong = checkRequest(request);
   if (wrong !== undefined) return { kind: "refuse", fault: wrong };
   const limit = decideLimit({ ownerKind: request.owner.kind, limit: request.concurrencyLimit }, world.ledger, nowMs);
@@ -110,7 +110,7 @@ function decideWithinLimit(
   world: World,
   policy: ReservationPolicy,
   nowMs: number,
-): Exclude<ReservationVerdict, { kind: "limit" }> {
+): Exclude<Verdict, { kind: "limit" }> {
   const existing = findReservation(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
@@ -181,7 +181,7 @@ export function findImpossible(gang: PoolGang, machines: Machines): Fault | unde
 function decideAgain(
   request: ReservationRequest,
   existing: Reservation,
-): Extract<ReservationVerdict, { kind: "answer" | "refuse" }> {
+): Extract<Verdict, { kind: "answer" | "refuse" }> {
   const { sequence } = existing;
   if (areNeedsEqual(request, existing)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;

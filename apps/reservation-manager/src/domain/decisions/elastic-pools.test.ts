@@ -11,7 +11,7 @@ import {
 } from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { findHold } from "./find-hold.ts";
-import { requireKnownReservation, findReservation } from "../ledger/ledger.ts";
+import { getReservation, findReservation } from "../ledger/ledger.ts";
 import type { Operation } from "../../../test/random-world.ts";
 
 const reserve = (id: string, machines: number): Operation => {
@@ -37,7 +37,7 @@ function refusal(run: LedgerRun, id: string, machines: number): unknown {
 
 function holdOf(run: LedgerRun): string | undefined {
   const hold = findHold(run.world, policy, run.nowMs);
-  return hold && requireKnownReservation(run.world.ledger, hold.place.sequence).owner.id;
+  return hold && getReservation(run.world.ledger, hold.place.sequence).owner.id;
 }
 
 function isGranted(run: LedgerRun, id: string): boolean | undefined {
@@ -122,7 +122,7 @@ describe("machines are kept", () => {
 
 it("reports how many of the needed machines exist, and the maximum of the pool", () => {
   const run = runOf(scaleTo("a", 8), { kind: "node", facts: makeNode("a1", "a") }, reserve("x", 4));
-  const reservation = requireKnownReservation(run.world.ledger, 1);
+  const reservation = getReservation(run.world.ledger, 1);
   const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect(message).toBe("pool a has 1 of 4 machines; it may grow to 8");
   expect(pools).toMatchObject([{ pool: "a", available: 1, capacity: 1, elasticMax: 8 }]);

@@ -8,7 +8,7 @@ import {
 } from "./precedence.ts";
 import { getForest } from "../ledger/queue-forest.ts";
 import { listAcceptedPools } from "@muster/resources";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import {
   compareQueuePositions,
@@ -48,9 +48,7 @@ export function listAhead(
   const all = [...ofQueue.flatMap((place) => compareWith(place, own, world) ?? []), ...ofOthers].sort(compareAhead);
   const listed = all.slice(0, limit);
   const isListed = named === undefined || listed.some(({ sequence }) => sequence === named);
-  const missing = isListed
-    ? undefined
-    : compareWith(getQueuePosition(requireKnownReservation(ledger, named)), own, world);
+  const missing = isListed ? undefined : compareWith(getQueuePosition(getReservation(ledger, named)), own, world);
   return {
     listed: missing === undefined ? listed : [missing, ...listed.slice(0, limit - 1)],
     more: countAhead(reservation, ledger.queue) + ofOthers.length - listed.length,
@@ -81,7 +79,7 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
 
 /** Returns undefined if the request at this place goes later. */
 function compareWith(place: QueuePosition, own: RequestPrecedence, world: World): RequestAhead | undefined {
-  const other = requireKnownReservation(world.ledger, place.sequence);
+  const other = getReservation(world.ledger, place.sequence);
   const { isBehind, rule, compared } = comparePrecedence(own, buildRequestPrecedence(other, world), world);
   if (!isBehind) return undefined;
   const { owner, sequence, queue, priority, createdAtMs } = other;

@@ -6,7 +6,7 @@ import { buildHolder, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
 import { isPlaceExcluded, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
 import { getForest } from "../ledger/queue-forest.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { findClassOfOption } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -25,7 +25,7 @@ export function explainPreemption(
   const holds = findHolds(future, policy, nowMs);
   const found = searchOptions(reservation, { present: world, future, holds }, nowMs);
   const victims = (found.victims ?? []).map(({ sequence, reason }) => {
-    return { ...buildHolder(requireKnownReservation(ledger, sequence)), reason };
+    return { ...buildHolder(getReservation(ledger, sequence)), reason };
   });
   return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
 }

@@ -11,7 +11,7 @@ import {
   type QueuePosition,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
 import { getForest } from "../ledger/queue-forest.ts";
@@ -160,7 +160,7 @@ function listAlike(
   isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   { ledger }: World,
 ): readonly PoolGang[] {
-  const reservation = requireKnownReservation(ledger, sequence);
+  const reservation = getReservation(ledger, sequence);
   return listRequestOptions(reservation).flatMap(({ place }) => {
     const waiting = getClassOfOption(ledger.queue, reservation, place);
     return isAlike(waiting, place) ? [waiting] : [];

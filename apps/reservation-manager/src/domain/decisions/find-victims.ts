@@ -1,4 +1,4 @@
-import { requireKnownReservation, type PreemptionOrderKey } from "../ledger/ledger.ts";
+import { getReservation, type PreemptionOrderKey } from "../ledger/ledger.ts";
 import type { PreemptionReason } from "../ledger/reservation.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
@@ -158,7 +158,7 @@ function* attempts(preemptor: Preemptor, { own, listOthers }: Candidates): Gener
     }
   }
   // Preempted work may not preempt by share, because two requests could preempt each other forever.
-  const { preemptedFor } = requireKnownReservation(world.ledger, place.sequence);
+  const { preemptedFor } = getReservation(world.ledger, place.sequence);
   if (fairSharing !== undefined && preemptedFor === undefined) {
     const select = selecting(selectByShare, preemptor, listOthers(), isTaken(fairSharing, preemptor));
     yield* attemptsWith(own, select, { reason: "FAIR_SHARING" });
@@ -224,7 +224,7 @@ function isTaken(policy: Preemptible, { place }: Preemptor): (candidate: Candida
 
 function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Candidates {
   const { node, place, world } = preemptor;
-  const spared = requireKnownReservation(world.ledger, place.sequence).preemptedFor;
+  const spared = getReservation(world.ledger, place.sequence).preemptedFor;
   let againAtMs: number | undefined;
   const mayLeave = ({ sequence, grantedAtMs }: PreemptionOrderKey, { queue }: QueueNode): boolean => {
     const untilMs = grantedAtMs + (queue.minRunTimeMs ?? 0);

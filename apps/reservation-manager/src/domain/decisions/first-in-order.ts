@@ -9,7 +9,7 @@ import {
 } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { findObstacle, type OverdueHolds } from "./fit.ts";
 import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
@@ -123,7 +123,7 @@ function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, search: Search
 function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): Candidate {
   const { place, node } = candidate;
   if (place.option === undefined) return candidate;
-  const reservation = requireKnownReservation(world.ledger, place.sequence);
+  const reservation = getReservation(world.ledger, place.sequence);
   let nearest = candidate;
   for (const option of listRequestOptions(reservation)) {
     if (nearest.level === 0) break;

@@ -1,6 +1,6 @@
 import { canOccupy, type Owner } from "@muster/names";
 import { subtractAmounts, type Amounts } from "@muster/resources";
-import { requireKnownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { getNodeStanding, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { dequeueRequest } from "../ledger/waiting-queue.ts";
@@ -82,7 +82,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   const nodes = new Set<string>();
   let after = world;
   for (const sequence of ledger.leaving.keys()) {
-    const reservation = requireKnownReservation(ledger, sequence);
+    const reservation = getReservation(ledger, sequence);
     if (mayStay(reservation, without)) continue;
     for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
     after = withoutWork(after, reservation);
@@ -202,7 +202,7 @@ export function buildWorldForOthers(present: World, future: FutureWorld = buildF
 export function withoutRequests(world: World, sequences: Iterable<number>): World {
   let after = world.ledger;
   for (const sequence of sequences) {
-    const reservation = requireKnownReservation(world.ledger, sequence);
+    const reservation = getReservation(world.ledger, sequence);
     after = { ...after, queue: dequeueRequest(after.queue, reservation) };
     after = { ...after, trees: withTree(after.trees, reservation.queue ?? "", after) };
   }

@@ -1,4 +1,4 @@
-import { requireKnownReservation, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Amounts, Taint } from "@muster/resources";
 import {
   getNodeStanding,
@@ -73,12 +73,12 @@ export function buildMachinePage({ ledger, machines }: World, request: MachinePa
 /** A lost node, or one without its label, belongs to the pool that it was granted for. */
 function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
   const sequence = ledger.holders.get(node);
-  const holder = sequence === undefined ? undefined : requireKnownReservation(ledger, sequence);
+  const holder = sequence === undefined ? undefined : getReservation(ledger, sequence);
   const granted = holder ?? firstPartHolder(record, ledger);
   const pool = record.facts?.pool ?? granted?.grant?.machines.find((machine) => machine.node === node)?.pool;
   if (pool === undefined) return undefined;
   const partHolders = [...new Set(record.parts?.map(({ sequence }) => sequence))].map((each) =>
-    requireKnownReservation(ledger, each),
+    getReservation(ledger, each),
   );
   const held = { node, pool, holder, partHolders, excess: NO_EXCESS };
   const { facts } = record;
@@ -112,5 +112,5 @@ const LOST = {
 
 function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {
   const first = parts?.[0];
-  return first && requireKnownReservation(ledger, first.sequence);
+  return first && getReservation(ledger, first.sequence);
 }

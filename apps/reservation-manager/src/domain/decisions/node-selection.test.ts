@@ -17,7 +17,7 @@ import { findRoom, withNode } from "../ledger/machines.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { countByPool, type Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
-import type { ReservationVerdict } from "./decide-reservation.ts";
+import type { Verdict } from "./decide-reservation.ts";
 
 const ssd: NodeSelection = {
   terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }],
@@ -37,7 +37,7 @@ function needs(...selections: readonly (NodeSelection | undefined)[]): readonly 
   return selections.map((selection, index) => ({ component: `c${index}`, pool: "p", ...(selection && { selection }) }));
 }
 
-function reserve(run: LedgerRun, id: number, wanted: readonly Need[]): ReservationVerdict | undefined {
+function reserve(run: LedgerRun, id: number, wanted: readonly Need[]): Verdict | undefined {
   return stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs: wanted }) });
 }
 

@@ -1,7 +1,7 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, holdAheadOf, type MachineHold, type HoldPolicy } from "./fit.ts";
-import { requireKnownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
 import { countAhead, getNeedsAt, findNextRequest, type QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
@@ -96,7 +96,7 @@ function weigh({ machines, use }: GrantStep): number {
 }
 
 function planGrant(place: QueuePosition, { ledger, machines }: World, holdAhead: MachineHold | undefined): GrantStep {
-  const reservation = requireKnownReservation(ledger, place.sequence);
+  const reservation = getReservation(ledger, place.sequence);
   const ahead = countAhead(reservation, ledger.queue);
   return {
     kind: "grant",

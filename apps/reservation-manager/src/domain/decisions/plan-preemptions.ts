@@ -1,4 +1,4 @@
-import { requireKnownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { DEFAULT_GRACE_MS, type PreemptionReason } from "../ledger/reservation.ts";
 import { getForest, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
@@ -48,7 +48,7 @@ const NO_LIMITS: ReadonlySet<PreemptionLimit> = new Set();
 export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
   const { victims = [], beneficiary, againAtMs, limits = NO_LIMITS } = findNext(world, policy, nowMs);
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
-    const { graceMs = DEFAULT_GRACE_MS } = requireKnownReservation(world.ledger, sequence);
+    const { graceMs = DEFAULT_GRACE_MS } = getReservation(world.ledger, sequence);
     const target = beneficiary === undefined ? {} : { beneficiary };
     return { kind: "preempted", sequence, ...target, reason, atMs: nowMs, deadlineMs: nowMs + graceMs };
   });
@@ -132,7 +132,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
     const [place] = first;
     const victims = found.get(place);
     if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs, limits };
-    const reservation = requireKnownReservation(future.ledger, place.sequence);
+    const reservation = getReservation(future.ledger, place.sequence);
     const option = { ...reservation, needs: getNeedsAt(reservation, place) };
     const assigned = assignMachines(option, future.machines, undefined);
     future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);
@@ -215,7 +215,7 @@ export function isPlaceExcluded(waiting: WaitingClass, place: QueuePosition, led
 function findDrained({ ledger }: World): number | undefined {
   for (const node of drainedQueues(ledger.queues))
     for (const { sequence } of ledger.admitted.get(node.queue.name)?.keys() ?? []) {
-      const reservation = requireKnownReservation(ledger, sequence);
+      const reservation = getReservation(ledger, sequence);
       if (reservation.grant?.preemption === undefined && isPreemptible(reservation, node)) return sequence;
     }
   return undefined;
@@ -256,7 +256,7 @@ function findWithdrawals(world: World, atMs: number): readonly LedgerEvent[] {
   const dropped = ledger.beneficiaries.filter((each) => !kept.includes(each));
   const sequences = new Set(kept.map(({ sequence }) => sequence));
   const withdrawn = [...ledger.leaving.keys()].filter((sequence) => {
-    const { queue, grant } = requireKnownReservation(ledger, sequence);
+    const { queue, grant } = getReservation(ledger, sequence);
     const { isAccepted = true, beneficiary } = grant?.preemption ?? {};
     if (isAccepted) return false;
     if (beneficiary !== undefined) return !sequences.has(beneficiary);

@@ -1,5 +1,5 @@
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { requireKnownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { assignMachines } from "./fit.ts";
 import {
   chooseForBeneficiary,
@@ -125,7 +125,7 @@ function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly 
 function planFirstGrant(world: World, index: number): GrantStep | undefined {
   const { sequence = 0 } = world.ledger.beneficiaries[index] ?? {};
   const open = buildWorldForOthers(world, buildFutureWorld(world, { beneficiaries: index, without: sequence }));
-  const reservation = requireKnownReservation(world.ledger, sequence);
+  const reservation = getReservation(world.ledger, sequence);
   const option = chooseForBeneficiary(reservation, open);
   if (option === undefined) return undefined;
   const assigned = assignMachines({ ...reservation, needs: option.needs }, open.machines, undefined);

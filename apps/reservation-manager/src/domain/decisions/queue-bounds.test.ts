@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { askForCpu } from "../../../test/queue-run.ts";
 import { toAmounts, makeNode, makeQueue, startRun, stepRun, type LedgerRun } from "../../../test/random-world.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { buildTreeSummaries } from "./queue-bounds.ts";
 
@@ -35,9 +35,7 @@ function askInEach(run: LedgerRun, id: string, cpu: number): void {
 
 /** Returns the world after the release of the first request, before any grant. */
 function released({ world }: LedgerRun): World {
-  return evolveWorld(world, [
-    { kind: "released", sequence: requireKnownReservation(world.ledger, 1).sequence, atMs: 0 },
-  ]);
+  return evolveWorld(world, [{ kind: "released", sequence: getReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
 
 /** The trees that a search for grants visits. */

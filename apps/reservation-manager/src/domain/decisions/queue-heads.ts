@@ -1,5 +1,5 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { sumLimitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
 import { findShortage, computeMaxUse, computeQuotaTotal, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
@@ -26,7 +26,7 @@ export function buildQuotaWorld({ ledger, machines }: World): QuotaWorld {
 export function findStrictHead(node: QueueNode, world: World): QueuePosition | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
-    .map(({ sequence }) => requireKnownReservation(ledger, sequence))
+    .map(({ sequence }) => getReservation(ledger, sequence))
     .filter(({ queue }) => queue === node.queue.name)
     .map((reservation) => ({ ...getQueuePosition(reservation), option: Number.POSITIVE_INFINITY }))
     .sort(compareQueuePositions);

@@ -11,12 +11,12 @@ import {
 } from "../../../test/random-queues.ts";
 import type { LedgerRun } from "../../../test/random-world.ts";
 import type { Queue } from "../ledger/queue.ts";
-import type { ReservationVerdict } from "./decide-reservation.ts";
+import type { Verdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
 import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 
-function sayVerdict(verdict: ReservationVerdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
   if (verdict.kind === "limit") throw new Error("no request has a limit");
   if (verdict.kind === "refuse") return verdict.fault.code.toUpperCase();

@@ -14,7 +14,7 @@ import {
 } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
-import type { ReservationVerdict } from "./decide-reservation.ts";
+import type { Verdict } from "./decide-reservation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
@@ -42,7 +42,7 @@ function ask(
   return sayVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
 }
 
-function sayVerdict(verdict: ReservationVerdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict?.kind === "refuse") return verdict.fault.code;
   return verdict === undefined ? "" : verdict.kind === "queue" ? verdict.because : verdict.kind;
 }

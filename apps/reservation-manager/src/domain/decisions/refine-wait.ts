@@ -7,7 +7,7 @@ import { buildFutureWorld, isChanging } from "./future.ts";
 import { comparePrecedence, buildRequestPrecedence, type RequestPrecedence, type OrderRule } from "./precedence.ts";
 import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
-import { requireKnownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
 import { getNeeds, buildViewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -78,7 +78,7 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 /** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
 function findKeptFor({ demand, place }: Request, world: World, holds: OverdueHolds): PreciseWait | undefined {
   if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
-  const own = buildRequestPrecedence(requireKnownReservation(world.ledger, place.sequence), world);
+  const own = buildRequestPrecedence(getReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);
     const code = isBehind ? CODES[rule] : undefined;
@@ -97,7 +97,7 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   const known = beneficiaries.get(ledger);
   if (known !== undefined) return known;
   const found = [...buildFutureWorld(world).placed].map((sequence): Beneficiary => {
-    const reservation = requireKnownReservation(ledger, sequence);
+    const reservation = getReservation(ledger, sequence);
     return { sequence, ordered: buildRequestPrecedence(reservation, world) };
   });
   beneficiaries.set(ledger, found);

@@ -18,7 +18,7 @@ import {
 import { getDomains, withNode, type NodeFacts } from "../ledger/machines.ts";
 import type { Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
-import type { ReservationVerdict } from "./decide-reservation.ts";
+import type { Verdict } from "./decide-reservation.ts";
 
 const topology = "zone";
 const tolerant: NodeSelection = { terms: [], tolerations: [{ key: "gpu", operator: "Exists" }] };
@@ -31,7 +31,7 @@ function machinesOf(...pools: readonly string[]): readonly Need[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }
 
-function reserve(run: LedgerRun, id: number, needs: readonly Need[], of = topology): ReservationVerdict | undefined {
+function reserve(run: LedgerRun, id: number, needs: readonly Need[], of = topology): Verdict | undefined {
   return stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs, ...(of !== "" && { topology: of }) }) });
 }
 

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaiveLedger } from "../../../test/naive-ledger.ts";
 import { firstNodes, operations, policy, startRun, stepRun, type LedgerRun } from "../../../test/random-world.ts";
-import type { ReservationVerdict } from "../decisions/decide-reservation.ts";
+import type { Verdict } from "../decisions/decide-reservation.ts";
 
-function sayVerdict(verdict: ReservationVerdict | undefined): string {
+function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
   if (verdict.kind === "limit") return verdict.kind;
   if (verdict.kind !== "refuse") return `${verdict.kind} ${verdict.sequence}`;

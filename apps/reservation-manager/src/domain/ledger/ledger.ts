@@ -99,18 +99,18 @@ export function evolveLedger(ledger: Ledger, event: LedgerEvent): Ledger {
     case "requested":
       return updateTrees(addWaiting(after, event.reservation), event.reservation);
     case "granted": {
-      const reservation = requireKnownReservation(ledger, event.sequence);
+      const reservation = getReservation(ledger, event.sequence);
       return updateTrees(grant(after, reservation, event), reservation);
     }
     case "released": {
-      const reservation = requireKnownReservation(ledger, event.sequence);
+      const reservation = getReservation(ledger, event.sequence);
       return updateTrees(release(after, reservation), reservation);
     }
     case "preempted":
     case "preemptionAccepted":
     case "preemptionWithdrawn":
     case "requeued":
-      return evolvePreemption(after, requireKnownReservation(ledger, event.sequence), event);
+      return evolvePreemption(after, getReservation(ledger, event.sequence), event);
     case "beneficiaryDropped":
       return updateBeneficiary(
         { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) },
@@ -251,7 +251,7 @@ export function countFreeReservations(ownerKind: string, ledger: Ledger): number
 }
 
 /** Returns the reservation of this sequence; throws if the ledger lacks it. */
-export function requireKnownReservation(ledger: Ledger, sequence: number): Reservation {
+export function getReservation(ledger: Ledger, sequence: number): Reservation {
   const reservation = ledger.reservations.get(sequence);
   if (reservation === undefined) throw new Error(`the ledger has no reservation ${getReservationId(sequence)}`);
   return reservation;

@@ -1,11 +1,4 @@
-import {
-  requireKnownReservation,
-  withoutPart,
-  withPart,
-  type Ledger,
-  type LedgerEvent,
-  type MachinePart,
-} from "./ledger.ts";
+import { getReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type MachinePart } from "./ledger.ts";
 import { canOccupy, type Owner } from "@muster/names";
 import {
   acceptsNode,
@@ -153,10 +146,10 @@ export function buildMachines(
   for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
   for (const scaling of scalings) machines = withScaling(machines, scaling.pool, scaling);
   for (const [node, sequence] of ledger.holders.entries())
-    machines = withHolder(machines, node, requireKnownReservation(ledger, sequence).owner);
+    machines = withHolder(machines, node, getReservation(ledger, sequence).owner);
   for (const [node, parts] of ledger.parts.entries())
     for (const part of parts)
-      machines = withHeldPart(machines, node, { ...part, owner: requireKnownReservation(ledger, part.sequence).owner });
+      machines = withHeldPart(machines, node, { ...part, owner: getReservation(ledger, part.sequence).owner });
   return machines;
 }
 
@@ -249,7 +242,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
   if (event.kind !== "granted" && event.kind !== "released" && event.kind !== "requeued") return machines;
   const { sequence } = event;
-  const { owner, grant } = requireKnownReservation(ledger, sequence);
+  const { owner, grant } = getReservation(ledger, sequence);
   if (event.kind === "granted")
     return event.machines.reduce((after, { node, component, shared }) => {
       if (shared === undefined) return withHolder(after, node, owner);

@@ -30,7 +30,8 @@ export function computeFreeQuotaOfTree(node: QueueNode, pair: string, { pools, u
 }
 
 /**
- * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices. The inverse of `computeFreeQuotaOfTree`.
+ * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices.
+ * The inverse of `computeFreeQuotaOfTree`.
  */
 export function findNeededAbove(
   node: QueueNode,
