@@ -4,7 +4,7 @@ import type { Owner } from "@muster/names";
 import {
   matchesNode,
   buildNodeSelectionKey,
-  findUntoleratedTaint,
+  findUntolerated,
   type Amounts,
   type NodeSelection,
 } from "@muster/resources";
@@ -530,8 +530,7 @@ function bind(selection: NodeSelection | undefined, key: string, value: string):
 /** Returns whether the selection accepts the node; without one, whether an unselective need of the pool does. */
 export function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
   if (selection === undefined) return node.schedulable;
-  const isOpen =
-    node.schedulable || (node.taints.length > 0 && !findUntoleratedTaint(node.taints, selection.tolerations));
+  const isOpen = node.schedulable || (node.taints.length > 0 && !findUntolerated(node.taints, selection.tolerations));
   return isOpen && matchesNode(selection, node) && holds(node, selection);
 }
 

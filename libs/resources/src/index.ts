@@ -22,7 +22,7 @@ export {
   buildNodeSelectionKey,
   restrictSelection,
   isTolerated,
-  findUntoleratedTaint,
+  findUntolerated,
   withMinimum,
   withoutMinimum,
   type NodeSelection,

@@ -8,7 +8,7 @@ import {
   buildNodeSelectionKey,
   restrictSelection,
   isTolerated,
-  findUntoleratedTaint,
+  findUntolerated,
   withMinimum,
   withoutMinimum,
   type NodeSelection,
@@ -92,11 +92,11 @@ describe("a taint is tolerated by", () => {
     ["empty fields as absent ones", { key: "gpu", operator: "", value: "big", effect: "" }, true],
   ])("%s: %#", (_title, toleration, expected) => {
     expect(isTolerated(toleration, taint)).toBe(expected);
-    expect(findUntoleratedTaint([taint], [toleration])).toEqual(expected ? undefined : taint);
+    expect(findUntolerated([taint], [toleration])).toEqual(expected ? undefined : taint);
   });
 
   it("nothing, if it keeps no pod off", () => {
-    expect(findUntoleratedTaint([{ ...taint, effect: "PreferNoSchedule" }], [])).toBeUndefined();
+    expect(findUntolerated([{ ...taint, effect: "PreferNoSchedule" }], [])).toBeUndefined();
   });
 });
 

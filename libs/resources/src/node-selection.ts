@@ -104,7 +104,7 @@ export function isTolerated(toleration: Toleration, taint: Taint): boolean {
 }
 
 /** The first taint that keeps a pod with these tolerations from the node. */
-export function findUntoleratedTaint(taints: readonly Taint[], tolerations: readonly Toleration[]): Taint | undefined {
+export function findUntolerated(taints: readonly Taint[], tolerations: readonly Toleration[]): Taint | undefined {
   return taints
     .filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute")
     .find((taint) => !tolerations.some((toleration) => isTolerated(toleration, taint)));
@@ -139,7 +139,7 @@ export type SelectableNode = {
 export function acceptsNode(selection: NodeSelection | undefined, node: SelectableNode): boolean {
   const isMatch =
     selection === undefined || (matchesNode(selection, node) && canHoldMinimum(selection, node.allocatable));
-  return isMatch && findUntoleratedTaint(node.taints, selection?.tolerations ?? []) === undefined;
+  return isMatch && findUntolerated(node.taints, selection?.tolerations ?? []) === undefined;
 }
 
 /** Whether a node of this size holds the minimum of the selection. One of unknown size holds none. */

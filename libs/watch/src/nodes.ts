@@ -1,5 +1,5 @@
 import { decideLost, isUsable, MARK_FRESH_MS, type LostReason, type NodeFact } from "@muster/health";
-import { findUntoleratedTaint, type Toleration } from "@muster/resources";
+import { findUntolerated, type Toleration } from "@muster/resources";
 import { bucketKeys, buckets, muster } from "@muster/proto";
 import { openBucket, openView, makeProtoCodec, type View } from "@muster/store";
 import { followMark } from "./mark.ts";
@@ -100,5 +100,5 @@ function areTaintsTolerated(
   { cordoned, unopened, taints }: muster.watch.v1.NodeState,
   tolerations: readonly Toleration[],
 ): boolean {
-  return !cordoned && !unopened && taints.length > 0 && findUntoleratedTaint(taints, tolerations) === undefined;
+  return !cordoned && !unopened && taints.length > 0 && findUntolerated(taints, tolerations) === undefined;
 }

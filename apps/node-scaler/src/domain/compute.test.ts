@@ -22,10 +22,7 @@ describe("which nodes count", () => {
   checkPlans([
     [
       "nodes that are Creating, Created or Available are used",
-      {
-        nodes: nodesIn("Creating", "Created", "Available"),
-        demands: [aDemand("d1"), aDemand("d2"), aDemand("d3")],
-      },
+      { nodes: nodesIn("Creating", "Created", "Available"), demands: [aDemand("d1"), aDemand("d2"), aDemand("d3")] },
       { start: [], bound: { d1: "available", d2: "created", d3: "creating" } },
     ],
     [
@@ -39,11 +36,7 @@ describe("which nodes count", () => {
     ],
     [
       "a node that must end is neither used nor stopped again",
-      {
-        nodes: [aNode("n1", { terminate: aTermination() })],
-        demands: [aDemand("d1")],
-        pools: [aPool({ idleMs: 0 })],
-      },
+      { nodes: [aNode("n1", { terminate: aTermination() })], demands: [aDemand("d1")], pools: [aPool({ idleMs: 0 })] },
       { start: ["large for d1"], stop: [], updates: [] },
     ],
     [
@@ -219,10 +212,7 @@ describe("machines that the scaler did not create", () => {
     ],
     [
       "do not replace standby nodes",
-      {
-        machines: [aMachine("m1")],
-        pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })],
-      },
+      { machines: [aMachine("m1")], pools: [aPool({ standby: [{ instanceType: "large", count: 1, spot: false }] })] },
       { start: ["large for standby"] },
     ],
   ]);
@@ -283,11 +273,7 @@ describe("new nodes", () => {
     ],
     [
       "are in the pool's next zone when the type is short in the first",
-      {
-        demands: [aDemand("d1")],
-        pools: [aPool({ zones: ["a", "b"] })],
-        unavailable: [aShortage({ zone: "a" })],
-      },
+      { demands: [aDemand("d1")], pools: [aPool({ zones: ["a", "b"] })], unavailable: [aShortage({ zone: "a" })] },
       { start: ["large in b for d1"] },
     ],
     [
@@ -554,10 +540,7 @@ describe("standby", () => {
     ],
     [
       "is not created during a shortage",
-      {
-        pools: [aPool({ standby: [standby(1), standby(1, { instanceType: "huge" })] })],
-        unavailable: [aShortage()],
-      },
+      { pools: [aPool({ standby: [standby(1), standby(1, { instanceType: "huge" })] })], unavailable: [aShortage()] },
       { start: ["huge for standby"] },
     ],
     [

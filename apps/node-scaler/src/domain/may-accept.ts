@@ -1,4 +1,4 @@
-import { describeNodeSelection, matchesAll, findUntoleratedTaint, type NodeSelection } from "@muster/resources";
+import { describeNodeSelection, matchesAll, findUntolerated, type NodeSelection } from "@muster/resources";
 import type { PoolPolicy } from "./pool.ts";
 import { describeTaint } from "./tolerate-taints.ts";
 
@@ -13,7 +13,7 @@ export type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
  */
 export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool): boolean {
   const { labels, taints, zones } = pool;
-  if (findUntoleratedTaint(taints, selection?.tolerations ?? []) !== undefined) return false;
+  if (findUntolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
   if (selection === undefined || zones === undefined || !needsZone(selection)) return mayMatch(selection, labels);
   return listAcceptedZones(selection, pool)?.length !== 0;
 }
@@ -23,7 +23,7 @@ export function describeRefusal(
   selection: NodeSelection = { terms: [], tolerations: [] },
   { name, labels, taints }: KnownPool & Pick<PoolPolicy, "name">,
 ): string {
-  const taint = findUntoleratedTaint(taints, selection.tolerations);
+  const taint = findUntolerated(taints, selection.tolerations);
   if (taint !== undefined) return `pool ${name} declares the taint ${describeTaint(taint)}, which is not tolerated`;
   const refused = selection.terms
     .flatMap(({ matchExpressions = [] }) => matchExpressions)

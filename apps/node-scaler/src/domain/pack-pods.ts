@@ -1,4 +1,4 @@
-import { findUntoleratedTaint, type Toleration } from "@muster/resources";
+import { findUntolerated, type Toleration } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import { FULL_LOAD, indexLoads, computeMinLoad, type NodeLoad, type NodeLoads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
@@ -35,7 +35,7 @@ type Bin = {
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
   const placeable = pods.filter(
-    ({ pool, tolerations = [] }) => findUntoleratedTaint(policies.get(pool)?.taints ?? [], tolerations) === undefined,
+    ({ pool, tolerations = [] }) => findUntolerated(policies.get(pool)?.taints ?? [], tolerations) === undefined,
   );
   const apart = Map.groupBy(placeable.sort(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
   return [...apart.values()].flatMap((alike) => {

@@ -15,7 +15,7 @@ import type { ReservationRequest } from "../domain/decisions/check-request.ts";
 import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
 import type { LedgerEvent } from "../domain/ledger/ledger.ts";
 import {
-  countUnusableMachines,
+  countUnusable,
   countCapacity,
   type NodeFacts,
   type NodeUse,
@@ -193,7 +193,7 @@ export function toWirePool({ state, amounts, waiting }: PoolReport): muster.rese
     available: free.size,
     capacity: countCapacity(state),
     held: held + shared,
-    unusable: countUnusableMachines(state) + occupied + foreign,
+    unusable: countUnusable(state) + occupied + foreign,
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
     elasticMax: scaling?.max,

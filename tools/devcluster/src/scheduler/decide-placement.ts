@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { matchesNodeTerm, isTolerated, findUntoleratedTaint, type Amounts } from "@muster/resources";
+import { matchesNodeTerm, isTolerated, findUntolerated, type Amounts } from "@muster/resources";
 import {
   listAntiAffinityTerms,
   type ClusterState,
@@ -111,7 +111,7 @@ function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly 
   }
   // The node lifecycle taints nodes that are not ready only a moment later.
   const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
-  const taint = findUntoleratedTaint(taints, tolerations);
+  const taint = findUntolerated(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
   if (!matchesNode(pod, node)) return ["node(s) didn't match Pod's node affinity/selector"];
   const lacking = insufficient(demands.requests, place);

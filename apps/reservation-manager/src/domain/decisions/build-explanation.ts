@@ -19,7 +19,7 @@ import { holdAheadOf, getRoomBehindHolds, type MachineHold, type HoldPolicy } fr
 import { chooseReported, listOptions } from "./choose-option.ts";
 import { getReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
-import { countCapacity, listUnusableNodes, findRoom, type Machines } from "../ledger/machines.ts";
+import { countCapacity, findUnusable, findRoom, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
 import {
   findFirstPlace,
@@ -128,7 +128,7 @@ function explainPool(
     capacity: state === undefined ? 0 : countCapacity(state),
     held: state === undefined ? 0 : state.held + state.shared,
     elasticMax: state?.scaling?.max,
-    unusable: bounded([...listUnusableNodes(machines, pool, need.selection)]),
+    unusable: bounded([...findUnusable(machines, pool, need.selection)]),
     holders: bounded(holders),
   };
 }

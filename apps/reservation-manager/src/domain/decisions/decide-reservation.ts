@@ -9,7 +9,7 @@ import { isKeepingPlaces, buildWorldForOthers } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, countFittingParts } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
-import { countLargestMachines, countMaxMachines, findRoom, type Machines, type PoolState } from "../ledger/machines.ts";
+import { countLargest, countMaxMachines, findRoom, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
@@ -269,7 +269,7 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   const state = findRoom(all, need);
   const machines = state === undefined ? 0 : countMaxMachines(state);
   // New nodes of a pool that may grow may be larger than those that it has.
-  const mayGrow = state !== undefined && machines > countLargestMachines(state);
+  const mayGrow = state !== undefined && machines > countLargest(state);
   if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
   const parts =
     state === undefined || count > machines ? 0 : countFittingParts(state, need, machines, "foreign pods leave");

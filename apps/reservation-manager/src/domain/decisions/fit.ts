@@ -12,7 +12,7 @@ import {
   type PoolGang,
   type PoolNeed,
   type Reservation,
-  type AcceptedNodes,
+  type NodeFilter,
 } from "../ledger/reservation.ts";
 import { limitOf, countFreeReservations } from "../ledger/ledger.ts";
 import { withoutHeldMinima, withoutHeldMinimum } from "../ledger/held-minima.ts";
@@ -374,7 +374,7 @@ export function holdAheadOf(
 }
 
 /** The room that the hold leaves on the nodes that the need accepts. */
-export function getRoomBehindHolds(need: AcceptedNodes, machines: Machines, hold: MachineHold | undefined): Room {
+export function getRoomBehindHolds(need: NodeFilter, machines: Machines, hold: MachineHold | undefined): Room {
   const room = findRoom(machines, need) ?? emptyRoom;
   const kept = hold === undefined ? [] : getNeeds(need.pool, hold.needs);
   const state = machines.pools.get(need.pool);

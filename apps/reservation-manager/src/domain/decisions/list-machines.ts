@@ -6,7 +6,7 @@ import {
   withTaintsTolerated,
   type MachineRecord,
   type NodeUse,
-  type NodeStanding,
+  type Standing,
 } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
@@ -27,9 +27,9 @@ export type MachineState = {
   readonly node: string;
   readonly pool: string;
   /** `lost`: it is held, but the node is missing. */
-  readonly standing: NodeStanding | "lost";
+  readonly standing: Standing | "lost";
   /** As `standing`, for needs that tolerate all of its taints. */
-  readonly toleratedStanding: NodeStanding | "lost";
+  readonly toleratedStanding: Standing | "lost";
   readonly taints: readonly Taint[];
   readonly cordoned: boolean;
   /** Absent: unknown. */

@@ -1,4 +1,4 @@
-import { countLargestMachines, type Machines, type PoolState } from "../ledger/machines.ts";
+import { countLargest, type Machines, type PoolState } from "../ledger/machines.ts";
 import { compareLargestFirst, type Amounts } from "@muster/resources";
 import { ANY_RESOURCE, buildPairKey, type PairAmounts } from "../ledger/queue.ts";
 
@@ -45,7 +45,7 @@ function sumAmounts(states: readonly PoolState[]): PairAmounts {
       add(allocatable, nodes);
       if (largest === undefined || compareLargestFirst(allocatable, largest) < 0) largest = allocatable;
     }
-    const future = (state.scaling?.max ?? 0) - countLargestMachines(state);
+    const future = (state.scaling?.max ?? 0) - countLargest(state);
     if (largest !== undefined && future > 0) add(largest, future);
     if (largest === undefined && future > 0) sums.set(buildPairKey(state.name, ANY_RESOURCE), Number.MAX_SAFE_INTEGER);
   }

@@ -9,7 +9,7 @@ import {
   type Machines,
   type NodeFacts,
   type NodeUse,
-  type NodeStanding,
+  type Standing,
 } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { compareText, SortedMap } from "../ledger/sorted-map.ts";
@@ -176,6 +176,6 @@ function add(sum: Map<string, number>, amounts = NONE): void {
 }
 
 /** Returns the amounts that can be granted in parts, including those of a node that is free as a whole. Undefined: none, or the size is unknown. */
-export function findFreeAmounts(facts: NodeFacts, record: MachineRecord, standing: NodeStanding): Amounts | undefined {
+export function findFreeAmounts(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
   return standing === "free" ? facts.allocatable : findPartialNode(facts, record, standing)?.free;
 }

@@ -3,7 +3,7 @@ import { emptyLedger } from "./ledger.ts";
 import {
   countAttainableMachines,
   buildMachines,
-  countLargestMachines,
+  countLargest,
   findRoom,
   type Machines,
   type NodeFacts,
@@ -104,7 +104,7 @@ export function countFittingParts(
 ): number {
   const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
   const stays = ({ hasForeignUse }: EqualNodes): boolean => hasForeignUse && foreign === "foreign pods stay";
-  const present = foreign === "foreign pods stay" ? pool.withoutForeign : countLargestMachines(pool);
+  const present = foreign === "foreign pods stay" ? pool.withoutForeign : countLargest(pool);
   const future = Math.max(0, machines - present);
   if (sizes.length === 0) return future > 0 ? shared.length : 0;
   let room: Room = emptyRoom;

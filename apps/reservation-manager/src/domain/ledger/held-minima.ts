@@ -7,13 +7,13 @@ import {
   type Amounts,
 } from "@muster/resources";
 import { countUnsizedMachines, findRoom, type Machines, type PoolState } from "./machines.ts";
-import { buildViewKey, type PoolNeed, type AcceptedNodes } from "./reservation.ts";
+import { buildViewKey, type PoolNeed, type NodeFilter } from "./reservation.ts";
 
 /**
  * Drops the need's minimum size if every usable node that it otherwise accepts has that size. Most requests are far below every node's size, so they need no
  * view of their own and are counted instead of placed.
  */
-export function withoutHeldMinimum<Need extends AcceptedNodes>(need: Need, machines: Machines): Need {
+export function withoutHeldMinimum<Need extends NodeFilter>(need: Need, machines: Machines): Need {
   const { pool, selection } = need;
   if (selection?.minimum === undefined) return need;
   const any = withoutMinimum(selection);
@@ -22,7 +22,7 @@ export function withoutHeldMinimum<Need extends AcceptedNodes>(need: Need, machi
 }
 
 /** The need on nodes of any size. */
-export function withAnySize<Need extends AcceptedNodes>(need: Need): Need {
+export function withAnySize<Need extends NodeFilter>(need: Need): Need {
   if (need.selection?.minimum === undefined) return need;
   const { selection, ...others } = need;
   const any = withoutMinimum(selection);
@@ -32,7 +32,7 @@ export function withAnySize<Need extends AcceptedNodes>(need: Need): Need {
 const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
 
-function isHeldByAll(sizes: PoolState["sizes"], { selection }: AcceptedNodes): boolean {
+function isHeldByAll(sizes: PoolState["sizes"], { selection }: NodeFilter): boolean {
   const minimum: Amounts = minimumOf(selection) ?? new Map();
   const key = buildAmountsKey(minimum);
   const known = answers.get(sizes) ?? new Map<string, boolean>();

@@ -1,4 +1,4 @@
-import { matchesNode, findUntoleratedTaint, type NodeSelection } from "@muster/resources";
+import { matchesNode, findUntolerated, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { optionsIn } from "../../../test/naive-ledger.ts";
@@ -20,12 +20,12 @@ import { findObstacle } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
 import { emptyLedger, evolveLedger, restoreLedger, type Ledger } from "./ledger.ts";
 import {
-  countUnusableMachines,
+  countUnusable,
   buildMachines,
   countCapacity,
-  countLargestMachines,
+  countLargest,
   countMaxMachines,
-  listUnusableNodes,
+  findUnusable,
   findRoom,
   type Machines,
   type NodeFacts,
@@ -41,7 +41,7 @@ function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection =
   for (const [resource, amount] of Object.entries(selection.minimum ?? {}))
     expect(facts.allocatable?.get(resource)).toBeGreaterThanOrEqual(amount);
   if (!facts.schedulable) expect(facts.taints).not.toEqual([]);
-  expect(findUntoleratedTaint(facts.taints, selection.tolerations)).toBeUndefined();
+  expect(findUntolerated(facts.taints, selection.tolerations)).toBeUndefined();
 }
 
 function runAll(
@@ -208,14 +208,10 @@ it("counts every live node of a pool once: available never exceeds capacity and 
           const { name, free, held, shared, foreign, occupied, notReady, cordoned } = state;
           expect(Math.min(held, shared, foreign, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
           expect(free.size + held + shared).toBe(countCapacity(state));
-          expect(countLargestMachines(state)).toBe(countCapacity(state) + occupied + foreign);
-          expect(countMaxMachines(state)).toBe(Math.max(countLargestMachines(state), run.scalings.get(name)?.max ?? 0));
-          expect(countLargestMachines(state) + countUnusableMachines(state)).toBe(
-            live.filter((pool) => pool === name).length,
-          );
-          expect([...listUnusableNodes(run.world.machines, name)].length).toBe(
-            occupied + foreign + countUnusableMachines(state),
-          );
+          expect(countLargest(state)).toBe(countCapacity(state) + occupied + foreign);
+          expect(countMaxMachines(state)).toBe(Math.max(countLargest(state), run.scalings.get(name)?.max ?? 0));
+          expect(countLargest(state) + countUnusable(state)).toBe(live.filter((pool) => pool === name).length);
+          expect([...findUnusable(run.world.machines, name)].length).toBe(occupied + foreign + countUnusable(state));
         }
       });
     }),

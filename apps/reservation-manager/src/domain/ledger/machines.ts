@@ -7,13 +7,13 @@ import {
   canHoldMinimum,
   matchesNode,
   subtractAmounts,
-  findUntoleratedTaint,
+  findUntolerated,
   sumUse,
   type Amounts,
   type NodeSelection,
   type Taint,
 } from "@muster/resources";
-import { buildViewKey, type Machine, type AcceptedNodes } from "./reservation.ts";
+import { buildViewKey, type Machine, type NodeFilter } from "./reservation.ts";
 import { emptyRoom, buildFreeKey, buildPartialKey, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
@@ -113,7 +113,7 @@ export type MachineRecord = {
 
 export type HeldPart = MachinePart & { readonly owner: Owner };
 
-export type NodeStanding = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
+export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
 
 export type UnusableReason = "NOT_READY" | "CORDONED" | "OCCUPIED" | "FOREIGN_USE";
 
@@ -159,13 +159,13 @@ export function countCapacity(pool: PoolState): number {
 }
 
 /** Maximum number of machines of the existing nodes that a request can get once everything else is released. */
-export function countLargestMachines(pool: PoolState): number {
+export function countLargest(pool: PoolState): number {
   return countCapacity(pool) + pool.occupied + pool.foreign;
 }
 
 /** Maximum number of machines that a request can ever get with the current nodes and scaling: a larger request is impossible. */
 export function countMaxMachines(pool: PoolState): number {
-  return Math.max(countLargestMachines(pool), pool.scaling?.max ?? 0);
+  return Math.max(countLargest(pool), pool.scaling?.max ?? 0);
 }
 
 /**
@@ -175,7 +175,7 @@ export function countMaxMachines(pool: PoolState): number {
 export function countAttainableMachines(pool: PoolState): number {
   const present = pool.withoutForeign;
   if (pool.scaling === undefined || pool.scaling.exhausted) return present;
-  return Math.max(present, pool.scaling.max - (countLargestMachines(pool) - present));
+  return Math.max(present, pool.scaling.max - (countLargest(pool) - present));
 }
 
 /** Nodes of the pool whose allocatable amounts are unknown. */
@@ -186,7 +186,7 @@ export function countUnsizedMachines(pool: PoolState): number {
 }
 
 /** Counts nodes, granted or not, that can take no work now; `largestOf` plus these is the number of nodes of the pool. */
-export function countUnusableMachines(pool: PoolState): number {
+export function countUnusable(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
@@ -194,11 +194,7 @@ export function countUnusableMachines(pool: PoolState): number {
  * Yields the nodes of one pool that have no holder and cannot be granted as a whole now, by name. With a selection: only nodes that it accepts. Visits every
  * node.
  */
-export function* listUnusableNodes(
-  machines: Machines,
-  pool: string,
-  selection?: NodeSelection,
-): Generator<UnusableNode> {
+export function* findUnusable(machines: Machines, pool: string, selection?: NodeSelection): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
     const facts = selection === undefined ? record.facts : selectNodeFacts(record.facts, selection);
@@ -207,9 +203,7 @@ export function* listUnusableNodes(
     const standing = getNodeStanding(facts, record);
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
     if (standing === "cordoned") {
-      const taints = facts.taints.filter(
-        (taint) => findUntoleratedTaint([taint], selection?.tolerations ?? []) !== undefined,
-      );
+      const taints = facts.taints.filter((each) => findUntolerated([each], selection?.tolerations ?? []) !== undefined);
       yield { ...node, reason: "CORDONED", cordoned: facts.cordoned, ...(taints.length > 0 && { taints }) };
     }
     if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
@@ -297,11 +291,8 @@ function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): b
 }
 
 function sizeKey({ pool, ready, schedulable, cordoned, labels, taints, allocatable, foreign }: NodeFacts): string {
-  const sizes = [
-    allocatable === undefined ? "" : buildAmountsKey(allocatable),
-    buildAmountsKey(foreign.requests),
-    foreign.pods,
-  ];
+  const allocatableKey = allocatable === undefined ? "" : buildAmountsKey(allocatable);
+  const sizes = [allocatableKey, buildAmountsKey(foreign.requests), foreign.pods];
   return JSON.stringify([pool, ready, schedulable, cordoned, labels, taints, sizes]);
 }
 
@@ -339,18 +330,14 @@ const MAX_PARTITIONS = 128;
  * They may match, so the request is not refused, but no machines are kept for it. The first call visits all nodes; later each change of a node updates the
  * views of its pool.
  */
-export function findRoom(machines: Machines, { pool, selection, domain }: AcceptedNodes): PoolState | undefined {
+export function findRoom(machines: Machines, { pool, selection, domain }: NodeFilter): PoolState | undefined {
   const state = machines.pools.get(pool);
   if (state === undefined || (selection === undefined && domain === undefined)) return state;
   return partitionOf(machines, state, selection, domain?.key).get(domain?.value ?? "") ?? emptyView(state);
 }
 
 /** The domains of a topology: the pool's nodes by each value of the label. */
-export function getDomains(
-  machines: Machines,
-  { pool, selection }: AcceptedNodes,
-  topology: string,
-): Partition["states"] {
+export function getDomains(machines: Machines, { pool, selection }: NodeFilter, topology: string): Partition["states"] {
   const state = machines.pools.get(pool);
   return state === undefined ? SortedMap.empty(compareText) : partitionOf(machines, state, selection, topology);
 }
@@ -421,8 +408,7 @@ function domainOf({ labels }: NodeFacts, { topology }: Partition): string | unde
 function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefined): Partition {
   const value = record?.facts && domainOf(record.facts, partition);
   const state = value === undefined ? undefined : partition.states.get(value);
-  if (value === undefined || state === undefined || countLargestMachines(state) + countUnusableMachines(state) > 0)
-    return partition;
+  if (value === undefined || state === undefined || countLargest(state) + countUnusable(state) > 0) return partition;
   return { ...partition, states: partition.states.delete(value) };
 }
 
@@ -448,8 +434,7 @@ function updateViews(
 /** A pool exists while it has a live node or is scaled. */
 function withoutEmptyPool(pools: Machines["pools"], name: string | undefined): Machines["pools"] {
   const pool = name === undefined ? undefined : pools.get(name);
-  if (pool === undefined || pool.scaling !== undefined || countLargestMachines(pool) + countUnusableMachines(pool) > 0)
-    return pools;
+  if (pool === undefined || pool.scaling !== undefined || countLargest(pool) + countUnusable(pool) > 0) return pools;
   return pools.delete(pool.name);
 }
 
@@ -494,7 +479,7 @@ function emptyPool(name: string): PoolState {
  * Returns the node's standing. A machine is free again once its reservation is released (`decideReservationRelease`), its node has no exclusive pod, and the
  * node is ready and schedulable.
  */
-export function getNodeStanding(facts: NodeFacts, record: MachineRecord): NodeStanding {
+export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
   if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
@@ -504,11 +489,7 @@ export function getNodeStanding(facts: NodeFacts, record: MachineRecord): NodeSt
 }
 
 /** The node as rooms list it for grants in parts; undefined: no part of it may be granted, whatever is free. */
-export function findPartialNode(
-  facts: NodeFacts,
-  record: MachineRecord,
-  standing: NodeStanding,
-): PartialNode | undefined {
+export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
   const uncounted = findUncountedUse(facts, record);

@@ -120,13 +120,13 @@ export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
 }
 
 /** Equal for needs that accept the same nodes. Pool names contain no exclamation mark, which sorts before all their characters. */
-export function buildViewKey({ pool, selection, domain }: AcceptedNodes): string {
+export function buildViewKey({ pool, selection, domain }: NodeFilter): string {
   const key = selection === undefined ? pool : `${pool}!${buildNodeSelectionKey(selection)}`;
   return domain === undefined ? key : `${key}!${domain.key}=${domain.value}`;
 }
 
 /** The nodes that a need accepts. */
-export type AcceptedNodes = Pick<PoolNeed, "pool" | "selection" | "domain">;
+export type NodeFilter = Pick<PoolNeed, "pool" | "selection" | "domain">;
 
 /** Number of machines and parts of machines. */
 export function countMachines({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
